@@ -1,0 +1,93 @@
+"""A cache on disk, addressed by content: safe against crashes, damage and concurrent use."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+MAX_BYTES = 1 << 30
+PRUNE_EVERY = 64
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def cache_root() -> Path:
+    """Where this program caches: $ASTRA_TUI_CACHE, else the user's cache folder."""
+    configured = os.environ.get("ASTRA_TUI_CACHE")
+    return Path(configured) if configured else Path(platformdirs.user_cache_dir("astra-tui"))
+
+
+def content_key(*parts: str | bytes) -> str:
+    """A key made of everything that an answer depends on (SHA-256 over length-prefixed parts)."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+class ContentCache:
+    """Values by key in one folder. A damaged or half-written value counts as absent.
+
+    Never the reason for a failure: a folder that cannot be written makes every `get` a miss.
+    """
+
+    def __init__(self, name: str, root: Path | None = None, max_bytes: int = MAX_BYTES):
+        self.folder = (root or cache_root()) / name
+        self.max_bytes = max_bytes
+        self._puts = 0
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key, or None."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        digest, value = data[:_DIGEST], data[_DIGEST:]
+        if hashlib.sha256(value).digest() != digest:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return value
+
+    def put(self, key: str, value: bytes) -> None:
+        """Stores a value; readers see all of it or nothing."""
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            with os.fdopen(fd, "wb") as file:
+                file.write(hashlib.sha256(value).digest() + value)
+            Path(temporary).replace(path)
+        except OSError:
+            return
+        self._puts += 1
+        if self._puts % PRUNE_EVERY == 0:
+            self.prune()
+
+    def prune(self) -> None:
+        """Removes the values that were not used for longest, until the rest fits."""
+        entries = []
+        for path in self.folder.rglob("*"):
+            with contextlib.suppress(OSError):
+                if path.is_file():
+                    status = path.stat()
+                    entries.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.max_bytes:
+                break
+            with contextlib.suppress(OSError):
+                path.unlink()
+            total -= size
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / key[2:]

@@ -1,0 +1,149 @@
+"""A child process of ours that answers requests, under deadlines, and can be killed at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from astra_tui.lab.frames import FrameError, read_frame, write_frame
+
+_KEPT_VARIABLES = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "ASTRA_TUI_NVRTC",
+)
+_ERROR_TAIL = 4_000
+
+
+class ChildDied(Exception):
+    """The child ended without an answer; the message says how and quotes its last words."""
+
+
+class ChildTimeout(Exception):
+    """The child did not answer in time and was killed."""
+
+
+class Child:
+    """`python -m MODULE`, spoken to in frames. It is started on first use, and again after death.
+
+    The child sees an environment built from an allow-list: no keys, no tokens.
+    """
+
+    def __init__(self, module: str, arguments: tuple[str, ...] = (), name: str = ""):
+        self.module = module
+        self.arguments = arguments
+        self.name = name or module.rpartition(".")[2]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: Any = None
+        self._write_fd = -1
+        self._read_fd = -1
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts the process if it does not run; it gets ready while the caller goes on."""
+        if self.running:
+            return
+        self.close()
+        ours_in, theirs_out = os.pipe()
+        theirs_in, ours_out = os.pipe()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        command = [sys.executable, "-m", self.module, str(theirs_in), str(theirs_out)]
+        self._process = subprocess.Popen(
+            [*command, *self.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            pass_fds=(theirs_in, theirs_out),
+            start_new_session=True,
+            env=child_environment(),
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._write_fd, self._read_fd = ours_out, ours_in
+
+    def ask(self, message: Any, seconds: float) -> Any:
+        """Sends one message and returns the answer.
+
+        Raises ChildTimeout after `seconds` and ChildDied when the process ends; it is gone then.
+        """
+        self.send(message)
+        return self.receive(seconds)
+
+    def send(self, message: Any) -> None:
+        """Sends one message without waiting for an answer."""
+        self.start()
+        try:
+            write_frame(self._write_fd, message)
+        except FrameError:
+            self._raise_died()
+
+    def receive(self, seconds: float) -> Any:
+        """Waits for the next message of the child."""
+        try:
+            return read_frame(self._read_fd, seconds)
+        except TimeoutError:
+            self.close()
+            raise ChildTimeout(f"{self.name} gave no answer in {seconds:g} s") from None
+        except FrameError:
+            self._raise_died()
+
+    def close(self) -> None:
+        """Ends the process and everything that it started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+        for fd in (self._write_fd, self._read_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._write_fd = self._read_fd = -1
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def _raise_died(self) -> Any:
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        code = self._process.returncode
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - _ERROR_TAIL))
+        words = self._errors.read().decode(errors="replace").strip()
+        self.close()
+        how = "closed its channel" if code is None else f"ended with {_exit_text(code)}"
+        raise ChildDied(f"{self.name} {how}" + (f": {words}" if words else ""))
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def child_environment() -> dict[str, str]:
+    """The environment of our children: an allow-list, so that secrets stay out."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return {**kept, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def _exit_text(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"

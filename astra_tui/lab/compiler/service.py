@@ -1,0 +1,255 @@
+"""Compiles kernel sources: refuses the unsafe, asks the cache, else the child that holds NVRTC."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+import msgspec
+
+from astra_tui.lab.cache import ContentCache, content_key
+from astra_tui.lab.child import Child, ChildDied, ChildTimeout
+from astra_tui.lab.compiler.directives import refuse_unsafe
+from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
+from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
+from astra_tui.lab.compiler.standins import STAND_INS
+from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
+from astra_tui.model.compilation import (
+    Compilation,
+    CompiledKernel,
+    Diagnostic,
+    Resources,
+    Severity,
+)
+
+ARCH = "sm_90"
+SOURCE_NAME = "kernel.cu"
+COMPILE_SECONDS = 30.0
+START_SECONDS = 60.0
+
+# Raised whenever what a cached answer means changes.
+_CACHE_VERSION = "2"
+
+_HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
+_SUCCESS = "NVRTC_SUCCESS"
+_NO_RESOURCES = Resources(0, 0, 0, 0, 0, 0)
+_LOC = re.compile(r"^\s*\.loc\s+1\s+(\d+)\s")
+
+
+class CompilerUnavailable(Exception):
+    """NVRTC or its headers are missing; the message names the remedy."""
+
+
+@dataclass(frozen=True)
+class CompilerInfo:
+    """Which compiler answers, and whether its process is locked down.
+
+    `origin` is the version of the wheel it came from, or the path that was chosen.
+    """
+
+    version: str
+    origin: str
+    confined: bool
+
+    def __str__(self) -> str:
+        return f"NVRTC {self.version}" + (f" ({self.origin})" if self.origin else "")
+
+
+class _Answer(msgspec.Struct):
+    """What the child sends back, and what the cache keeps."""
+
+    status: str
+    log: str
+    ptx: str
+    cubin: bytes
+    symbols: dict[str, str]
+    seconds: float
+    failed_ptx: str = ""
+
+
+class Compiler:
+    """One compiler process, started on first use; `compile` answers from the cache when it can."""
+
+    def __init__(self, cache: ContentCache | None = None, seconds: float = COMPILE_SECONDS):
+        self.seconds = seconds
+        self.toolchain: Toolchain = find_toolchain()
+        self._cache = cache or ContentCache("compile")
+        self._child = Child("astra_tui.lab.compiler.worker", name="the compiler")
+        self._info: CompilerInfo | None = None
+
+    def start(self) -> CompilerInfo:
+        """Starts the process and proves that NVRTC loads. Raises CompilerUnavailable."""
+        if self._info is not None and self._child.running:
+            return self._info
+        if self.toolchain.problem:
+            raise CompilerUnavailable(self.toolchain.problem)
+        try:
+            self._child.start()
+            hello = self._child.receive(START_SECONDS)
+        except (ChildDied, ChildTimeout) as error:
+            raise CompilerUnavailable(f"NVRTC did not start: {error}") from None
+        self._info = CompilerInfo(**hello)
+        return self._info
+
+    def close(self) -> None:
+        """Ends the compiler's process."""
+        self._child.close()
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def compile(
+        self, source: str, expressions: tuple[str, ...] = (), arch: str = ARCH
+    ) -> Compilation:
+        """Compiles a source and instantiates the kernels named by C++ `expressions`.
+
+        What is wrong with the source is in the answer's diagnostics. Raises CompilerUnavailable
+        only when there is no compiler.
+        """
+        expressions = tuple(dict.fromkeys(expressions))
+        unsafe = refuse_unsafe(source, self.toolchain.include_dirs)
+        if unsafe:
+            return _failure(unsafe, arch, "directive scan")
+        info = self.start()
+        key = self._key(info, source, expressions, arch)
+        answer = self._stored(key)
+        from_cache = answer is not None
+        if answer is None:
+            try:
+                answer = self._ask(source, expressions, arch)
+            except ChildTimeout:
+                return _failure(_gave_up(f"not done after {self.seconds:g} s"), arch, str(info))
+            except ChildDied as error:
+                return _failure(_gave_up(str(error)), arch, str(info))
+            self._cache.put(key, msgspec.msgpack.encode(answer))
+        return self._compilation(answer, info, source, expressions, arch, from_cache)
+
+    def _stored(self, key: str) -> _Answer | None:
+        stored = self._cache.get(key)
+        if stored is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(stored, type=_Answer)
+        except msgspec.DecodeError:
+            return None
+
+    def _key(
+        self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str
+    ) -> str:
+        headers = [f"{name}={wheel_version(name)}" for name in _HEADER_WHEELS]
+        options = self._options(arch)
+        return content_key(
+            *(_CACHE_VERSION, str(info), *headers, *STAND_INS.values()),
+            *(*options, "--", *expressions, source),
+        )
+
+    def _options(self, arch: str) -> list[str]:
+        return [
+            f"--gpu-architecture={arch}",
+            "--std=c++17",
+            "-default-device",
+            "--generate-line-info",
+            "--ptxas-options=-v",
+            "--no-source-include",
+            *(f"--include-path={folder}" for folder in self.toolchain.include_dirs),
+        ]
+
+    def _ask(self, source: str, expressions: tuple[str, ...], arch: str) -> _Answer:
+        """Compiles for real. A message of ptxas names a line of PTX, so that is fetched too."""
+        answer = self._request(source, expressions, arch, cubin=True)
+        if "ptxas" in answer.log and answer.status != _SUCCESS:
+            virtual = arch.replace("sm_", "compute_")
+            answer.failed_ptx = self._request(source, expressions, virtual, cubin=False).ptx
+        return answer
+
+    def _request(
+        self, source: str, expressions: tuple[str, ...], arch: str, cubin: bool
+    ) -> _Answer:
+        self.start()
+        message = {
+            "source": source,
+            "name": SOURCE_NAME,
+            "expressions": expressions,
+            "headers": STAND_INS,
+            "options": self._options(arch),
+            "cubin": cubin,
+        }
+        return msgspec.convert(self._child.ask(message, self.seconds), _Answer)
+
+    def _compilation(
+        self,
+        answer: _Answer,
+        info: CompilerInfo,
+        source: str,
+        expressions: tuple[str, ...],
+        arch: str,
+        from_cache: bool,
+    ) -> Compilation:
+        log = answer.log
+        ptx_lines = _source_lines(answer.failed_ptx)
+        diagnostics = list(
+            parse_diagnostics(log, SOURCE_NAME, source, self.toolchain.include_dirs, ptx_lines)
+        )
+        succeeded = answer.status == _SUCCESS
+        failed = [d for d in diagnostics if d.severity is Severity.ERROR]
+        if not succeeded and not failed:
+            diagnostics.append(
+                Diagnostic(
+                    Severity.ERROR,
+                    f"the compiler failed ({answer.status}) for a reason outside this source",
+                )
+            )
+        kernels: list[CompiledKernel] = []
+        resources = parse_resources(log)
+        for expression in expressions if succeeded else ():
+            symbol = answer.symbols[expression]
+            try:
+                parameters, size = parse_parameters(symbol)
+            except SignatureError as error:
+                diagnostics.append(Diagnostic(Severity.ERROR, str(error), kernel=expression))
+                continue
+            kernels.append(
+                CompiledKernel(
+                    expression, symbol, parameters, size, resources.get(symbol, _NO_RESOURCES)
+                )
+            )
+        return Compilation(
+            diagnostics=tuple(diagnostics),
+            kernels=tuple(kernels),
+            ptx=answer.ptx,
+            cubin=answer.cubin,
+            arch=arch,
+            compiler=str(info),
+            seconds=answer.seconds,
+            from_cache=from_cache,
+        )
+
+
+def _source_lines(ptx: str) -> dict[int, int]:
+    """For each line of PTX, the source line that the last `.loc` before it named."""
+    current = 0
+    found: dict[int, int] = {}
+    for number, text in enumerate(ptx.splitlines(), 1):
+        match = _LOC.match(text)
+        if match:
+            current = int(match[1])
+        found[number] = current
+    return found
+
+
+def _gave_up(reason: str) -> list[Diagnostic]:
+    return [Diagnostic(Severity.ERROR, f"compilation was given up: {reason}")]
+
+
+def _failure(diagnostics: list[Diagnostic], arch: str, compiler: str) -> Compilation:
+    return Compilation(
+        diagnostics=tuple(diagnostics),
+        kernels=(),
+        ptx="",
+        cubin=b"",
+        arch=arch,
+        compiler=compiler,
+        seconds=0.0,
+    )

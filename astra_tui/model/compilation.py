@@ -1,0 +1,103 @@
+"""What a compiler says about a kernel source: diagnostics, kernels and their resources."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from astra_tui.model.dtypes import DType
+
+
+class Severity(str, Enum):
+    """How much a message matters."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Diagnostic(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message of the compiler about the source; line and column are 1-based, 0 if unknown.
+
+    `kernel` is the C++ name that the launch plan asked for, where the message is about that name.
+    """
+
+    severity: Severity
+    message: str
+    line: int = 0
+    column: int = 0
+    source_line: str = ""
+    kernel: str = ""
+
+
+class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One kernel parameter, as its C++ type says.
+
+    `kind` is "pointer", "integer", "float" or "bool". For a pointer, `type` names what it points
+    to. `offset` is its place in the packed parameter buffer, in bytes.
+    """
+
+    kind: str
+    type: str
+    size: int
+    offset: int
+    dtype: DType | None = None
+    const: bool = False
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What ptxas says that one kernel needs; bytes but for the registers of one thread."""
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    static_shared: int
+    barriers: int
+
+
+class CompiledKernel(msgspec.Struct, frozen=True):
+    """One kernel of a compiled source; `expression` is the C++ name that asked for it."""
+
+    expression: str
+    symbol: str
+    parameters: tuple[Parameter, ...]
+    parameter_bytes: int
+    resources: Resources
+
+
+class Compilation(msgspec.Struct, frozen=True):
+    """The outcome of compiling one source for one architecture."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    kernels: tuple[CompiledKernel, ...]
+    ptx: str
+    cubin: bytes
+    arch: str
+    compiler: str
+    """The compiler with its version, as in "NVRTC 13.5 (13.5.37)"."""
+    seconds: float
+    """Time in the compiler when it really ran, also for an answer from the cache."""
+    from_cache: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is something to run."""
+        return not self.errors and bool(self.ptx)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that stopped the compilation."""
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that did not."""
+        return tuple(d for d in self.diagnostics if d.severity is Severity.WARNING)
+
+    def kernel(self, expression: str) -> CompiledKernel:
+        """The kernel that a launch plan names. Raises KeyError when it was not asked for."""
+        for kernel in self.kernels:
+            if kernel.expression == expression:
+                return kernel
+        raise KeyError(expression)

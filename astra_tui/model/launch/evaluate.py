@@ -1,0 +1,157 @@
+"""The value of an expression for one case: total, bounded, and without `eval`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import Place
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+    Unary,
+)
+from astra_tui.model.launch.plan import PlanError
+from astra_tui.model.launch.scope import ELEMENT_TYPE, MAX_INTEGER, Bindings, Layout
+
+Value = int | bool | float | DType
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class Evaluator:
+    """Evaluates expressions that were validated; what only values can show is a PlanError."""
+
+    def __init__(self, bindings: Bindings, file: str = ""):
+        self.bindings = bindings
+        self.file = file
+        self.names: dict[str, Value] = {
+            **bindings.device,
+            **{d.value: d for d in DType},
+            ELEMENT_TYPE: bindings.element,
+            **bindings.dims,
+            **bindings.scalars,
+        }
+
+    def fail(self, message: str, place: Place) -> NoReturn:
+        """Raises a PlanError at a place of the plan."""
+        raise PlanError(message, file=self.file, place=place)
+
+    def define(self, name: str, value: Value) -> None:
+        """Adds a name that the plan itself declares."""
+        self.names[name] = value
+
+    def integer(self, expression: Expression) -> int:
+        """The value of an expression of kind INTEGER."""
+        value = self.value(expression)
+        assert isinstance(value, int)
+        return value
+
+    def truth(self, expression: Expression) -> bool:
+        """The value of an expression of kind TRUTH."""
+        value = self.value(expression)
+        assert isinstance(value, bool)
+        return value
+
+    def value(self, expression: Expression) -> Value:
+        """The value of any validated expression that is not a tensor."""
+        match expression:
+            case Integer(value=value):
+                return value
+            case Name(id=name):
+                return self.names[name]
+            case Call():
+                return self._call(expression)
+            case Unary(operator="not", operand=operand):
+                return not self.truth(operand)
+            case Unary(operand=operand, place=place):
+                return self._bounded(-self.integer(operand), place)
+            case Binary():
+                return self._binary(expression)
+            case Compare():
+                return self._compare(expression)
+            case Conditional(condition=condition, when_true=a, when_false=b):
+                return self.value(a if self.truth(condition) else b)
+
+    def _compare(self, expression: Compare) -> bool:
+        left = self.value(expression.first)
+        for name, right_side in expression.links:
+            right = self.value(right_side)
+            if not _COMPARE[name](left, right):
+                return False
+            left = right
+        return True
+
+    def _binary(self, expression: Binary) -> Value:
+        if expression.operator == "and":
+            return self.truth(expression.left) and self.truth(expression.right)
+        if expression.operator == "or":
+            return self.truth(expression.left) or self.truth(expression.right)
+        left, right = self.integer(expression.left), self.integer(expression.right)
+        match expression.operator:
+            case "+":
+                value = left + right
+            case "-":
+                value = left - right
+            case "*":
+                value = left * right
+            case "//":
+                value = left // self._divisor(right, expression.place)
+            case _:
+                value = left % self._divisor(right, expression.place)
+        return self._bounded(value, expression.place)
+
+    def _call(self, call: Call) -> Value:
+        match call.function:
+            case "min":
+                return min(map(self.integer, call.args))
+            case "max":
+                return max(map(self.integer, call.args))
+            case "ceil_div":
+                return self._ceil_div(call)
+            case "sizeof":
+                dtype = self.value(call.args[0])
+                assert isinstance(dtype, DType)
+                return dtype.size
+            case "aligned":
+                count = self.integer(call.args[1])
+                if count < 1 or count & (count - 1):
+                    self.fail(f"aligned() needs a power of two, not {count}", call.place)
+                return self._layout(call).alignment % count == 0
+            case _:
+                return self._layout(call).strides[self.integer(call.args[1])]
+
+    def _layout(self, call: Call) -> Layout:
+        first = call.args[0]
+        assert isinstance(first, Name)
+        return self.bindings.layouts[first.id]
+
+    def _ceil_div(self, call: Call) -> int:
+        left, right = map(self.integer, call.args)
+        if left < 0 or right <= 0:
+            self.fail(f"ceil_div({left}, {right}) needs a >= 0 and b > 0", call.place)
+        return -(-left // right)
+
+    def _divisor(self, value: int, place: Place) -> int:
+        if value == 0:
+            self.fail("division by zero", place)
+        return value
+
+    def _bounded(self, value: int, place: Place) -> int:
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            self.fail("this value does not fit in 64 bits", place)
+        return value

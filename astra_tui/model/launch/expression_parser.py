@@ -1,0 +1,199 @@
+"""Reads expressions by precedence climbing over the tokens of a plan."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from astra_tui.model.errors import Place, nearest
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+    Unary,
+)
+from astra_tui.model.launch.plan import PlanError
+from astra_tui.model.launch.scope import FUNCTIONS, MAX_INTEGER
+from astra_tui.model.launch.tokens import Token
+
+MAX_DEPTH = 32
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_SUM, _PRODUCT = ("+", "-"), ("*", "//", "%")
+_WORDS = {"if", "else", "and", "or", "not", "when", "otherwise"}
+
+
+class ExpressionParser:
+    """A cursor over tokens that reads expressions; the plan's parser extends it."""
+
+    def __init__(self, tokens: list[Token], file: str):
+        self.tokens = tokens
+        self.file = file
+        self.index = 0
+        self.depth = 0
+
+    # -- the cursor ----------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token:
+        """The token under the cursor."""
+        return self.tokens[self.index]
+
+    def advance(self) -> Token:
+        """Returns the token under the cursor and steps over it."""
+        token = self.token
+        if token.kind != "end":
+            self.index += 1
+        return token
+
+    def at(self, *texts: str) -> bool:
+        """Whether the token under the cursor is one of these words or operators."""
+        return self.token.kind in ("operator", "name") and self.token.text in texts
+
+    def accept(self, text: str) -> bool:
+        """Steps over a word or operator if it is the next one."""
+        found = self.at(text)
+        if found:
+            self.advance()
+        return found
+
+    def expect(self, text: str, after: str) -> Token:
+        """Steps over a word or operator that has to be the next one."""
+        if not self.at(text):
+            self.fail(f"expected '{text}' {after}, found {self.shown()}")
+        return self.advance()
+
+    def shown(self) -> str:
+        """The token under the cursor, in words for a message."""
+        if self.token.kind == "end":
+            return "the end of the plan"
+        return "the end of the line" if self.token.kind == "newline" else f"'{self.token.text}'"
+
+    def fail(self, message: str, hint: str = "", place: Place | None = None) -> NoReturn:
+        """Raises a PlanError at a place, by default at the cursor."""
+        raise PlanError(message, file=self.file, place=place or self.token.place, hint=hint)
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def expression(self, left: Expression | None = None, *, template: bool = False) -> Expression:
+        """Reads one expression; `left` is an operand already read.
+
+        Inside template brackets (`template`) a bare comparison would end the list, so it has to
+        stand in parentheses there.
+        """
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"this expression is nested more than {MAX_DEPTH} deep")
+        value = self._disjunction(left, template)
+        if self.at("if"):
+            place = self.advance().place
+            condition = self._disjunction(None, template)
+            self.expect("else", "to complete 'a if condition else b'")
+            value = Conditional(condition, value, self.expression(template=template), place)
+        self.depth -= 1
+        return value
+
+    def parenthesised(self) -> tuple[Expression, ...]:
+        """Reads `(a, b, ...)`, possibly empty or with a trailing comma."""
+        self.expect("(", "here")
+        items: list[Expression] = []
+        while not self.at(")"):
+            items.append(self.expression())
+            if not self.accept(","):
+                break
+        self.expect(")", "to close the parenthesis")
+        return tuple(items)
+
+    def _disjunction(self, left: Expression | None, template: bool) -> Expression:
+        value = self._conjunction(left, template)
+        while self.at("or"):
+            place = self.advance().place
+            value = Binary("or", value, self._conjunction(None, template), place)
+        return value
+
+    def _conjunction(self, left: Expression | None, template: bool) -> Expression:
+        value = self._negation(left, template)
+        while self.at("and"):
+            place = self.advance().place
+            value = Binary("and", value, self._negation(None, template), place)
+        return value
+
+    def _negation(self, left: Expression | None, template: bool) -> Expression:
+        if left is None and self.at("not"):
+            place = self.advance().place
+            self._go_deeper(place)
+            value = Unary("not", self._negation(None, template), place)
+            self.depth -= 1
+            return value
+        return self._comparison(left, template)
+
+    def _comparison(self, left: Expression | None, template: bool) -> Expression:
+        place = self.token.place
+        first = self._sum(left)
+        links: list[tuple[str, Expression]] = []
+        while not template and self.at(*COMPARISONS):
+            operator = self.advance().text
+            links.append((operator, self._sum(None)))
+        return Compare(first, tuple(links), place) if links else first
+
+    def _sum(self, left: Expression | None) -> Expression:
+        value = self._product(left)
+        while self.at(*_SUM):
+            token = self.advance()
+            value = Binary(token.text, value, self._product(None), token.place)
+        return value
+
+    def _product(self, left: Expression | None) -> Expression:
+        value = self._unary() if left is None else left
+        while self.at(*_PRODUCT):
+            token = self.advance()
+            value = Binary(token.text, value, self._unary(), token.place)
+        return value
+
+    def _unary(self) -> Expression:
+        if self.at("-"):
+            place = self.advance().place
+            self._go_deeper(place)
+            value = Unary("-", self._unary(), place)
+            self.depth -= 1
+            return value
+        return self._primary()
+
+    def _primary(self) -> Expression:
+        token = self.token
+        if token.kind == "integer":
+            self.advance()
+            value = int(token.text.replace("_", ""), 0) if _is_hex(token.text) else int(token.text)
+            if value > MAX_INTEGER:
+                self.fail(f"{token.text} does not fit in 64 bits", place=token.place)
+            return Integer(value, token.place)
+        if token.kind == "name" and token.text not in _WORDS:
+            self.advance()
+            return self._call(token) if self.at("(") else Name(token.text, token.place)
+        if self.at("("):
+            items = self.parenthesised()
+            if len(items) != 1:
+                self.fail("a list of values cannot stand here", place=token.place)
+            return items[0]
+        self.fail(f"expected a value, found {self.shown()}")
+
+    def _call(self, function: Token) -> Expression:
+        if function.text not in FUNCTIONS:
+            self.fail(
+                f"unknown function '{function.text}'",
+                hint=nearest(function.text, FUNCTIONS),
+                place=function.place,
+            )
+        return Call(function.text, self.parenthesised(), function.place)
+
+    def _go_deeper(self, place: Place) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"this expression is nested more than {MAX_DEPTH} deep", place=place)
+
+
+def _is_hex(text: str) -> bool:
+    return text[:2] in ("0x", "0X")

@@ -1,0 +1,276 @@
+"""Reads the text of a launch plan into data. The grammar is in docs/launch-plan.md."""
+
+from __future__ import annotations
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import Place, nearest
+from astra_tui.model.launch.expression import Expression
+from astra_tui.model.launch.expression_parser import ExpressionParser
+from astra_tui.model.launch.plan import (
+    Branch,
+    Declaration,
+    Dispatch,
+    Launch,
+    LaunchPlan,
+    Let,
+    Refuse,
+    Step,
+    TemplateArgument,
+    Tune,
+    Verbatim,
+    Workspace,
+)
+from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES
+from astra_tui.model.launch.tokens import Token, tokenize
+
+MAX_STEPS = 64
+
+_FIELDS = ("grid", "block", "shared", "args")
+_UNSUPPORTED_FIELDS = {
+    "cluster": "thread block clusters are not supported by launch plans",
+    "pdl": "programmatic dependent launch would let launches overlap the timer; it is not allowed",
+    "cooperative": "cooperative launches (grid-wide sync) are not supported; use several launches",
+    "stream": "launches run in order on one stream that the harness chooses",
+    "smem": "write shared=BYTES for dynamic shared memory",
+}
+_DTYPES = {ELEMENT_TYPE, *(d.value for d in DType)}
+
+
+def parse_plan(text: str, start: Place | None = None, file: str = "") -> LaunchPlan:
+    """Parses the text of a launch plan (without the comment marks).
+
+    Raises PlanError with line and column, counted from `start`, the place of the first character.
+    """
+    start = start or Place(1, 1)
+    return _PlanParser(tokenize(text, start, file), file).plan(start)
+
+
+class _PlanParser(ExpressionParser):
+    def plan(self, place: Place) -> LaunchPlan:
+        declarations: list[Declaration] = []
+        steps: list[Step] = []
+        self._skip_newlines()
+        while self.token.kind != "end":
+            if self.at("workspace", "tune", "let"):
+                if steps:
+                    self.fail("declarations come before the first launch")
+                declarations.append(self._declaration())
+            else:
+                steps.append(self._step())
+            if len(steps) + len(declarations) > MAX_STEPS:
+                self.fail(f"a plan has at most {MAX_STEPS} declarations and steps")
+            self._skip_newlines()
+        if not steps:
+            self.fail(
+                "the launch plan launches nothing", "write: my_kernel<T> grid=... block=... args=(...)"
+            )
+        return LaunchPlan(tuple(declarations), tuple(steps), place)
+
+    # -- declarations --------------------------------------------------------------------------
+
+    def _declaration(self) -> Declaration:
+        keyword = self.advance()
+        name = self._new_name(keyword.text)
+        match keyword.text:
+            case "workspace":
+                return self._workspace(name, keyword.place)
+            case "tune":
+                return self._tune(name, keyword.place)
+            case _:
+                self.expect("=", "after the name")
+                value = self.expression()
+                self._end_of_statement()
+                return Let(name, value, keyword.place)
+
+    def _workspace(self, name: str, place: Place) -> Workspace:
+        self.expect(":", "after the workspace's name")
+        dtype = self.advance()
+        if dtype.text not in _DTYPES:
+            self.fail(
+                f"unknown type '{dtype.text}'", nearest(dtype.text, _DTYPES), dtype.place
+            )
+        self.expect("[", "before the workspace's sizes")
+        sizes = [self.expression()]
+        while self.accept(","):
+            sizes.append(self.expression())
+        self.expect("]", "after the workspace's sizes")
+        self._end_of_statement()
+        return Workspace(name, dtype.text, tuple(sizes), place)
+
+    def _tune(self, name: str, place: Place) -> Tune:
+        value = self._signed_integer() if self.accept("=") else None
+        self.expect("in", "before the values to try")
+        choices = [self._signed_integer()]
+        while self.accept(","):
+            choices.append(self._signed_integer())
+        self._end_of_statement()
+        value = choices[0] if value is None else value
+        if value not in choices:
+            self.fail(f"{name} = {value} is not among the values to try", place=place)
+        if len(set(choices)) != len(choices):
+            self.fail(f"the values to try for {name} repeat", place=place)
+        return Tune(name, value, tuple(choices), place)
+
+    def _signed_integer(self) -> int:
+        sign = -1 if self.accept("-") else 1
+        token = self.advance()
+        if token.kind != "integer":
+            self.fail(f"expected a whole number, found '{token.text}'", place=token.place)
+        return sign * int(token.text.replace("_", ""), 0 if token.text[:2] in ("0x", "0X") else 10)
+
+    def _new_name(self, keyword: str) -> str:
+        token = self.advance()
+        if token.kind != "name":
+            self.fail(f"expected a name after '{keyword}'", place=token.place)
+        if token.text in RESERVED_NAMES:
+            self.fail(f"'{token.text}' has a meaning of its own; choose another name", place=token.place)
+        return token.text
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _step(self) -> Step:
+        if self.at("when"):
+            return self._dispatch()
+        if self.at("otherwise"):
+            self.fail("'otherwise' needs a 'when' before it")
+        return self._launch_or_refuse()
+
+    def _dispatch(self) -> Dispatch:
+        place = self.token.place
+        branches: list[Branch] = []
+        while self.at("when", "otherwise"):
+            head = self.advance()
+            condition = self.expression() if head.text == "when" else None
+            self.expect(":", f"after '{head.text}'")
+            branches.append(Branch(condition, self._body(head), head.place))
+            if len(branches) > MAX_STEPS:
+                self.fail(f"a plan has at most {MAX_STEPS} branches")
+            self._skip_newlines()
+            if condition is None:
+                break
+        return Dispatch(tuple(branches), place)
+
+    def _body(self, head: Token) -> tuple[Launch | Refuse, ...]:
+        """Launches on the head's own line, or on the lines below that are indented further."""
+        items: list[Launch | Refuse] = []
+        if self.token.kind != "newline":
+            items.append(self._launch_or_refuse())
+        self._skip_newlines()
+        while self.token.kind != "end" and self.token.place.column > head.place.column:
+            if self.at("when", "otherwise"):
+                self.fail("branches do not nest", "join the conditions with 'and'")
+            items.append(self._launch_or_refuse())
+            self._skip_newlines()
+        if not items:
+            self.fail(
+                f"nothing follows '{head.text} ...:'",
+                "indent its launches further than the line of the condition",
+                head.place,
+            )
+        return tuple(items)
+
+    def _launch_or_refuse(self) -> Launch | Refuse:
+        if not self.at("refuse"):
+            return self._launch()
+        place = self.advance().place
+        reason = self.advance()
+        if reason.kind != "string":
+            self.fail('expected a reason in quotes: refuse "d must be even"', place=reason.place)
+        self._end_of_statement()
+        return Refuse(reason.text[1:-1], place)
+
+    def _launch(self) -> Launch:
+        place = self.token.place
+        kernel = self._kernel_name()
+        template_args = self._template_arguments()
+        fields = self._fields(kernel)
+        for required in ("grid", "block", "args"):
+            if required not in fields:
+                self.fail(f"the launch of {kernel} has no {required}=", place=place)
+        shared = fields.get("shared")
+        return Launch(
+            kernel,
+            template_args,
+            fields["grid"],
+            fields["block"],
+            fields["args"],
+            shared[0] if shared else None,
+            place,
+        )
+
+    def _kernel_name(self) -> str:
+        parts = [self._kernel_name_part()]
+        while self.accept("::"):
+            parts.append(self._kernel_name_part())
+        return "::".join(parts)
+
+    def _kernel_name_part(self) -> str:
+        if self.token.kind != "name":
+            self.fail(f"expected the name of a kernel, found {self.shown()}")
+        return self.advance().text
+
+    def _template_arguments(self) -> tuple[TemplateArgument, ...]:
+        if not self.accept("<"):
+            return ()
+        items: list[TemplateArgument] = []
+        while not self.at(">"):
+            if self.token.kind == "string":
+                token = self.advance()
+                items.append(Verbatim(token.text[1:-1], token.place))
+            else:
+                items.append(self.expression(template=True))
+            if not self.accept(","):
+                break
+        self.expect(">", "to close the template arguments")
+        return tuple(items)
+
+    def _fields(self, kernel: str) -> dict[str, tuple[Expression, ...]]:
+        fields: dict[str, tuple[Expression, ...]] = {}
+        while self._at_field():
+            self._skip_newlines()
+            key = self.advance()
+            if key.text in _UNSUPPORTED_FIELDS:
+                self.fail(f"{key.text}= is refused", _UNSUPPORTED_FIELDS[key.text], key.place)
+            if key.text not in _FIELDS:
+                self.fail(f"unknown field '{key.text}='", nearest(key.text, _FIELDS), key.place)
+            if key.text in fields:
+                self.fail(f"{key.text}= stands twice in the launch of {kernel}", place=key.place)
+            self.advance()
+            values = self._values()
+            limit = {"grid": 3, "block": 3, "shared": 1}.get(key.text)
+            if limit is not None and not 1 <= len(values) <= limit:
+                self.fail(f"{key.text}= takes 1 to {limit} values, not {len(values)}", place=key.place)
+            fields[key.text] = values
+        self._end_of_statement()
+        return fields
+
+    def _at_field(self) -> bool:
+        """Whether `name =` follows, on this line or after line ends."""
+        index = self.index
+        while self.tokens[index].kind == "newline":
+            index += 1
+        name, equals = self.tokens[index], self.tokens[min(index + 1, len(self.tokens) - 1)]
+        return name.kind == "name" and equals.kind == "operator" and equals.text == "="
+
+    def _values(self) -> tuple[Expression, ...]:
+        """One expression, or a parenthesised list of them."""
+        if not self.at("("):
+            return (self.expression(),)
+        items = self.parenthesised()
+        followed = self.token.kind == "operator" or self.at("if", "and", "or")
+        if len(items) == 1 and followed:
+            return (self.expression(items[0]),)
+        return items
+
+    # -- line ends -----------------------------------------------------------------------------
+
+    def _skip_newlines(self) -> None:
+        while self.token.kind == "newline":
+            self.advance()
+
+    def _end_of_statement(self) -> None:
+        if self.token.kind not in ("newline", "end"):
+            hint = ""
+            if self.token.kind == "name":
+                hint = "fields are " + ", ".join(f"{name}=" for name in _FIELDS)
+            self.fail(f"expected the end of the line, found {self.shown()}", hint)

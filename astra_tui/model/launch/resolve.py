@@ -1,0 +1,230 @@
+"""A launch plan for one case: concrete kernels, grids, blocks, workspaces and arguments."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import Place
+from astra_tui.model.launch.evaluate import Evaluator, Value
+from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch.plan import (
+    Dispatch,
+    Launch,
+    LaunchPlan,
+    Let,
+    Refuse,
+    Step,
+    Tune,
+    Verbatim,
+    Workspace,
+)
+from astra_tui.model.launch.scope import ELEMENT_TYPE, Bindings, Layout
+
+WORKSPACE_ALIGNMENT = 256
+MAX_WORKSPACE_BYTES = 1 << 34
+
+_GRID_LIMITS = ((1 << 31) - 1, 65_535, 65_535)
+_BLOCK_LIMITS = (1024, 1024, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferArgument:
+    """A pointer to the first element of a tensor argument or workspace."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NumberArgument:
+    """A number; which type it has to fit is known once the kernel is compiled."""
+
+    value: int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedWorkspace:
+    """A scratch buffer with its sizes."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedLaunch:
+    """One launch with every number known. `kernel` is a C++ name expression."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    args: tuple[BufferArgument | NumberArgument, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPlan:
+    """What to run for one case, in order."""
+
+    workspaces: tuple[ResolvedWorkspace, ...]
+    launches: tuple[ResolvedLaunch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The plan says, or implies, that it does not handle this case."""
+
+    reason: str
+    place: Place
+
+
+def resolve(plan: LaunchPlan, bindings: Bindings, file: str = "") -> ResolvedPlan | Refused:
+    """Evaluates a validated plan for one case.
+
+    Raises PlanError where only the numbers show that the plan is wrong: a division by zero, a
+    block of 2,048 threads, more shared memory than the device has.
+    """
+    return _Resolver(bindings, file).plan(plan)
+
+
+class _Resolver:
+    def __init__(self, bindings: Bindings, file: str):
+        self.bindings = bindings
+        self.file = file
+        self.layouts = dict(bindings.layouts)
+        bindings = Bindings(
+            bindings.element, bindings.dims, self.layouts, bindings.scalars, bindings.device
+        )
+        self.evaluator = Evaluator(bindings, file)
+
+    def plan(self, plan: LaunchPlan) -> ResolvedPlan | Refused:
+        workspaces: list[ResolvedWorkspace] = []
+        for declaration in plan.declarations:
+            match declaration:
+                case Workspace():
+                    workspaces.append(self._workspace(declaration))
+                case Tune(name=name, value=value):
+                    self.evaluator.define(name, value)
+                case Let(name=name, value=expression):
+                    self.evaluator.define(name, self.evaluator.value(expression))
+        launches: list[ResolvedLaunch] = []
+        for step in plan.steps:
+            items = self._items(step)
+            if isinstance(items, Refused):
+                return items
+            for item in items:
+                if isinstance(item, Refuse):
+                    return Refused(item.reason, item.place)
+                launch = self._launch(item)
+                if math.prod(launch.grid):
+                    launches.append(launch)
+        return ResolvedPlan(tuple(workspaces), tuple(launches))
+
+    def _items(self, step: Step) -> tuple[Launch | Refuse, ...] | Refused:
+        if not isinstance(step, Dispatch):
+            return (step,)
+        for branch in step.branches:
+            if branch.condition is None or self.evaluator.truth(branch.condition):
+                return branch.body
+        return Refused("no branch of the launch plan covers this case", step.place)
+
+    def _workspace(self, workspace: Workspace) -> ResolvedWorkspace:
+        element = workspace.dtype == ELEMENT_TYPE
+        dtype = self.bindings.element if element else DType(workspace.dtype)
+        shape = tuple(map(self.evaluator.integer, workspace.shape))
+        if min(shape) < 0 or math.prod(shape) * dtype.size > MAX_WORKSPACE_BYTES:
+            self.evaluator.fail(
+                f"workspace {workspace.name} would have the shape {list(shape)}", workspace.place
+            )
+        self.layouts[workspace.name] = Layout(WORKSPACE_ALIGNMENT, contiguous_strides(shape))
+        return ResolvedWorkspace(workspace.name, dtype, shape)
+
+    def _launch(self, launch: Launch) -> ResolvedLaunch:
+        grid = self._sizes(launch, "grid", launch.grid, _GRID_LIMITS, smallest=0)
+        block = self._sizes(launch, "block", launch.block, _BLOCK_LIMITS, smallest=1)
+        threads, most = math.prod(block), self.bindings.device["max_threads_per_block"]
+        if threads > most:
+            self.evaluator.fail(
+                f"block={block} of {launch.kernel} has {threads} threads; at most {most} fit",
+                launch.block[0].place,
+            )
+        return ResolvedLaunch(
+            self._name_expression(launch),
+            grid,
+            block,
+            self._shared_bytes(launch),
+            tuple(map(self._argument, launch.args)),
+            launch.place,
+        )
+
+    def _shared_bytes(self, launch: Launch) -> int:
+        if launch.shared_bytes is None:
+            return 0
+        count = self.evaluator.integer(launch.shared_bytes)
+        most = self.bindings.device["max_shared_memory_per_block"]
+        if not 0 <= count <= most:
+            self.evaluator.fail(
+                f"shared={count} of {launch.kernel} is not between 0 and {most} bytes",
+                launch.shared_bytes.place,
+            )
+        return count
+
+    def _sizes(
+        self,
+        launch: Launch,
+        field: str,
+        sizes: tuple[Expression, ...],
+        limits: tuple[int, int, int],
+        smallest: int,
+    ) -> tuple[int, int, int]:
+        values = [*map(self.evaluator.integer, sizes), 1, 1][:3]
+        for value, limit, size in zip(values, limits, sizes, strict=False):
+            if not smallest <= value <= limit:
+                self.evaluator.fail(
+                    f"{field}={value} of {launch.kernel} is not between {smallest} and {limit}",
+                    size.place,
+                )
+        return values[0], values[1], values[2]
+
+    def _argument(self, expression: Expression) -> BufferArgument | NumberArgument:
+        if isinstance(expression, Name) and expression.id in self.layouts:
+            return BufferArgument(expression.id)
+        value = self.evaluator.value(expression)
+        assert not isinstance(value, DType)
+        return NumberArgument(value)
+
+    def _name_expression(self, launch: Launch) -> str:
+        if not launch.template_args:
+            return launch.kernel
+        parts = [
+            self._substitute(argument.text)
+            if isinstance(argument, Verbatim)
+            else _cpp(self.evaluator.value(argument))
+            for argument in launch.template_args
+        ]
+        return f"{launch.kernel}<{', '.join(parts)}>"
+
+    def _substitute(self, text: str) -> str:
+        names = self.evaluator.names
+        return re.sub(
+            r"[A-Za-z_]\w*", lambda m: _cpp(names[m[0]]) if m[0] in names else m[0], text
+        )
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides = [1]
+    for size in reversed(shape[1:]):
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides)) if shape else ()
+
+
+def _cpp(value: Value) -> str:
+    if isinstance(value, DType):
+        return value.cuda
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

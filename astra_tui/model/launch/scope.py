@@ -1,0 +1,89 @@
+"""What a launch plan can name, and the values that those names have for one case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from astra_tui.model.dtypes import DType
+
+MAX_INTEGER = (1 << 63) - 1
+
+FUNCTIONS = {
+    "min": "min(a, b, ...): the smallest",
+    "max": "max(a, b, ...): the largest",
+    "ceil_div": "ceil_div(a, b): a / b rounded up, for a >= 0 and b > 0",
+    "aligned": "aligned(argument, bytes): whether the argument's address is a multiple of bytes",
+    "stride": "stride(argument, axis): distance in elements between neighbours along an axis",
+    "sizeof": "sizeof(T): bytes of one element",
+}
+
+DEVICE_ATTRIBUTES: Mapping[str, int] = MappingProxyType(
+    {
+        "sm_count": 132,
+        "warp_size": 32,
+        "max_threads_per_block": 1024,
+        "max_threads_per_sm": 2048,
+        "max_shared_memory_per_block": 232_448,
+        "max_shared_memory_per_sm": 233_472,
+        "l2_cache_bytes": 52_428_800,
+    }
+)
+"""Device attributes that a plan can read, with the H100 SXM's values (the emulator's own)."""
+
+ELEMENT_TYPE = "T"
+
+_KEYWORDS = {"if", "else", "and", "or", "not", "when", "otherwise", "workspace", "tune", "let"}
+
+RESERVED_NAMES = frozenset(
+    {ELEMENT_TYPE, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES, *(d.value for d in DType)}
+)
+"""Names that dimensions and arguments cannot have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """What is known of a tensor argument before any case: `dtype` None means `T`."""
+
+    dtype: DType | None
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names that a task gives to a plan."""
+
+    dims: frozenset[str]
+    tensors: Mapping[str, TensorType]
+    scalars: Mapping[str, DType]
+
+    def names(self) -> set[str]:
+        """Every name, device attributes and types included."""
+        return {
+            *self.dims,
+            *self.tensors,
+            *self.scalars,
+            *DEVICE_ATTRIBUTES,
+            *(d.value for d in DType),
+            ELEMENT_TYPE,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a tensor lies: the largest power of two that divides its address, and its strides."""
+
+    alignment: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """The values that a plan's names have for one case on one device."""
+
+    element: DType
+    dims: Mapping[str, int]
+    layouts: Mapping[str, Layout]
+    scalars: Mapping[str, int | float] = field(default_factory=dict)
+    device: Mapping[str, int] = field(default_factory=lambda: DEVICE_ATTRIBUTES)

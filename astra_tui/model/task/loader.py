@@ -1,0 +1,358 @@
+"""Reads task.toml strictly: an error names the file, the line, the key and the nearest valid name."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import Place, nearest
+from astra_tui.model.launch.expression import Expression
+from astra_tui.model.launch.expression_parser import ExpressionParser
+from astra_tui.model.launch.plan import PlanError
+from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope
+from astra_tui.model.launch.tokens import tokenize
+from astra_tui.model.launch.validate import Kind, kind_of
+from astra_tui.model.task.table import Table, TaskError, line_of
+from astra_tui.model.task.task import (
+    Argument,
+    Dimension,
+    ExtraCase,
+    KernelTask,
+    Role,
+    Tolerance,
+    Workload,
+)
+from astra_tui.model.task.values import ValueKind, Values
+
+MAX_FILE_BYTES = 1 << 20
+MAX_SIZE = 1 << 31
+
+FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
+"""Sizes that are tried for a dimension whose task names none: tiny, odd, prime and around a warp."""
+
+_ELEMENT_TYPES = {d.value: d for d in (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)}
+_DTYPES: Mapping[str, DType | None] = {ELEMENT_TYPE: None, **{d.value: d for d in DType}}
+_SPECIAL = {"nan", "inf", "-inf"}
+_RELATIVE_L2 = {
+    DType.FLOAT16: 2e-3,
+    DType.BFLOAT16: 1.6e-2,
+    DType.FLOAT32: 1e-5,
+    DType.FLOAT64: 1e-12,
+}
+
+
+def load_task(folder: Path) -> KernelTask:
+    """Loads the task in a folder. Raises TaskError when a file is missing or wrong."""
+    file = folder / "task.toml"
+    if not file.is_file():
+        raise TaskError(
+            "this folder has no task.toml, so it is no kernel task",
+            file=str(folder),
+            hint="make one with: astra-tui new FOLDER --from kernel.cu",
+        )
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise TaskError(f"larger than {MAX_FILE_BYTES} bytes", file=str(file))
+    task = parse_task(file.read_text(encoding="utf-8", errors="replace"), folder)
+    for needed in (task.reference_file, task.baseline_file):
+        if not needed.is_file():
+            raise TaskError(f"{needed.name} is missing beside it", file=str(file))
+    return task
+
+
+def parse_task(text: str, folder: Path) -> KernelTask:
+    """Parses the text of a task.toml that lies, or would lie, in `folder`."""
+    file = str(folder / "task.toml")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TaskError(f"not valid TOML: {error}", file=file) from None
+    return _Loader(Table(data, (), file, text), folder).task()
+
+
+class _Loader:
+    def __init__(self, top: Table, folder: Path):
+        self.top = top
+        self.folder = folder
+        self.scope = Scope(frozenset(), {}, {})
+
+    def task(self) -> KernelTask:
+        top = self.top
+        name = top.take("name", str)
+        summary = top.take("summary", str)
+        origin = top.take("origin", str, "")
+        dtypes = self._dtypes()
+        dims = self._dimensions(top.table("dims"))
+        self.scope = Scope(frozenset(dims), {}, {})
+        rows = top.take("rows", str, "")
+        if rows and rows not in dims:
+            top.fail(f"unknown dimension '{rows}'", "rows", nearest(rows, dims))
+        args = self._arguments(top.table("args"))
+        contract = top.table("contract", required=False)
+        accepts_text = contract.strings("accepts", [])
+        accepts = tuple(
+            self._expression(contract, "accepts", text, Kind.TRUTH) for text in accepts_text
+        )
+        contract.close()
+        cost = top.table("cost")
+        bytes_moved = self._expression(cost, "bytes", cost.take("bytes", str), Kind.INTEGER)
+        flops = self._expression(cost, "flops", cost.take("flops", str), Kind.INTEGER)
+        cost.close()
+        task = KernelTask(
+            name=name,
+            summary=summary,
+            origin=origin,
+            dtypes=dtypes,
+            rows=rows,
+            dims=dims,
+            args=args,
+            accepts=accepts,
+            accepts_text=accepts_text,
+            tolerances=self._tolerances(dtypes, args),
+            bytes_moved=bytes_moved,
+            flops=flops,
+            workloads=tuple(self._workload(t, dims, dtypes) for t in top.tables("workloads")),
+            cases=tuple(self._case(t, dims, args, dtypes) for t in top.tables("cases")),
+            folder=self.folder,
+            text=top.text,
+        )
+        top.close()
+        self._check_together(task)
+        return task
+
+    def _dtypes(self) -> tuple[DType, ...]:
+        names = self.top.strings("dtypes")
+        for name in names:
+            if name not in _ELEMENT_TYPES:
+                self.top.fail(f"unknown type '{name}'", "dtypes", nearest(name, _ELEMENT_TYPES))
+        if not names or len(set(names)) != len(names):
+            self.top.fail("should list at least one type, each once", "dtypes")
+        return tuple(_ELEMENT_TYPES[name] for name in names)
+
+    def _dimensions(self, table: Table) -> dict[str, Dimension]:
+        dims = {}
+        for name, entry in table.entries("dimension"):
+            self._check_name(entry, name)
+            sizes = entry.integers("sizes", FLOOR_SIZES)
+            typical = entry.take("typical", int, max(s for s in (*sizes, 1) if s <= 128))
+            dims[name] = Dimension(name, entry.take("about", str, ""), typical, sizes)
+            entry.close()
+            for size in (*sizes, typical):
+                if not 0 <= size <= MAX_SIZE:
+                    entry.fail(f"a size of {size} is out of range", "sizes")
+        if not dims:
+            table.fail("an operator has at least one dimension")
+        return dims
+
+    def _arguments(self, table: Table) -> dict[str, Argument]:
+        args = {}
+        for name, entry in table.entries("argument"):
+            self._check_name(entry, name)
+            if name in self.scope.dims:
+                entry.fail(f"'{name}' is a dimension already")
+            if "role" not in entry.data:
+                entry.fail("this argument has no role", hint="role = in, out, inout or scalar")
+            role = entry.choice("role", {r.value: r for r in Role})
+            read = self._scalar if role is Role.SCALAR else self._tensor
+            args[name] = read(name, role, entry)
+            entry.close()
+        if not any(a.is_written for a in args.values()):
+            table.fail("no argument is written", hint="the result has the role out or inout")
+        return args
+
+    def _tensor(self, name: str, role: Role, entry: Table) -> Argument:
+        shape = tuple(
+            self._expression(entry, "shape", text, Kind.INTEGER) for text in entry.strings("shape")
+        )
+        if not shape:
+            entry.fail("a tensor has at least one size", "shape", "a number has the role scalar")
+        dtype = entry.choice("dtype", _DTYPES, ELEMENT_TYPE)
+        floating = dtype is None or dtype.is_float
+        special = entry.strings("special", [])
+        for value in special:
+            if value not in _SPECIAL:
+                entry.fail(f"unknown special value '{value}'", "special", nearest(value, _SPECIAL))
+        limit = entry.take("limit", float, math.inf)
+        if limit <= 0 or (not floating and limit != math.inf):
+            entry.fail("limit is a positive magnitude, for floating-point tensors", "limit")
+        strided = entry.take("strided", bool, False)
+        if strided and len(shape) < 2:
+            entry.fail("only a tensor of two or more dimensions has rows to lie apart", "strided")
+        return Argument(
+            name=name,
+            role=role,
+            about=entry.take("about", str, ""),
+            dtype=dtype,
+            shape=shape,
+            values=self._values(entry, "values", _default_values(dtype)),
+            limit=None if limit == math.inf else limit,
+            special=special,
+            strided=strided,
+        )
+
+    def _scalar(self, name: str, role: Role, entry: Table) -> Argument:
+        dtype = entry.choice("dtype", {d.value: d for d in DType})
+        choices = entry.numbers("choices")
+        if not choices:
+            entry.fail("name at least one value to pass", "choices")
+        for value in choices:
+            if not dtype.is_float:
+                low, high = dtype.integer_range
+                if value != int(value) or not low <= value <= high:
+                    entry.fail(f"{value} is no {dtype.value}", "choices")
+        return Argument(
+            name=name,
+            role=role,
+            about=entry.take("about", str, ""),
+            dtype=dtype,
+            choices=choices,
+        )
+
+    def _values(self, table: Table, key: str, default: Values) -> Values:
+        if key not in table.data:
+            table.known.add(key)
+            return default
+        entry = table.table(key)
+        kind = entry.choice("kind", {k.value: k for k in ValueKind})
+        values = Values(
+            kind=kind,
+            low=entry.take("low", float, 0.0),
+            high=entry.take("high", float, 1.0),
+            planted=entry.strings("planted", []),
+        )
+        for value in values.planted:
+            if value not in (valid := _SPECIAL | {"-0"}):
+                entry.fail(f"unknown special value '{value}'", "planted", nearest(value, valid))
+        entry.close()
+        return values
+
+    def _tolerances(
+        self, dtypes: tuple[DType, ...], args: Mapping[str, Argument]
+    ) -> dict[DType, Tolerance]:
+        table = self.top.table("tolerance")
+        found = {}
+        names = {d.value: d for d in DType if d.is_float}
+        for name, entry in table.entries("tolerance"):
+            if name not in names:
+                entry.fail(f"unknown type '{name}'", hint=nearest(name, names))
+            found[names[name]] = Tolerance(
+                atol=entry.take("atol", float),
+                rtol=entry.take("rtol", float),
+                relative_l2=entry.take("relative_l2", float, _RELATIVE_L2[names[name]]),
+                source=entry.take("source", str),
+            )
+            entry.close()
+        for argument in args.values():
+            for dtype in (argument.dtype,) if argument.dtype else dtypes:
+                if argument.is_written and dtype.is_float and dtype not in found:
+                    table.fail(
+                        f"no tolerance for {dtype.value}, the type of {argument.name}",
+                        hint=f"add [tolerance.{dtype.value}] with atol, rtol and source",
+                    )
+        return found
+
+    def _workload(
+        self, table: Table, dims: Mapping[str, Dimension], dtypes: tuple[DType, ...]
+    ) -> Workload:
+        sizes = self._sizes(table, dims)
+        dtype = table.choice("dtype", {d.value: d for d in dtypes}, dtypes[0].value)
+        name = table.take("name", str, "x".join(str(size) for size in sizes.values()))
+        table.close()
+        return Workload(name, sizes, dtype)
+
+    def _case(
+        self,
+        table: Table,
+        dims: Mapping[str, Dimension],
+        args: Mapping[str, Argument],
+        dtypes: tuple[DType, ...],
+    ) -> ExtraCase:
+        values = table.table("values", required=False)
+        overrides = {}
+        for name, _ in values.entries("the values of"):
+            if name not in args or not args[name].is_read:
+                readable = [a.name for a in args.values() if a.is_read]
+                values.fail("no such input", name, nearest(name, readable))
+            overrides[name] = self._values(values, name, Values())
+        names = table.strings("dtypes", [d.value for d in dtypes])
+        case = ExtraCase(
+            name=table.take("name", str),
+            why=table.take("why", str),
+            dims=self._sizes(table, dims),
+            values=overrides,
+            dtypes=tuple(d for d in dtypes if d.value in names),
+        )
+        if len(case.dtypes) != len(names):
+            table.fail("names a type that the task does not have", "dtypes")
+        table.close()
+        return case
+
+    def _sizes(self, table: Table, dims: Mapping[str, Dimension]) -> dict[str, int]:
+        given = table.table("dims")
+        for name in given.data:
+            if name not in dims:
+                given.fail("unknown dimension", name, nearest(name, dims))
+        sizes = {name: given.take(name, int) for name in dims}
+        for name, size in sizes.items():
+            if not 0 <= size <= MAX_SIZE:
+                given.fail(f"a size of {size} is out of range", name)
+        return sizes
+
+    def _expression(self, table: Table, key: str, text: str, kind: Kind) -> Expression:
+        """Parses an expression over dimensions; its errors carry the line of the key."""
+        line = line_of(self.top.text, (*table.path, key))
+        try:
+            parser = ExpressionParser(tokenize(text, Place(1, 1)), "")
+            expression = parser.expression()
+            if parser.token.kind != "newline":
+                parser.fail(f"expected the end of the expression, found {parser.shown()}")
+            found = kind_of(expression, self.scope)
+        except PlanError as error:
+            path = ".".join((*table.path, key))
+            raise TaskError(
+                f'{path}: "{text}": {error.message}',
+                file=table.file,
+                place=Place(line),
+                hint=error.hint,
+            ) from None
+        if found is not kind:
+            table.fail(f'"{text}" is {found.value}; it has to be {kind.value}', key)
+        return expression
+
+    def _check_name(self, entry: Table, name: str) -> None:
+        if not name.isidentifier() or not name.isascii():
+            entry.fail(f"'{name}' is no valid name", hint="use letters, digits and underscores")
+        if name in RESERVED_NAMES:
+            entry.fail(f"'{name}' has a meaning of its own in launch plans; choose another name")
+
+    def _check_together(self, task: KernelTask) -> None:
+        if not task.workloads:
+            self.top.fail("no workload", hint="add [[workloads]] with dims = { ... }")
+        names = [w.name for w in task.workloads]
+        for workload in task.workloads:
+            broken = task.violated(workload.dims, workload.dtype)
+            if broken:
+                self.top.fail(
+                    f"workload {workload.name} breaks the contract: {broken}", "workloads"
+                )
+            if names.count(workload.name) > 1:
+                self.top.fail(f"two workloads are named '{workload.name}'", "workloads")
+        if task.rows:
+            self._check_rows(task)
+
+    def _check_rows(self, task: KernelTask) -> None:
+        """Rows can be permuted only if every written tensor has them as its first dimension."""
+        for argument in task.outputs:
+            first = argument.shape[0]
+            if getattr(first, "id", None) != task.rows:
+                self.top.fail(
+                    f"{argument.name} does not have {task.rows} as its first size", "rows"
+                )
+
+
+def _default_values(dtype: DType | None) -> Values:
+    if dtype is None or dtype.is_float:
+        return Values()
+    return Values(kind=ValueKind.INTEGERS, low=0, high=1 if dtype is DType.BOOL else 100)

@@ -1,0 +1,210 @@
+"""A kernel task as immutable data, and what follows from it for given dimensions."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch.evaluate import Evaluator
+from astra_tui.model.launch.expression import Expression
+from astra_tui.model.launch.scope import Bindings, Scope, TensorType
+from astra_tui.model.task.values import Values
+
+
+class Role(str, Enum):
+    """What a kernel may do with an argument."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    SCALAR = "scalar"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One size of the operator. `sizes` are the values that the checks try."""
+
+    name: str
+    about: str
+    typical: int
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the operator.
+
+    `dtype` None means the workload's element type `T`. A scalar has no shape; its `choices` are
+    the numbers that the checks pass. `limit` is the largest magnitude that has to work, `special`
+    the non-finite values whose result the reference defines. A `strided` tensor may have rows
+    that lie further apart than they are long.
+    """
+
+    name: str
+    role: Role
+    about: str
+    dtype: DType | None
+    shape: tuple[Expression, ...] = ()
+    values: Values = Values()
+    limit: float | None = None
+    special: tuple[str, ...] = ()
+    strided: bool = False
+    choices: tuple[float, ...] = ()
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether this is a buffer rather than a number."""
+        return self.role is not Role.SCALAR
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the operator reads it."""
+        return self.role in (Role.IN, Role.INOUT)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the operator's results appear in it."""
+        return self.role in (Role.OUT, Role.INOUT)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Dimensions and an element type on which counters or time are compared."""
+
+    name: str
+    dims: Mapping[str, int]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Bounds on an output's error: |x - ref| <= atol + rtol * |ref|, and on the relative L2 norm."""
+
+    atol: float
+    rtol: float
+    relative_l2: float
+    source: str
+
+
+@dataclass(frozen=True)
+class ExtraCase:
+    """A case that the task's author adds to the ones that follow from the contract."""
+
+    name: str
+    why: str
+    dims: Mapping[str, int]
+    values: Mapping[str, Values]
+    dtypes: tuple[DType, ...]
+
+
+@dataclass(frozen=True)
+class KernelTask:
+    """An operator: its arguments, contract, workloads, tolerances and costs."""
+
+    name: str
+    summary: str
+    origin: str
+    dtypes: tuple[DType, ...]
+    rows: str
+    """The dimension along which rows are independent, or "" when there is none."""
+    dims: Mapping[str, Dimension]
+    args: Mapping[str, Argument]
+    accepts: tuple[Expression, ...]
+    accepts_text: tuple[str, ...]
+    tolerances: Mapping[DType, Tolerance]
+    bytes_moved: Expression
+    flops: Expression
+    workloads: tuple[Workload, ...]
+    cases: tuple[ExtraCase, ...]
+    folder: Path
+    text: str
+    """The text of task.toml."""
+
+    @property
+    def file(self) -> Path:
+        """The file that describes the task."""
+        return self.folder / "task.toml"
+
+    @property
+    def reference_file(self) -> Path:
+        """The trusted float64 oracle."""
+        return self.folder / "reference.py"
+
+    @property
+    def baseline_file(self) -> Path:
+        """The source where optimisation starts."""
+        return self.folder / "baseline.cu"
+
+    @property
+    def production_file(self) -> Path:
+        """A source as good as what is in use elsewhere; it may be absent."""
+        return self.folder / "production.cu"
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that a launch plan of this task can use."""
+        tensors = {a.name: TensorType(a.dtype, len(a.shape)) for a in self.tensors}
+        scalars = {a.name: a.dtype for a in self.scalars if a.dtype is not None}
+        return Scope(frozenset(self.dims), tensors, scalars)
+
+    @property
+    def tensors(self) -> tuple[Argument, ...]:
+        """The arguments that are buffers."""
+        return tuple(a for a in self.args.values() if a.is_tensor)
+
+    @property
+    def scalars(self) -> tuple[Argument, ...]:
+        """The arguments that are numbers."""
+        return tuple(a for a in self.args.values() if not a.is_tensor)
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arguments that are compared with the reference."""
+        return tuple(a for a in self.args.values() if a.is_written)
+
+    def dtype_of(self, argument: Argument, element: DType) -> DType:
+        """The argument's element type when `T` is `element`."""
+        return argument.dtype or element
+
+    def shape_of(
+        self, argument: Argument, dims: Mapping[str, int], element: DType
+    ) -> tuple[int, ...]:
+        """The argument's shape for these dimensions."""
+        evaluator = self._evaluator(dims, element)
+        return tuple(evaluator.integer(size) for size in argument.shape)
+
+    def violated(self, dims: Mapping[str, int], element: DType) -> str:
+        """The first condition of the contract that these dimensions break, or ""."""
+        evaluator = self._evaluator(dims, element)
+        for condition, text in zip(self.accepts, self.accepts_text, strict=True):
+            if not evaluator.truth(condition):
+                return text
+        return ""
+
+    def compulsory_bytes(self, dims: Mapping[str, int], element: DType) -> int:
+        """Bytes that any kernel for these dimensions has to move through device memory."""
+        return self._evaluator(dims, element).integer(self.bytes_moved)
+
+    def compulsory_flops(self, dims: Mapping[str, int], element: DType) -> int:
+        """Floating-point operations that the operator needs."""
+        return self._evaluator(dims, element).integer(self.flops)
+
+    def elements(self, dims: Mapping[str, int], element: DType) -> int:
+        """Elements of the largest tensor argument."""
+        return max(math.prod(self.shape_of(a, dims, element)) for a in self.tensors)
+
+    @cached_property
+    def hash(self) -> str:
+        """Identifies what correctness means here: task.toml and reference.py (SHA-256)."""
+        digest = hashlib.sha256(self.text.encode())
+        digest.update(b"\0" + self.reference_file.read_bytes())
+        return digest.hexdigest()
+
+    def _evaluator(self, dims: Mapping[str, int], element: DType) -> Evaluator:
+        return Evaluator(Bindings(element, dims, {}), str(self.file))

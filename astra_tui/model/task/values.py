@@ -1,0 +1,32 @@
+"""How the elements of an input are drawn."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class ValueKind(str, Enum):
+    """The distributions and patterns that a task or a case can ask for."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    INTEGERS = "integers"
+    CONSTANT = "constant"
+    ARANGE = "arange"
+
+
+class Values(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A distribution and what is planted into it.
+
+    normal: mean `low`, standard deviation `high`. uniform: from `low` to `high`. integers: whole
+    numbers from `low` to `high`, both included. constant: `low` everywhere, which may be infinite.
+    arange: 0, 1, 2, ... modulo `high` + 1.
+    """
+
+    kind: ValueKind = ValueKind.NORMAL
+    low: float = 0.0
+    high: float = 1.0
+    planted: tuple[str, ...] = ()
+    """Special values written over about one element in sixteen: "nan", "inf", "-inf", "-0"."""
