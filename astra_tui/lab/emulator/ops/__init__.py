@@ -1,0 +1,31 @@
+"""What each PTX opcode does. One module a family; `registry` collects them by name."""
+
+from astra_tui.lab.emulator.ops import (
+    arithmetic,
+    asynchronous,
+    atomics,
+    bits,
+    control,
+    conversion,
+    memory,
+    moves,
+    tensor,
+    transcendental,
+    warp,
+)
+from astra_tui.lab.emulator.ops.registry import HANDLERS
+
+__all__ = [
+    "HANDLERS",
+    "arithmetic",
+    "asynchronous",
+    "atomics",
+    "bits",
+    "control",
+    "conversion",
+    "memory",
+    "moves",
+    "tensor",
+    "transcendental",
+    "warp",
+]

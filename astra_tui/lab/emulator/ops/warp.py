@@ -1,0 +1,272 @@
+"""Operations among the lanes of a warp, and barriers. All lanes of the mask have arrived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astra_tui.lab.emulator.decode import DTYPES, type_of
+from astra_tui.lab.emulator.ops.registry import Run, opcode
+from astra_tui.lab.emulator.ptx.module import Immediate, Negated
+from astra_tui.lab.emulator.step import Flow, Step
+from astra_tui.model.findings import FindingKind
+
+if TYPE_CHECKING:
+    from astra_tui.lab.emulator.decode import Decoder
+    from astra_tui.lab.emulator.lanes import Group
+    from astra_tui.lab.emulator.ptx.module import Instruction, Operand
+
+_U32 = np.uint32
+_INACTIVE = _U32(0xFFFF_FFFF)
+"""What a shuffle from a lane that is not there gives: a NaN, so that relying on it shows."""
+
+
+def _warp_step(decoder: Decoder, mask: Operand | None, run: Run) -> Step:
+    step = Step(Flow.WARP, run)
+    step.mask = decoder.read(mask, "u32") if mask is not None else None
+    return step
+
+
+def warp_table(group: Group, values: Any, fill: Any) -> tuple[Any, Any]:
+    """Values as a table of 32 columns, a row for each warp of the group, and each lane's row."""
+    values = np.broadcast_to(values, (group.n,))
+    if group.whole_warps:
+        return values.reshape(-1, 32), np.repeat(np.arange(group.n // 32), 32)
+    _, row = np.unique(group.warps, return_inverse=True)
+    table = np.full((int(row.max()) + 1, 32), fill, values.dtype)
+    table[row, group.lanes_in_warp] = values
+    return table, row
+
+
+def _present(group: Group) -> tuple[Any, Any]:
+    return warp_table(group, np.ones(group.n, np.bool_), False)
+
+
+def _bits(table: Any) -> Any:
+    """Rows of 32 truth values as uint32 masks."""
+    return np.packbits(table, axis=1, bitorder="little").view("<u4")[:, 0]
+
+
+# -- shuffles ------------------------------------------------------------------------------------
+
+
+@opcode("shfl")
+def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
+    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
+    target, found = decoder.pair(instruction.operands[0])
+    read = decoder.read(instruction.operands[1], "b32")
+    read_distance, read_bounds = (decoder.read(o, "u32") for o in instruction.operands[2:4])
+    write = decoder.write(target, "b32")
+    write_found = decoder.write(found, "pred") if found is not None else None
+    step = _warp_step(decoder, instruction.operands[4], lambda R, group: None)
+    step.is_shuffle = True
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        table, row = warp_table(group, read(R), _INACTIVE)
+        distance = np.asarray(read_distance(R)).astype(np.int64) & 31
+        bounds = np.asarray(read_bounds(R)).astype(np.int64)
+        source, inside = _shuffle_source(mode, group.lanes_in_warp, distance, bounds)
+        if not group.whole_warps:
+            _warn_inactive(group, row, source, step)
+        write(R, table[row, source])
+        if write_found is not None:
+            write_found(R, np.broadcast_to(inside, (group.n,)))
+
+    step.run = run
+    return step
+
+
+def _shuffle_source(mode: str, lane: Any, distance: Any, bounds: Any) -> tuple[Any, Any]:
+    """The lane that each lane reads, and whether it is within its segment (PTX ISA, shfl)."""
+    segment, clamp = (bounds >> 8) & 31, bounds & 31
+    highest = (lane & segment) | (clamp & ~segment & 31)
+    lowest = lane & segment
+    if mode == "bfly":
+        source = lane ^ distance
+        inside = source <= highest
+    elif mode == "up":
+        source = lane - distance
+        inside = source >= highest
+    elif mode == "down":
+        source = lane + distance
+        inside = source <= highest
+    else:
+        source = lowest | (distance & ~segment & 31)
+        inside = source <= highest
+    return np.where(inside, source, lane), inside
+
+
+def _warn_inactive(group: Group, row: Any, source: Any, step: Step) -> None:
+    present, _ = _present(group)
+    absent = ~present[row, source]
+    if absent.any():
+        lane = int(absent.argmax())
+        group.chunk.machine.warn(
+            FindingKind.INACTIVE_SHUFFLE,
+            f"a shuffle reads lane {int(np.broadcast_to(source, (group.n,))[lane])}, which does not "
+            "take part; its value is undefined",
+            step,
+            group,
+            lane,
+        )
+
+
+# -- votes and reductions ------------------------------------------------------------------------
+
+
+@opcode("vote")
+def _vote(decoder: Decoder, instruction: Instruction) -> Step:
+    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
+    read = decoder.read(instruction.operands[1], "pred")
+    write = decoder.write(instruction.operands[0], "b32" if mode == "ballot" else "pred")
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        votes, row = warp_table(group, read(R), False)
+        present, _ = _present(group)
+        yes, here = _bits(votes), _bits(present)
+        if mode == "ballot":
+            result = yes
+        elif mode == "any":
+            result = yes != 0
+        elif mode == "all":
+            result = yes == here
+        else:
+            result = (yes == 0) | (yes == here)
+        write(R, result[row])
+
+    return _warp_step(decoder, instruction.operands[2], run)
+
+
+@opcode("match")
+def _match(decoder: Decoder, instruction: Instruction) -> Step:
+    kind = type_of(instruction)
+    target, agreed = decoder.pair(instruction.operands[0])
+    read = decoder.read(instruction.operands[1], kind)
+    write = decoder.write(target, "b32")
+    write_agreed = decoder.write(agreed, "pred") if agreed is not None else None
+    everyone = "all" in instruction.modifiers
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        table, row = warp_table(group, read(R), 0)
+        present, _ = _present(group)
+        equal = (table[:, :, None] == table[:, None, :]) & present[:, None, :]
+        masks = _bits(equal.reshape(-1, 32)).reshape(-1, 32)
+        mine = masks[row, group.lanes_in_warp]
+        if everyone:
+            agree = mine == _bits(present)[row]
+            mine = np.where(agree, mine, _U32(0))
+            if write_agreed is not None:
+                write_agreed(R, agree)
+        write(R, mine)
+
+    return _warp_step(decoder, instruction.operands[2], run)
+
+
+_REDUCE = {
+    "add": (np.add, 0),
+    "min": (np.minimum, None),
+    "max": (np.maximum, None),
+    "and": (np.bitwise_and, -1),
+    "or": (np.bitwise_or, 0),
+    "xor": (np.bitwise_xor, 0),
+}
+
+
+@opcode("redux")
+def _redux(decoder: Decoder, instruction: Instruction) -> Step:
+    kind = type_of(instruction)
+    dtype = DTYPES[kind]
+    name = next(m for m in instruction.modifiers if m in _REDUCE)
+    function, neutral = _REDUCE[name]
+    if neutral is None:
+        limits = np.iinfo(dtype)
+        neutral = limits.max if name == "min" else limits.min
+    fill = np.array(neutral, np.int64).astype(dtype)
+    read = decoder.read(instruction.operands[1], kind)
+    write = decoder.write(instruction.operands[0], kind)
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        table, row = warp_table(group, read(R), fill)
+        write(R, function.reduce(table, axis=1, dtype=dtype)[row])
+
+    return _warp_step(decoder, instruction.operands[2], run)
+
+
+@opcode("activemask")
+def _activemask(decoder: Decoder, instruction: Instruction) -> Run:
+    write = decoder.write(instruction.operands[0], "b32")
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        present, row = _present(group)
+        write(R, _bits(present)[row])
+
+    return run
+
+
+@opcode("elect")
+def _elect(decoder: Decoder, instruction: Instruction) -> Step:
+    target, chosen = decoder.pair(instruction.operands[0])
+    write = decoder.write(target, "b32")
+    write_chosen = decoder.write(chosen, "pred") if chosen is not None else None
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        present, row = _present(group)
+        leader = present.argmax(axis=1)[row]
+        write(R, leader.astype(_U32))
+        if write_chosen is not None:
+            write_chosen(R, leader == group.lanes_in_warp)
+
+    return _warp_step(decoder, instruction.operands[1], run)
+
+
+# -- barriers --------------------------------------------------------------------------------------
+
+
+@opcode("bar", "barrier")
+def _bar(decoder: Decoder, instruction: Instruction) -> Step:
+    if "warp" in instruction.modifiers:
+        return _syncwarp(decoder, instruction)
+    if "red" in instruction.modifiers:
+        return _reducing_barrier(decoder, instruction)
+    if "sync" not in instruction.modifiers:
+        decoder.refuse(instruction)
+    step = Step(Flow.BARRIER)
+    operands = instruction.operands or (Immediate(0),)
+    _name_barrier(decoder, step, operands[0], operands[1] if len(operands) > 1 else Immediate(0))
+    return step
+
+
+def _syncwarp(decoder: Decoder, instruction: Instruction) -> Step:
+    def run(R: dict[int, Any], group: Group) -> None:
+        group.chunk.sync[group.lanes] += 1
+
+    return _warp_step(decoder, instruction.operands[0], run)
+
+
+def _name_barrier(decoder: Decoder, step: Step, number: Operand, count: Operand) -> None:
+    read_number, read_count = decoder.read(number, "u32"), decoder.read(count, "u32")
+    step.barrier = lambda R: (read_number(R), read_count(R))
+
+
+def _reducing_barrier(decoder: Decoder, instruction: Instruction) -> Step:
+    """__syncthreads_count, _and and _or: a vote of the block with its barrier."""
+    mode = next(m for m in instruction.modifiers if m in ("popc", "and", "or"))
+    operands = instruction.operands
+    vote = operands[-1]
+    read = decoder.read(vote, "pred")
+    write = decoder.write(operands[0], "u32" if mode == "popc" else "pred")
+    if not isinstance(vote, Negated) and len(operands) < 3:
+        decoder.refuse(instruction)
+
+    def run(R: dict[int, Any], group: Group) -> None:
+        votes = np.broadcast_to(read(R), (group.n,))
+        slots, blocks = group.block_slots, group.chunk.blocks
+        yes = np.bincount(slots, weights=votes, minlength=blocks)
+        here = np.bincount(slots, minlength=blocks)
+        result = {"popc": yes.astype(_U32), "and": yes == here, "or": yes > 0}[mode]
+        write(R, result[slots])
+
+    step = Step(Flow.BARRIER, run)
+    _name_barrier(decoder, step, operands[1], operands[2] if len(operands) > 3 else Immediate(0))
+    return step

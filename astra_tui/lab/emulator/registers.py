@@ -1,0 +1,57 @@
+"""Register files: one slot a register, one vector element a thread, a scalar where all agree.
+
+Operations never change an array in place, so a value may be shared between slots, and the
+identity of an array tells whether a slot was written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Registers = dict[int, Any]
+
+
+class HomeRegisters(Registers):
+    """The registers of all threads of a chunk. A slot that was never written reads as zero."""
+
+    def __init__(self, width: int, dtypes: list[np.dtype[Any]]):
+        super().__init__()
+        self.width = width
+        self.dtypes = dtypes
+
+    def __missing__(self, slot: int) -> Any:
+        value = self[slot] = self.dtypes[slot].type(0)
+        return value
+
+
+class GroupRegisters(Registers):
+    """The registers of some threads: fetched when first read, written back by `flush`."""
+
+    def __init__(self, parent: Registers, parent_width: int, positions: Any):
+        super().__init__()
+        self.parent = parent
+        self.parent_width = parent_width
+        self.positions = positions
+        self.fetched: Registers = {}
+
+    def __missing__(self, slot: int) -> Any:
+        value = self.parent[slot]
+        if value.ndim:
+            value = value[self.positions]
+        self.fetched[slot] = self[slot] = value
+        return value
+
+    def flush(self) -> None:
+        """Writes the changed registers back to the parent."""
+        fetched = self.fetched
+        for slot, value in self.items():
+            if fetched.get(slot) is value:
+                continue
+            old = self.parent[slot]
+            if old.dtype != value.dtype:
+                old = old.view(value.dtype)
+            merged = old.copy() if old.ndim else np.full(self.parent_width, old)
+            merged[self.positions] = value
+            self.parent[slot] = merged

@@ -1,0 +1,105 @@
+"""What a device found wrong while it ran a kernel, as data that screens and agents share."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class FindingKind(str, Enum):
+    """The kinds of faults; the text of `EXPLANATIONS` says what each means."""
+
+    GLOBAL_OUT_OF_BOUNDS = "global_out_of_bounds"
+    SHARED_OUT_OF_BOUNDS = "shared_out_of_bounds"
+    LOCAL_OUT_OF_BOUNDS = "local_out_of_bounds"
+    MISALIGNED = "misaligned"
+    UNINITIALISED_SHARED = "uninitialised_shared"
+    UNINITIALISED_GLOBAL = "uninitialised_global"
+    UNWRITTEN_OUTPUT = "unwritten_output"
+    WROTE_INPUT = "wrote_input"
+    WROTE_OUTSIDE = "wrote_outside"
+    HIDDEN_STATE = "hidden_state"
+    SHARED_RACE = "shared_race"
+    GLOBAL_RACE = "global_race"
+    DIVERGENT_BARRIER = "divergent_barrier"
+    DEADLOCK = "deadlock"
+    BAD_MASK = "bad_mask"
+    BUDGET = "budget"
+    TRAP = "trap"
+    ASSERTION = "assertion"
+    UNSUPPORTED = "unsupported"
+    EXITED_BEFORE_BARRIER = "exited_before_barrier"
+    INACTIVE_SHUFFLE = "inactive_shuffle"
+    PRINTF = "printf"
+
+
+EXPLANATIONS: dict[FindingKind, str] = {
+    FindingKind.GLOBAL_OUT_OF_BOUNDS: "an access outside every buffer of the launch",
+    FindingKind.SHARED_OUT_OF_BOUNDS: "an access outside every shared array",
+    FindingKind.LOCAL_OUT_OF_BOUNDS: "an access outside the thread's own arrays",
+    FindingKind.MISALIGNED: "an address that is no multiple of the access's size",
+    FindingKind.UNINITIALISED_SHARED: "a read of shared memory that no thread has written",
+    FindingKind.UNINITIALISED_GLOBAL: "a read of an output or workspace that nobody has written",
+    FindingKind.UNWRITTEN_OUTPUT: "a part of an output that no launch wrote",
+    FindingKind.WROTE_INPUT: "a write to an argument that is only read",
+    FindingKind.WROTE_OUTSIDE: "bytes beside a buffer that changed",
+    FindingKind.HIDDEN_STATE: "a write to a __device__ variable, which would outlive the launch",
+    FindingKind.SHARED_RACE: "two threads of a block touch a shared word with nothing between",
+    FindingKind.GLOBAL_RACE: "two threads touch a global word with nothing between",
+    FindingKind.DIVERGENT_BARRIER: "threads of one block wait at different barriers",
+    FindingKind.DEADLOCK: "threads wait for others that never come",
+    FindingKind.BAD_MASK: "a warp operation run by a lane that its mask does not name",
+    FindingKind.BUDGET: "more instructions than the budget allows: an endless loop?",
+    FindingKind.TRAP: "__trap() was reached",
+    FindingKind.ASSERTION: "an assert() failed",
+    FindingKind.UNSUPPORTED: "an instruction that this device does not run",
+    FindingKind.EXITED_BEFORE_BARRIER: "a barrier that some threads left the kernel before",
+    FindingKind.INACTIVE_SHUFFLE: "a shuffle from a lane that does not take part",
+    FindingKind.PRINTF: "printf was called; its text is not shown",
+}
+
+WARNINGS = frozenset(
+    {FindingKind.EXITED_BEFORE_BARRIER, FindingKind.INACTIVE_SHUFFLE, FindingKind.PRINTF}
+)
+"""Kinds that are reported without failing a case."""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One fault, with the place of it in the source and in the launch.
+
+    `line` is the line in the candidate's file, 0 where none is known; `callers` are the lines it
+    was inlined into, innermost first. `launch_line` is the line of the launch plan.
+    """
+
+    kind: FindingKind
+    message: str
+    line: int = 0
+    callers: tuple[int, ...] = ()
+    kernel: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    lanes: int = 0
+    """How many threads had the fault in this instruction."""
+    instruction: str = ""
+    launch_line: int = 0
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the case may pass all the same."""
+        return self.kind in WARNINGS
+
+    def describe(self) -> str:
+        """The finding in one line: place, kind, what happened, who did it."""
+        place = f"line {self.line}: " if self.line else ""
+        text = f"{place}{self.kind.value}: {self.message}"
+        if self.block is not None and self.thread is not None:
+            text += f" [block {_indices(self.block)} thread {_indices(self.thread)}"
+            text += f", {self.lanes} threads]" if self.lanes > 1 else "]"
+        if self.launch_line and self.launch_line != self.line:
+            text += f" (launched at line {self.launch_line})"
+        return text
+
+
+def _indices(value: tuple[int, int, int]) -> str:
+    return "(" + ",".join(map(str, value)) + ")"

@@ -1,0 +1,243 @@
+"""The PTX instructions that the emulator runs, and why it refuses the others.
+
+One table for code, documentation, error texts and prompts. A modifier that is not listed for its
+opcode is refused too: an instruction is run in full or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_INT = "u16 s16 u32 s32 u64 s64"
+_BITS = "b16 b32 b64"
+_HALF = "f16 f16x2 bf16 bf16x2"
+_FLOAT = f"f32 f64 {_HALF}"
+_ROUND = "rn rz rm rp"
+_ROUND_INT = "rni rzi rmi rpi"
+_COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or xor"
+_SPACE = "global shared shared::cta local const param param::entry param::func"
+_CACHE = (
+    "nc ca cg cs lu cv wb wt volatile weak relaxed acquire release cta gpu sys "
+    "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate "
+    "L2::evict_normal L2::evict_first L2::evict_last L2::cache_hint L2::64B L2::128B L2::256B"
+)
+_ATOMIC = "add min max and or xor exch cas inc dec relaxed acquire release acq_rel cta gpu sys"
+_ALL_WIDTHS = f"b8 u8 s8 {_BITS} {_INT} f32 f64 f16 bf16"
+_VECTORS = "v2 v4"
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """One emulated PTX opcode; `modifiers` are all that may follow it."""
+
+    name: str
+    group: str
+    summary: str
+    modifiers: frozenset[str]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOpcode:
+    """A family of instructions that is not emulated, by its dotted prefix."""
+
+    prefix: str
+    what: str
+    advice: str
+
+
+def _op(name: str, group: str, summary: str, modifiers: str = "", note: str = "") -> Opcode:
+    return Opcode(name, group, summary, frozenset(modifiers.split()), note)
+
+
+_ARITHMETIC = "arithmetic"
+_BIT = "bits"
+_MATH = "approximate mathematics"
+_MOVE = "moves and conversions"
+_MEMORY = "memory"
+_WARP = "warp and block"
+_TENSOR = "tensor cores"
+_FLOW = "control flow"
+
+_EXACT_F32 = "computed in full float32 precision; hardware may differ in the last 1 to 2 ulp"
+
+_TABLE = (
+    _op("add", _ARITHMETIC, "a + b", f"{_INT} {_FLOAT} {_ROUND} sat ftz cc"),
+    _op("addc", _ARITHMETIC, "a + b + carry", "u32 s32 u64 s64 cc"),
+    _op("sub", _ARITHMETIC, "a - b", f"{_INT} {_FLOAT} {_ROUND} sat ftz cc"),
+    _op("subc", _ARITHMETIC, "a - b - borrow", "u32 s32 u64 s64 cc"),
+    _op("mul", _ARITHMETIC, "a * b", f"{_INT} {_FLOAT} {_ROUND} hi lo wide sat ftz"),
+    _op("mul24", _ARITHMETIC, "product of 24-bit integers", "u32 s32 hi lo"),
+    _op("mad", _ARITHMETIC, "a * b + c", f"{_INT} f32 f64 {_ROUND} hi lo wide sat ftz cc"),
+    _op("mad24", _ARITHMETIC, "24-bit multiply and add", "u32 s32 hi lo"),
+    _op("madc", _ARITHMETIC, "a * b + c + carry", "u32 s32 u64 s64 hi lo cc"),
+    _op("fma", _ARITHMETIC, "fused a * b + c", f"{_FLOAT} {_ROUND} ftz sat relu"),
+    _op("div", _ARITHMETIC, "a / b", f"{_INT} f32 f64 {_ROUND} approx full ftz"),
+    _op("rem", _ARITHMETIC, "remainder", _INT),
+    _op("sad", _ARITHMETIC, "|a - b| + c", _INT),
+    _op("abs", _ARITHMETIC, "|a|", f"s16 s32 s64 {_FLOAT} ftz"),
+    _op("neg", _ARITHMETIC, "-a", f"s16 s32 s64 {_FLOAT} ftz"),
+    _op("min", _ARITHMETIC, "the smaller", f"{_INT} {_FLOAT} ftz NaN"),
+    _op("max", _ARITHMETIC, "the larger", f"{_INT} {_FLOAT} ftz NaN"),
+    _op("dp4a", _ARITHMETIC, "dot product of four bytes", "u32 s32"),
+    _op("dp2a", _ARITHMETIC, "dot product of two halfwords and bytes", "u32 s32 lo hi"),
+    _op("copysign", _ARITHMETIC, "b with the sign of a", "f32 f64"),
+    _op(
+        "testp", _ARITHMETIC, "class of a float",
+        "f32 f64 finite infinite number notanumber normal subnormal",
+    ),
+    _op("and", _BIT, "a & b", f"{_BITS} pred"),
+    _op("or", _BIT, "a | b", f"{_BITS} pred"),
+    _op("xor", _BIT, "a ^ b", f"{_BITS} pred"),
+    _op("not", _BIT, "~a", f"{_BITS} pred"),
+    _op("cnot", _BIT, "1 if a is 0, else 0", _BITS),
+    _op("lop3", _BIT, "any function of three bits", "b32"),
+    _op("shl", _BIT, "shift left", _BITS),
+    _op("shr", _BIT, "shift right", f"{_BITS} {_INT}"),
+    _op("shf", _BIT, "funnel shift", "b32 l r clamp wrap"),
+    _op("bfe", _BIT, "extract a bit field", "u32 s32 u64 s64"),
+    _op("bfi", _BIT, "insert a bit field", "b32 b64"),
+    _op("bfind", _BIT, "highest set bit", "u32 s32 u64 s64 shiftamt"),
+    _op("brev", _BIT, "reverse the bits", "b32 b64"),
+    _op("clz", _BIT, "count leading zeros", "b32 b64"),
+    _op("popc", _BIT, "count ones", "b32 b64"),
+    _op("prmt", _BIT, "choose four bytes of eight", "b32 f4e b4e rc8 ecl ecr rc16"),
+    _op("szext", _BIT, "extend from a bit width", "u32 s32 clamp wrap"),
+    _op("bmsk", _BIT, "a mask of ones", "b32 clamp wrap"),
+    _op("rcp", _MATH, "1 / a", f"f32 f64 approx ftz {_ROUND}", _EXACT_F32),
+    _op("sqrt", _MATH, "square root", f"f32 f64 approx ftz {_ROUND}", _EXACT_F32),
+    _op("rsqrt", _MATH, "1 / square root", "f32 f64 approx ftz", _EXACT_F32),
+    _op("ex2", _MATH, "2 to the a", f"f32 {_HALF} approx ftz", _EXACT_F32),
+    _op("lg2", _MATH, "logarithm of base 2", "f32 approx ftz", _EXACT_F32),
+    _op("sin", _MATH, "sine", "f32 approx ftz", _EXACT_F32),
+    _op("cos", _MATH, "cosine", "f32 approx ftz", _EXACT_F32),
+    _op("tanh", _MATH, "hyperbolic tangent", f"f32 {_HALF} approx", _EXACT_F32),
+    _op("mov", _MOVE, "copy, pack or unpack", f"{_BITS} {_INT} f32 f64 pred b128"),
+    _op(
+        "cvt", _MOVE, "convert between types",
+        f"u8 s8 {_INT} {_FLOAT} e4m3x2 e5m2x2 {_ROUND} {_ROUND_INT} rna sat satfinite relu ftz "
+        "b16 b32 tf32",
+    ),
+    _op("cvta", _MOVE, "generic from or to a state space", f"u32 u64 to {_SPACE}"),
+    _op("isspacep", _MOVE, "which state space a pointer is in", _SPACE),
+    _op("set", _MOVE, "compare into a number", f"{_COMPARE} {_INT} {_BITS} {_FLOAT} ftz"),
+    _op("setp", _MOVE, "compare into a predicate", f"{_COMPARE} {_INT} {_BITS} {_FLOAT} ftz"),
+    _op("selp", _MOVE, "choose by a predicate", f"{_INT} {_BITS} f32 f64"),
+    _op("slct", _MOVE, "choose by a sign", f"{_INT} {_BITS} f32 f64 ftz"),
+    _op("ld", _MEMORY, "load", f"{_SPACE} {_CACHE} {_VECTORS} {_ALL_WIDTHS}"),
+    _op("ldu", _MEMORY, "load, uniform", f"{_SPACE} {_VECTORS} {_ALL_WIDTHS}"),
+    _op("st", _MEMORY, "store", f"{_SPACE} {_CACHE} {_VECTORS} {_ALL_WIDTHS}"),
+    _op(
+        "atom", _MEMORY, "atomic read, change, write",
+        f"{_SPACE} {_ATOMIC} noftz b16 b32 b64 u32 s32 u64 s64 f32 f64 {_HALF}",
+        "lanes take their turns in order, so floating-point sums are reproducible here",
+    ),
+    _op(
+        "red", _MEMORY, "atomic change",
+        f"{_SPACE} {_ATOMIC} noftz b32 b64 u32 s32 u64 s64 f32 f64 {_HALF}",
+        "as atom",
+    ),
+    _op(
+        "cp.async", _MEMORY, "asynchronous copy to shared memory, at the wait",
+        f"ca cg commit_group wait_group wait_all {_SPACE} {_CACHE}",
+    ),
+    _op("prefetch", _MEMORY, "a hint; nothing happens", f"{_SPACE} L1 L2 L2::evict_last"),
+    _op("prefetchu", _MEMORY, "a hint; nothing happens", "L1"),
+    _op("discard", _MEMORY, "a hint; nothing happens", f"{_SPACE} L2"),
+    _op("applypriority", _MEMORY, "a hint; nothing happens", f"{_SPACE} L2::evict_normal"),
+    _op(
+        "createpolicy", _MEMORY, "a cache policy, which has no effect here",
+        "fractional L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged b64",
+    ),
+    _op("membar", _MEMORY, "memory fence", "cta gl sys"),
+    _op("fence", _MEMORY, "memory fence", "sc acq_rel cta gpu sys"),
+    _op("bar", _WARP, "block or warp barrier", "sync warp cta red popc and or u32 pred aligned"),
+    _op("barrier", _WARP, "block barrier", "sync cta red popc and or u32 pred aligned"),
+    _op("shfl", _WARP, "exchange within a warp", "sync up down bfly idx b32"),
+    _op("vote", _WARP, "vote within a warp", "sync all any uni ballot pred b32"),
+    _op("match", _WARP, "lanes with equal values", "sync any all b32 b64"),
+    _op("redux", _WARP, "reduce within a warp", "sync add min max and or xor u32 s32 b32"),
+    _op("activemask", _WARP, "lanes that run together", "b32"),
+    _op("elect", _WARP, "choose one lane", "sync"),
+    _op("nanosleep", _WARP, "nothing happens", "u32"),
+    _op("ldmatrix", _TENSOR, "load 8x8 matrices", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"),
+    _op("stmatrix", _TENSOR, "store 8x8 matrices", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"),
+    _op(
+        "mma", _TENSOR, "matrix multiply of a warp",
+        "sync aligned m16n8k16 m16n8k8 row col f32 f16 bf16 tf32",
+        "m16n8k16 and m16n8k8 of f16 or bf16, m16n8k8 of tf32; sums are formed in float64",
+    ),
+    _op("bra", _FLOW, "branch", "uni"),
+    _op("brx", _FLOW, "branch by a table", "idx uni"),
+    _op("call", _FLOW, "call a device function, inlined", "uni"),
+    _op("ret", _FLOW, "return", "uni"),
+    _op("exit", _FLOW, "end the thread"),
+    _op("trap", _FLOW, "stop with an error"),
+    _op("brkpt", _FLOW, "nothing happens"),
+    _op("pmevent", _FLOW, "nothing happens", "mask"),
+)  # fmt: skip
+
+OPCODES: dict[str, Opcode] = {opcode.name: opcode for opcode in _TABLE}
+
+_ON_GPU = "Run on a GPU"
+_PLAIN_COPY = f"{_ON_GPU}, or copy with plain loads and stores, or cp.async"
+
+REFUSED = (
+    RefusedOpcode(
+        "wgmma", "Hopper's warpgroup tensor-core instructions",
+        f"{_ON_GPU}, or write this part with mma.sync or plain arithmetic",
+    ),
+    RefusedOpcode("tcgen05", "Blackwell's tensor-core instructions", f"{_ON_GPU} that has them"),
+    RefusedOpcode(
+        "wmma", "WMMA fragments", f"{_ON_GPU}, or use mma.sync.m16n8k16 with ldmatrix"
+    ),
+    RefusedOpcode("cp.async.bulk", "bulk copies (TMA)", _PLAIN_COPY),
+    RefusedOpcode("cp.async.mbarrier", "asynchronous barriers", _PLAIN_COPY),
+    RefusedOpcode("cp.reduce", "bulk reductions (TMA)", _PLAIN_COPY),
+    RefusedOpcode("mbarrier", "asynchronous barriers", f"{_ON_GPU}, or use __syncthreads()"),
+    RefusedOpcode("tensormap", "tensor maps (TMA)", _PLAIN_COPY),
+    RefusedOpcode("fence.proxy", "proxy fences (TMA)", _PLAIN_COPY),
+    RefusedOpcode("fence.mbarrier_init", "asynchronous barriers", f"{_ON_GPU}"),
+    RefusedOpcode("barrier.cluster", "thread block clusters", f"{_ON_GPU}, or use one block"),
+    RefusedOpcode("mapa", "thread block clusters", f"{_ON_GPU}, or use one block"),
+    RefusedOpcode("getctarank", "thread block clusters", f"{_ON_GPU}, or use one block"),
+    RefusedOpcode(
+        "griddepcontrol", "programmatic dependent launch",
+        "remove it: launches of a plan run one after another",
+    ),
+    RefusedOpcode("setmaxnreg", "register reallocation", f"{_ON_GPU}, or remove it"),
+    RefusedOpcode("multimem", "multicast memory", _ON_GPU),
+    RefusedOpcode("red.async", "asynchronous reductions", f"{_ON_GPU}, or use atomics"),
+    RefusedOpcode("st.async", "asynchronous stores", f"{_ON_GPU}, or use plain stores"),
+    RefusedOpcode("tex", "textures", f"{_ON_GPU}, or read the array with plain loads"),
+    RefusedOpcode("tld4", "textures", f"{_ON_GPU}, or read the array with plain loads"),
+    RefusedOpcode("suld", "surfaces", f"{_ON_GPU}, or read the array with plain loads"),
+    RefusedOpcode("sust", "surfaces", f"{_ON_GPU}, or write the array with plain stores"),
+    RefusedOpcode("bar.arrive", "barriers that do not wait", f"{_ON_GPU}, or use __syncthreads()"),
+    RefusedOpcode("barrier.arrive", "barriers that do not wait", f"{_ON_GPU}"),
+    RefusedOpcode("alloca", "dynamic stack memory", "use an array of fixed size"),
+    RefusedOpcode("fns", "find the n-th set bit", f"{_ON_GPU}, or use a loop"),
+)  # fmt: skip
+
+GENERAL_ADVICE = f"{_ON_GPU}, or write this part with plain arithmetic, loads and stores"
+
+
+def opcode_of(operation: str, modifiers: tuple[str, ...]) -> Opcode | None:
+    """The table's entry for an instruction, or None when it is not emulated."""
+    dotted = f"{operation}.{modifiers[0]}" if modifiers else operation
+    return OPCODES.get(dotted) or OPCODES.get(operation)
+
+
+def refusal(operation: str, modifiers: tuple[str, ...]) -> str:
+    """Why an instruction is not emulated and what to do, or "" when the table has it in full."""
+    text = ".".join((operation, *modifiers))
+    for refused in REFUSED:
+        if text == refused.prefix or text.startswith(refused.prefix + "."):
+            return f"the emulator does not run '{text}' ({refused.what}). {refused.advice}."
+    opcode = opcode_of(operation, modifiers)
+    if opcode is None:
+        return f"the emulator does not run '{text}'. {GENERAL_ADVICE}."
+    unknown = [m for m in modifiers if m not in opcode.modifiers and m not in opcode.name.split(".")]
+    if unknown:
+        return f"the emulator does not run '{text}' (.{unknown[0]} is not known). {GENERAL_ADVICE}."
+    return ""
