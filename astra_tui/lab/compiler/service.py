@@ -11,7 +11,7 @@ from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.compiler.directives import refuse_unsafe
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
-from astra_tui.lab.compiler.standins import STAND_INS
+from astra_tui.lab.compiler.standins import PRELUDE_NAME, STAND_INS
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
 from astra_tui.model.compilation import (
     Compilation,
@@ -152,7 +152,7 @@ class Compiler:
             "-default-device",
             "--generate-line-info",
             "--ptxas-options=-v",
-            "--no-source-include",
+            f"--pre-include={PRELUDE_NAME}",
             *(f"--include-path={folder}" for folder in self.toolchain.include_dirs),
         ]
 

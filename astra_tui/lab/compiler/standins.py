@@ -214,9 +214,20 @@ template <typename T> struct remove_reference<T&&> { using type = T; };
 }
 """
 
+_PRELUDE = """\
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+"""
+
 _EMPTY = "#pragma once\n"
 
+PRELUDE_NAME = "astra_tui_prelude.h"
+"""What nvcc includes in every file by itself (through cuda_runtime.h), and NVRTC does not."""
+
 STAND_INS: dict[str, str] = {
+    PRELUDE_NAME: _PRELUDE,
     "stdint.h": _INTEGERS,
     "cstdint": _IN_STD,
     "stddef.h": _SIZES,

@@ -36,6 +36,7 @@ def main() -> None:
     major, minor = _call(nvrtc.nvrtcVersion())
     chosen = os.environ.get(LIBRARY_VARIABLE)
     origin = chosen or wheel_version("nvidia-cuda-nvrtc")
+    os.chdir("/")  # NVRTC looks for includes in the current folder too.
     limit_resources(MEMORY_LIMIT)
     confined = confine_to_reading(toolchain.readable_roots)
     write_frame(

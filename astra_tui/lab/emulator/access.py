@@ -11,6 +11,7 @@ import numpy as np
 from astra_tui.lab.emulator.address_space import GLOBAL, LOCAL, SHARED, space_of
 from astra_tui.lab.emulator.faults import Fault, first_true
 from astra_tui.lab.emulator.memory import Buffer, require_aligned
+from astra_tui.lab.emulator.registers import spread
 from astra_tui.lab.emulator.tally import GroupAccess
 from astra_tui.model.findings import FindingKind
 
@@ -65,7 +66,7 @@ def resolve(
 
     `unchanged` tells, lane by lane, whether a store writes what is there already.
     """
-    addresses = np.broadcast_to(np.asarray(addresses), (group.n,))
+    addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
     elif space == "shared":

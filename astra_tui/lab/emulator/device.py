@@ -25,7 +25,7 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding, FindingKind
 
-BUDGET = 2_000_000
+BUDGET = 300_000
 """Steps that one case may take: an instruction of up to 1,024 lanes costs one."""
 
 _KEPT_MODULES = 8

@@ -39,7 +39,7 @@ class Chunk:
         self.warp = self.block_slot * machine.warps_per_block + self.thread // WARP
         self.epoch = np.zeros(self.width, np.int32)
         self.sync = np.zeros(self.width, np.int32)
-        self.live = np.ones(self.width, np.bool_)
+        self.all_live = True
         self.live_in_block = np.full(blocks, threads)
         self.live_bits = np.bincount(
             self.warp, weights=2.0**self.lane, minlength=blocks * machine.warps_per_block
@@ -108,7 +108,7 @@ class Chunk:
 
     def end(self, lanes: Any) -> None:
         """Marks lanes as having left the kernel."""
-        self.live[lanes] = False
+        self.all_live = False
         np.subtract.at(self.live_in_block, self.block_slot[lanes], 1)
         bits = np.uint32(1) << self.lane[lanes].astype(np.uint32)
         np.bitwise_and.at(self.live_bits, self.warp[lanes], ~bits)

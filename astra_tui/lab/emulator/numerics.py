@@ -85,16 +85,19 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     matters only where that result lies exactly between two floats: there the lost part decides.
     """
     product = np.asarray(a).astype(np.float64) * b
-    total = product + c
+    total = np.asarray(product + c)
     if mode != "rn":
         return f64_to_f32(_nudge(product, np.asarray(c, np.float64), total), mode)
-    result = total.astype(np.float32)
+    result = np.asarray(total).astype(np.float32)
     bits = np.asarray(total).view(np.uint64)
-    between = (bits & _LOW_29_BITS) == _HALF_OF_F32
-    if between.any() or (np.abs(result) < _F32_MIN_NORMAL).any():
-        nudged = _nudge(product, np.asarray(c, np.float64), total)
-        return np.asarray(nudged).astype(np.float32)[()]
-    return result
+    doubtful = (bits & _LOW_29_BITS) == _HALF_OF_F32
+    doubtful |= (np.abs(result) < _F32_MIN_NORMAL) & (result != 0)
+    if doubtful.any():
+        addend = np.asarray(c, np.float64)
+        exact = product[doubtful] if np.ndim(product) else product
+        nudged = _nudge(exact, addend[doubtful] if addend.ndim else addend, total[doubtful])
+        result[doubtful] = nudged.astype(np.float32)
+    return result[()]
 
 
 def _nudge(product: Array, c: Array, total: Array) -> Array:

@@ -22,6 +22,7 @@ from astra_tui.model.findings import FindingKind
 
 _NEVER = -1
 _WARP_BITS = 5
+_ONE_BLOCK = 31
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class AccessHistory:
         self.second_sync = np.full(words, _NEVER, np.int32)
         self.other_warp_epoch = np.full(words, _NEVER, np.int32)
         self.other_block = np.zeros(words, np.bool_)
+        self.any_second_reader = False
 
     def load(self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""
@@ -102,10 +104,12 @@ class AccessHistory:
 
     def _note_earlier(self, words: Any, by: Accessors, earlier: Any, which: Any) -> None:
         """Keeps that somebody else has read, as far as nothing has ordered it since."""
+        self.any_second_reader = True
         at = np.flatnonzero(which)
         word, other, thread = words[at], earlier[at], by.thread[at]
         same_block = self._same_block(other, thread)
-        self.other_block[word[~same_block]] = True
+        if not np.all(same_block):
+            self.other_block[word[~same_block]] = True
         recent = same_block & (self.read_epoch[word] == by.epoch[at])
         same_warp = self._same_warp(other, thread)
         elsewhere = recent & ~same_warp
@@ -143,9 +147,12 @@ class AccessHistory:
         self, words: Any, by: Accessors, acquired: Acquired | None, unchanged: Unchanged | None
     ) -> None:
         reader = self.reader[words]
-        if not reader.any():
+        suspect = reader != 0
+        if not self.any_second_reader:
+            suspect &= reader != by.thread
+        if not suspect.any():
             return
-        at = np.flatnonzero(reader)
+        at = np.flatnonzero(suspect)
         word, other, thread = words[at], reader[at], by.thread[at]
         epoch, sync = by.epoch[at], by.sync[at]
         same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
@@ -154,16 +161,20 @@ class AccessHistory:
         racing |= recent & (self.other_warp_epoch[word] == epoch)
         beside = recent & same_warp & (self.read_sync[word] == sync)
         racing |= beside & ((other != thread) | (self.second_sync[word] == sync))
-        far = ~same_block
-        if acquired is not None and far.any():
-            far &= ~acquired(other, thread, self.read_epoch[word])
-        racing |= far | self.other_block[word]
+        if not np.all(same_block):
+            far = ~same_block
+            if acquired is not None:
+                far &= ~acquired(other, thread, self.read_epoch[word])
+            racing |= far
+        racing |= self.other_block[word]
         if unchanged is not None and racing.any():
             racing &= ~unchanged()[at]
         if racing.any():
             self._raise("store to {} that {} read", word, other, at, ~racing)
 
     def _same_block(self, a: Any, b: Any) -> Any:
+        if self.block_bits >= _ONE_BLOCK:
+            return np.True_
         return ((a - 1) >> self.block_bits) == ((b - 1) >> self.block_bits)
 
     def _same_warp(self, a: Any, b: Any) -> Any:
@@ -173,6 +184,6 @@ class AccessHistory:
         index, count = first_true(~ordered)
         thread = (int(others[index]) - 1) & ((1 << self.block_bits) - 1)
         block = (int(others[index]) - 1) >> self.block_bits
-        who = f"thread {thread}" if self.block_bits >= 31 else f"thread {thread} of block {block}"
+        who = f"thread {thread}" if self.block_bits >= _ONE_BLOCK else f"thread {thread} of block {block}"
         message = text.format(self.describe(int(words[index])), who)
         raise Fault(self.kind, f"{message} with nothing in between", int(at[index]), count)

@@ -13,6 +13,11 @@ import numpy as np
 Registers = dict[int, Any]
 
 
+def spread(value: Any, width: int) -> Any:
+    """The value of every thread as a vector, where a register may hold a scalar."""
+    return value if value.ndim else np.full(width, value)
+
+
 class HomeRegisters(Registers):
     """The registers of all threads of a chunk. A slot that was never written reads as zero."""
 

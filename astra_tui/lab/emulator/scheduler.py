@@ -209,6 +209,8 @@ class Scheduler:
         """Whether the group is all that its blocks have left, and nobody waits elsewhere."""
         if self.at_barrier or self._barrier_name(step, group)[1]:
             return False
+        if group.everyone:
+            return self.chunk.all_live
         counts = np.bincount(group.block_slots, minlength=self.chunk.blocks)
         present = counts > 0
         return bool((counts[present] == self.chunk.live_in_block[present]).all())
@@ -222,12 +224,14 @@ class Scheduler:
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
         chunk.epoch[group.lanes] += 1
-        blocks = np.unique(group.block_slots)
-        self.machine.block_epochs[blocks + chunk.first_block] += 1
+        if self.machine.program.uses_release:
+            self.machine.block_epochs[np.unique(group.block_index)] += 1
         if step.run is not None:
             step.run(group.registers, group)
-        if (chunk.live_in_block[blocks] < self.machine.threads).any():
-            left = chunk.live_in_block[group.block_slots] < self.machine.threads
+        if chunk.all_live:
+            return
+        left = chunk.live_in_block[group.block_slots] < self.machine.threads
+        if left.any():
             self.machine.warn(
                 FindingKind.EXITED_BEFORE_BARRIER,
                 "some threads of this block have left the kernel before this barrier",

@@ -140,6 +140,7 @@ class _PlanParser(ExpressionParser):
         branches: list[Branch] = []
         while self.at("when", "otherwise"):
             head = self.advance()
+            self._join_condition()
             condition = self.expression() if head.text == "when" else None
             self.expect(":", f"after '{head.text}'")
             branches.append(Branch(condition, self._body(head), head.place))
@@ -149,6 +150,15 @@ class _PlanParser(ExpressionParser):
             if condition is None:
                 break
         return Dispatch(tuple(branches), place)
+
+    def _join_condition(self) -> None:
+        """A condition may go on over several lines, up to its colon."""
+        index = self.index
+        while self.tokens[index].text not in (":", "when", "otherwise", "grid", ""):
+            index += 1
+        if self.tokens[index].text == ":":
+            inner = [t for t in self.tokens[self.index : index] if t.kind != "newline"]
+            self.tokens[self.index : index] = inner
 
     def _body(self, head: Token) -> tuple[Launch | Refuse, ...]:
         """Launches on the head's own line, or on the lines below that are indented further."""

@@ -223,7 +223,7 @@ class _Loader:
             planted=entry.strings("planted", []),
         )
         for value in values.planted:
-            if value not in (valid := _SPECIAL | {"-0"}):
+            if value not in (valid := _SPECIAL | {"-0", "limit"}):
                 entry.fail(f"unknown special value '{value}'", "planted", nearest(value, valid))
         entry.close()
         return values

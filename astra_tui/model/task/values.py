@@ -29,4 +29,4 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     low: float = 0.0
     high: float = 1.0
     planted: tuple[str, ...] = ()
-    """Special values written over about one element in sixteen: "nan", "inf", "-inf", "-0"."""
+    """Special values written over about one element in sixteen: "nan", "inf", "-inf", "-0", "limit"."""

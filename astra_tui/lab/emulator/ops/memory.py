@@ -11,6 +11,7 @@ from astra_tui.lab.emulator.decode import DTYPES, UNSIGNED, type_of
 from astra_tui.lab.emulator.faults import Fault, Unsupported, first_true
 from astra_tui.lab.emulator.ops.registry import Run, opcode
 from astra_tui.lab.emulator.ptx.module import Address, Immediate, Operand, Symbol
+from astra_tui.lab.emulator.registers import spread
 from astra_tui.model.findings import FindingKind
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
         decoder.refuse(instruction)
 
     def run(R: dict[int, Any], group: Group) -> None:
-        columns = [np.broadcast_to(read(R).view(raw), (group.n,)) for read in readers]
+        columns = [spread(read(R).view(raw), group.n) for read in readers]
 
         def unchanged(target: Target) -> Any:
             now = read_columns(target, unit, len(columns))

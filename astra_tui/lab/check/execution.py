@@ -1,0 +1,103 @@
+"""Runs one source on one case: plan, buffers, device, outputs back in their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from astra_tui.lab.check.binding import bind_launch
+from astra_tui.lab.check.inputs import Inputs
+from astra_tui.lab.check.layout import (
+    POISON_NAN,
+    TensorLayout,
+    device_buffers,
+    gaps_changed,
+    layouts_of,
+    plan_layouts,
+    tensor_of,
+)
+from astra_tui.lab.device import Device, DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.model.check import Case
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.launch import LaunchPlan, Refused, ResolvedPlan, resolve
+from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.task import KernelTask
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel source with its validated plan. `file` is for messages."""
+
+    text: str
+    plan: LaunchPlan
+    file: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run gave: outputs as bit patterns by argument, findings, counters."""
+
+    outputs: Mapping[str, Any]
+    outcome: RunOutcome
+    findings: tuple[Finding, ...]
+    kernels: tuple[str, ...]
+
+
+def resolve_case(
+    task: KernelTask, source: Source, case: Case, scalars: Mapping[str, int | float]
+) -> ResolvedPlan | Refused:
+    """The plan for a case. Raises PlanError."""
+    layouts = layouts_of(task, case)
+    bindings = Bindings(case.dtype, case.dims, plan_layouts(layouts), scalars)
+    return resolve(source.plan, bindings, source.file)
+
+
+def run_case(
+    task: KernelTask,
+    source: Source,
+    compilation: Compilation,
+    resolved: ResolvedPlan,
+    case: Case,
+    inputs: Inputs,
+    device: Device,
+    *,
+    poison: str = POISON_NAN,
+    checked: bool = True,
+    counted: bool = True,
+) -> Run:
+    """Runs the launches of a case on fresh buffers. Raises PlanError where arguments do not fit."""
+    layouts = layouts_of(task, case)
+    types = {name: layout.dtype for name, layout in layouts.items()}
+    types.update({w.name: w.dtype for w in resolved.workspaces})
+    launches = tuple(
+        bind_launch(compilation.kernel(launch.kernel), launch, types, source.file)
+        for launch in resolved.launches
+    )
+    buffers = device_buffers(layouts, inputs, resolved.workspaces, poison)
+    outcome = device.run(compilation, launches, buffers, checked=checked, counted=counted)
+    return _collect(layouts, buffers, outcome, launches)
+
+
+def _collect(
+    layouts: Mapping[str, TensorLayout],
+    buffers: tuple[DeviceBuffer, ...],
+    outcome: RunOutcome,
+    launches: tuple[PackedLaunch, ...],
+) -> Run:
+    findings = list(outcome.findings)
+    outputs = {}
+    given = {b.name: b.content for b in buffers}
+    for name, layout in layouts.items():
+        content = outcome.contents[name]
+        if layout.argument.is_written:
+            outputs[name] = tensor_of(layout, content)
+            if gaps_changed(layout, content):
+                text = f"bytes between the rows of {name} have changed"
+                findings.append(Finding(FindingKind.WROTE_OUTSIDE, text))
+        elif (content != given[name]).any():
+            text = f"{name} has changed; it is only read"
+            findings.append(Finding(FindingKind.WROTE_INPUT, text))
+    names = tuple(dict.fromkeys(launch.kernel.expression for launch in launches))
+    return Run(outputs, outcome, tuple(findings), names)

@@ -1,0 +1,257 @@
+"""The cases that follow from a task: its contract's sizes, layouts and values, and why each is there.
+
+The floor suite is fixed: agents and engineers may add cases, nobody removes or loosens one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from astra_tui.model.check import Case
+from astra_tui.model.dtypes import DType
+from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
+
+MAX_ELEMENTS = 1 << 16
+"""Elements of the largest tensor of most cases, so that the emulator answers in milliseconds."""
+
+LARGE_ELEMENTS = 5 << 16
+"""Elements of the one large case, enough to pass every cap on the grid that a kernel may have."""
+
+_SMALL_ROWS = 3
+
+
+def build_suite(task: KernelTask) -> tuple[Case, ...]:
+    """All cases of a task, in order; names are unique for each element type."""
+    cases: dict[str, Case] = {}
+    for dtype in task.dtypes:
+        for case in _Suite(task, dtype).cases():
+            cases.setdefault(case.id, case)
+    return tuple(cases.values())
+
+
+class _Suite:
+    def __init__(self, task: KernelTask, dtype: DType):
+        self.task = task
+        self.dtype = dtype
+        typical = {name: d.typical for name, d in task.dims.items()}
+        self.typical = self._fit(typical, MAX_ELEMENTS)
+
+    def cases(self) -> Iterator[Case]:
+        yield self._case("typical", "sizes as in use", self.typical)
+        yield from self._sizes()
+        yield from self._workloads()
+        yield from self._layouts()
+        yield from self._values()
+        yield from self._scalars()
+        for extra in self.task.cases:
+            if self.dtype in extra.dtypes:
+                yield self._case(extra.name, extra.why, extra.dims, values=extra.values)
+
+    def _case(
+        self,
+        name: str,
+        why: str,
+        dims: Mapping[str, int],
+        values: Mapping[str, Values] | None = None,
+        offsets: Mapping[str, int] | None = None,
+        row_padding: Mapping[str, int] | None = None,
+        scalars: Mapping[str, float] | None = None,
+    ) -> Case:
+        return Case(
+            name=name,
+            why=why,
+            dtype=self.dtype,
+            dims=dict(dims),
+            values=dict(values or {}),
+            offsets=dict(offsets or {}),
+            row_padding=dict(row_padding or {}),
+            scalars=dict(scalars or {}),
+            outside_contract=self.task.violated(dims, self.dtype),
+        )
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    def _sizes(self) -> Iterator[Case]:
+        for name, dimension in self.task.dims.items():
+            for size in dimension.sizes:
+                if size != self.typical[name]:
+                    dims = self._fit({**self.typical, name: size}, MAX_ELEMENTS, keep=name)
+                    yield self._case(f"{name}={size}", _why_size(size), dims)
+        smallest = {n: self._smallest(n) for n in self.task.dims}
+        yield self._case("smallest", "every size as small as the contract allows", smallest)
+        yield self._case(
+            "large",
+            "more work than one wave of a capped grid",
+            self._fit(dict(self.task.workloads[-1].dims), LARGE_ELEMENTS),
+        )
+
+    def _workloads(self) -> Iterator[Case]:
+        for workload in self.task.workloads:
+            rows = self.task.rows
+            dims = dict(workload.dims)
+            if rows:
+                dims[rows] = min(dims[rows], _SMALL_ROWS)
+            dims = self._fit(dims, MAX_ELEMENTS)
+            yield self._case(
+                f"workload {workload.name}", f"the shape of workload {workload.name}", dims
+            )
+
+    def _smallest(self, name: str) -> int:
+        """The smallest positive size of a dimension that fits the others' typical sizes."""
+        sizes = sorted({*self.task.dims[name].sizes, self.typical[name]} - {0})
+        for size in sizes:
+            if not self.task.violated({**self.typical, name: size}, self.dtype):
+                return size
+        return self.typical[name]
+
+    def _fit(self, dims: dict[str, int], limit: int, keep: str = "") -> dict[str, int]:
+        """Makes sizes smaller until the largest tensor has at most `limit` elements.
+
+        Rows go first, then whatever is largest, among the sizes that the task names.
+        """
+        dims = dict(dims)
+        order = sorted(dims, key=lambda n: (n != self.task.rows, -dims[n]))
+        for name in order:
+            if name == keep:
+                continue
+            while self.task.elements(dims, self.dtype) > limit and dims[name] > 1:
+                smaller = self._next_smaller(name, dims, limit)
+                if smaller == dims[name]:
+                    break
+                dims[name] = smaller
+        return dims
+
+    def _next_smaller(self, name: str, dims: Mapping[str, int], limit: int) -> int:
+        size = dims[name]
+        if name == self.task.rows:
+            elements = self.task.elements(dims, self.dtype)
+            return max(1, size * limit // elements)
+        named = [s for s in self.task.dims[name].sizes if 0 < s < size]
+        for candidate in sorted(named, reverse=True):
+            if not self.task.violated({**dims, name: candidate}, self.dtype):
+                return candidate
+        return size
+
+    # -- layouts -------------------------------------------------------------------------------
+
+    def _layouts(self) -> Iterator[Case]:
+        tensors = [a.name for a in self.task.tensors]
+        for shift in (1, 2, 4):
+            yield self._case(
+                f"all shifted by {shift}",
+                f"bases {shift} elements past their alignment: wide accesses have to fall back",
+                self.typical,
+                offsets=dict.fromkeys(tensors, shift),
+            )
+        for name in tensors:
+            yield self._case(
+                f"{name} shifted by 1",
+                f"only {name} is misaligned",
+                self.typical,
+                offsets={name: 1},
+            )
+        strided = [a.name for a in self.task.tensors if a.strided]
+        for padding in (8, 3) if strided else ():
+            yield self._case(
+                f"rows apart by {padding}",
+                f"rows lie {padding} elements further apart than they are long",
+                self.typical,
+                row_padding=dict.fromkeys(strided, padding),
+            )
+        for name in strided if len(strided) > 1 else ():
+            yield self._case(
+                f"rows of {name} apart",
+                "tensors with different row strides",
+                self.typical,
+                row_padding={name: 8},
+            )
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _values(self) -> Iterator[Case]:
+        floats = [
+            a
+            for a in self.task.tensors
+            if a.is_read
+            and self.task.dtype_of(a, self.dtype).is_float
+            and a.values.kind is ValueKind.NORMAL
+        ]
+        if not floats:
+            return
+        for name, why, make in _VALUE_CLASSES:
+            overrides = {a.name: make(a, self.task.dtype_of(a, self.dtype)) for a in floats}
+            yield self._case(name, why, self.typical, values=overrides)
+        for argument in floats:
+            for special in argument.special:
+                planted = Values(
+                    argument.values.kind, argument.values.low, argument.values.high, (special,)
+                )
+                yield self._case(
+                    f"{special} in {argument.name}",
+                    f"{special} goes where the reference says, and nowhere else",
+                    self.typical,
+                    values={argument.name: planted},
+                )
+
+    def _scalars(self) -> Iterator[Case]:
+        for argument in self.task.scalars:
+            for choice in argument.choices[1:]:
+                yield self._case(
+                    f"{argument.name}={choice:g}",
+                    "another value of a scalar argument",
+                    self.typical,
+                    scalars={argument.name: choice},
+                )
+
+
+def _limit(argument: Argument, dtype: DType) -> float:
+    return argument.limit if argument.limit is not None else math.sqrt(dtype.largest) / 4
+
+
+_VALUE_CLASSES = (
+    (
+        "tiny values",
+        "outputs far below the absolute tolerance: only a relative bound sees a zero output",
+        lambda a, dtype: Values(ValueKind.NORMAL, 0.0, 2.0**-10),
+    ),
+    (
+        "subnormal values",
+        "the smallest magnitudes of the type",
+        lambda a, dtype: Values(ValueKind.UNIFORM, -dtype.smallest_normal, dtype.smallest_normal),
+    ),
+    (
+        "huge values",
+        "up to the largest magnitude that the contract names",
+        lambda a, dtype: Values(ValueKind.UNIFORM, -_limit(a, dtype), _limit(a, dtype)),
+    ),
+    (
+        "zeros of both signs",
+        "exact zeros",
+        lambda a, dtype: Values(ValueKind.CONSTANT, 0.0, 0.0, ("-0",)),
+    ),
+    (
+        "constant rows",
+        "no variation to average over",
+        lambda a, dtype: Values(ValueKind.CONSTANT, 0.75),
+    ),
+    (
+        "outliers",
+        "a few elements dominate their row",
+        lambda a, dtype: Values(
+            a.values.kind, a.values.low, a.values.high, ("limit",) if a.limit is not None else ()
+        ),
+    ),
+)
+
+
+def _why_size(size: int) -> str:
+    if size == 0:
+        return "nothing to do"
+    if size == 1:
+        return "a single one"
+    if size & (size - 1) == 0:
+        return "a power of two"
+    if size % 2 and all(size % k for k in range(3, math.isqrt(size) + 1, 2)):
+        return "a prime: no vector width or block size divides it"
+    return "odd" if size % 2 else "even, but no power of two"
