@@ -1,6 +1,7 @@
 """The kernel task: an operator's contract, its workloads, and how its results are judged."""
 
 from astra_tui.model.task.loader import TaskError, load_task, parse_task
+from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
 from astra_tui.model.task.task import (
     Argument,
     Dimension,
@@ -16,6 +17,7 @@ __all__ = [
     "Argument",
     "Dimension",
     "ExtraCase",
+    "Found",
     "KernelTask",
     "Role",
     "TaskError",
@@ -23,6 +25,9 @@ __all__ = [
     "ValueKind",
     "Values",
     "Workload",
+    "bundled",
+    "find_task",
+    "list_tasks",
     "load_task",
     "parse_task",
 ]

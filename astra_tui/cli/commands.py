@@ -1,0 +1,140 @@
+"""Every command with its flags and help. What a command does is in the module named after it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+
+import astra_tui
+from astra_tui.cli.exit_codes import MEANINGS
+
+_EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser for all commands."""
+    parser = argparse.ArgumentParser(
+        prog="astra-tui",
+        description=astra_tui.__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"astra-tui {astra_tui.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _kernels(commands)
+    _check(commands)
+    _counters(commands)
+    _new(commands)
+    _doctor(commands)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, more: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}. {more}".strip(),
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_lazily(name))
+    return parser
+
+
+def _lazily(name: str) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
+        module = importlib.import_module(f"astra_tui.cli.{name}")
+        return int(module.run(options))
+
+    return run
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+
+
+def _device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="DEVICE",
+        help="emulator, or auto (default): the best device there is",
+    )
+
+
+def _kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "kernels",
+        "list the kernel tasks",
+        "Tasks are looked up in ./kernels, in $ASTRA_TUI_KERNELS, then among the bundled ones.",
+    )
+    _json(parser)
+
+
+def _check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "check",
+        "check that kernels compute what their task says",
+        "Without SOURCE, every source in the task's folder is checked.",
+    )
+    parser.add_argument("task", nargs="?", metavar="TASK", help="a task's name or folder")
+    parser.add_argument("sources", nargs="*", metavar="SOURCE.cu", help="kernel sources to check")
+    parser.add_argument("--all", action="store_true", help="check every source of every task")
+    parser.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only cases that match, such as 'float16/d=769' or '*shifted*'; may be repeated",
+    )
+    parser.add_argument("--list", action="store_true", help="list the cases with their reasons")
+    parser.add_argument("--verbose", "-v", action="store_true", help="show every case")
+    _device(parser)
+    _json(parser)
+
+
+def _counters(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "counters",
+        "count memory traffic and instructions, line by line",
+        "Counts come from the emulator: they are exact for memory, and never a time.",
+    )
+    parser.add_argument("task", metavar="TASK", help="a task's name or folder")
+    parser.add_argument("source", metavar="SOURCE.cu", help="the kernel source to count")
+    parser.add_argument("--against", metavar="OTHER.cu", help="a version to compare with")
+    parser.add_argument("--workload", metavar="NAME", help="the workload; by default the first")
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="rows to run; by default as many as stay quick"
+    )
+    _json(parser)
+
+
+def _new(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "new",
+        "make a kernel task from a CUDA source",
+        "Writes a draft of the task and lists what is left for you to decide.",
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="the task's folder, which must not exist")
+    parser.add_argument(
+        "--from", dest="source", required=True, metavar="KERNEL.cu", help="the CUDA source"
+    )
+    parser.add_argument("--kernel", metavar="NAME", help="which kernel, if the source has several")
+    _json(parser)
+
+
+def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "doctor",
+        "try what is installed, and say what is missing",
+        "Everything reported as working was tried just now.",
+    )
+    _json(parser)

@@ -1,0 +1,43 @@
+"""What the commands' exit codes mean; docs/commands.md is checked against this."""
+
+from enum import IntEnum
+
+from astra_tui.model.check import Verdict
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    COMPILE_ERROR = 3
+    UNSUPPORTED = 4
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    ExitCode.OK: "done; for a check: every case passed",
+    ExitCode.FAILED: "the kernel is wrong, or something that was asked for is missing",
+    ExitCode.BAD_INPUT: "bad usage, or a task, launch plan or reference that cannot be used",
+    ExitCode.COMPILE_ERROR: "the kernel source does not compile",
+    ExitCode.UNSUPPORTED: "this machine or device cannot do it",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+OF_VERDICT = {
+    Verdict.PASSED: ExitCode.OK,
+    Verdict.FAILED: ExitCode.FAILED,
+    Verdict.COMPILE_ERROR: ExitCode.COMPILE_ERROR,
+    Verdict.PLAN_ERROR: ExitCode.BAD_INPUT,
+    Verdict.UNSUPPORTED: ExitCode.UNSUPPORTED,
+}
+
+
+def worst(verdicts: list[Verdict]) -> ExitCode:
+    """The exit code for several verdicts: the most telling one."""
+    order = [Verdict.FAILED, Verdict.COMPILE_ERROR, Verdict.PLAN_ERROR, Verdict.UNSUPPORTED]
+    for verdict in order:
+        if verdict in verdicts:
+            return OF_VERDICT[verdict]
+    return ExitCode.OK

@@ -1,0 +1,26 @@
+"""The linear front end: tables and text for pipes, dumb terminals and screen readers."""
+
+from astra_tui.plain.counters import CountedSource, print_counters
+from astra_tui.plain.output import note, print_json, print_pairs, progress, visible
+from astra_tui.plain.reports import (
+    print_cases,
+    print_compile_errors,
+    print_report,
+    print_report_table,
+    print_tasks,
+)
+
+__all__ = [
+    "CountedSource",
+    "note",
+    "print_cases",
+    "print_compile_errors",
+    "print_counters",
+    "print_json",
+    "print_pairs",
+    "print_report",
+    "print_report_table",
+    "print_tasks",
+    "progress",
+    "visible",
+]

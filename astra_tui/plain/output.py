@@ -1,0 +1,96 @@
+"""Output to a terminal or a pipe: text that cannot act on the terminal, tables, JSON, progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+_PROGRESS_SECONDS = 2.0
+_PIPE_WIDTH = 240
+
+
+def console(file: TextIO | None = None) -> Console:
+    """A console that obeys NO_COLOR and prints text as it is; a pipe gets lines of any length."""
+    file = file or sys.stdout
+    width = None if file.isatty() else _PIPE_WIDTH
+    return Console(
+        file=file, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False
+    )
+
+
+def note(text: str, file: TextIO | None = None) -> None:
+    """One remark, on stderr unless told otherwise."""
+    print(visible(text), file=file or sys.stderr)
+
+
+def print_json(data: Any) -> None:
+    """One JSON object on stdout, in the layout that docs/json.md describes."""
+    encoded = msgspec.json.encode(data, enc_hook=str)
+    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+
+
+def visible(text: str) -> str:
+    """Control and bidirectional characters made visible, so that text cannot act on a terminal."""
+    return "".join(c if c in "\n\t" or _harmless(c) else f"\\u{ord(c):04x}" for c in text)
+
+
+def _harmless(character: str) -> bool:
+    code = ord(character)
+    control = code < 32 or 127 <= code < 160
+    direction = 0x200B <= code <= 0x200F or 0x202A <= code <= 0x202E or 0x2060 <= code <= 0x2069
+    return not control and not direction and code != 0xFEFF
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Progress on stderr: a live line on a terminal, else a line every few seconds."""
+    started = shown = time.monotonic()
+    done = 0
+    live = sys.stderr.isatty()
+
+    def advance() -> None:
+        nonlocal done, shown
+        done += 1
+        now = time.monotonic()
+        if live and now - shown > 0.1:
+            shown = now
+            sys.stderr.write(f"\r\x1b[K{what}: {done}/{total} cases")
+            sys.stderr.flush()
+        elif not live and now - shown > _PROGRESS_SECONDS:
+            shown = now
+            note(f"{what}: {done}/{total} cases, {now - started:.0f} s")
+
+    try:
+        yield advance
+    finally:
+        if live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def print_pairs(rows: Mapping[str, str]) -> None:
+    """Names and values, one a line."""
+    width = max(map(len, rows), default=0)
+    for name, value in rows.items():
+        print(f"{name:<{width}}  {visible(value)}")
+
+
+def table(*columns: str) -> Table:
+    """A table whose last column may wrap; the others keep their words whole."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns[:-1]:
+        made.add_column(column, no_wrap=True)
+    made.add_column(columns[-1], overflow="fold")
+    return made
+
+
+def print_table(out: Console, made: Table) -> None:
+    """Prints a table within the width of the terminal."""
+    out.print(made, soft_wrap=False)
