@@ -1,6 +1,8 @@
 """The linear front end: tables and text for pipes, dumb terminals and screen readers."""
 
 from astra_tui.plain.counters import CountedSource, print_counters
+from astra_tui.plain.drafts import print_draft
+from astra_tui.plain.health import print_probe
 from astra_tui.plain.output import note, print_json, print_pairs, progress, visible
 from astra_tui.plain.reports import (
     print_cases,
@@ -16,8 +18,10 @@ __all__ = [
     "print_cases",
     "print_compile_errors",
     "print_counters",
+    "print_draft",
     "print_json",
     "print_pairs",
+    "print_probe",
     "print_report",
     "print_report_table",
     "print_tasks",

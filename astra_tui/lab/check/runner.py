@@ -136,7 +136,7 @@ class Checker:
         if self._baseline is None:
             file = self.task.baseline_file
             source = read_source(self.task, file.read_text(encoding="utf-8"), str(file))
-            expressions = _expressions(self.task, source, build_suite(self.task))
+            expressions = kernels_to_compile(self.task, source, build_suite(self.task))
             self._baseline = source, self.compiler.compile(source.text, expressions)
         return self._baseline
 
@@ -176,7 +176,7 @@ class _Check:
         self.fakes: list[FakeResult] = []
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
-        expressions = _expressions(self.task, self.source, self.suite)
+        expressions = kernels_to_compile(self.task, self.source, self.suite)
         compilation = self.checker.compiler.compile(self.source.text, expressions)
         compilation = _with_plan_lines(compilation, self.source)
         yield compilation
@@ -332,7 +332,7 @@ class _Check:
         )
 
 
-def _expressions(task: KernelTask, source: Source, cases: tuple[Case, ...]) -> tuple[str, ...]:
+def kernels_to_compile(task: KernelTask, source: Source, cases: tuple[Case, ...]) -> tuple[str, ...]:
     """The kernels that the plan needs for these cases, as C++ names.
 
     A case whose numbers break the plan is left to be reported when its turn comes.

@@ -135,6 +135,10 @@ class Compiler:
         except msgspec.DecodeError:
             return None
 
+    def raw_log(self, source: str) -> str:
+        """The compiler's own log for a source that was not scanned first, for `doctor`."""
+        return self._request(source, (), ARCH, cubin=False).log
+
     def _key(
         self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str
     ) -> str:

@@ -18,8 +18,8 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 typedef long long intmax_t;
 typedef unsigned long long uintmax_t;
-typedef long intptr_t;
-typedef unsigned long uintptr_t;
+typedef long long intptr_t;
+typedef unsigned long long uintptr_t;
 #ifndef INT32_MAX
 #define INT8_MAX 127
 #define INT16_MAX 32767

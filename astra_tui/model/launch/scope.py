@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -37,9 +38,14 @@ ELEMENT_TYPE = "T"
 _KEYWORDS = {"if", "else", "and", "or", "not", "when", "otherwise", "workspace", "tune", "let"}
 
 RESERVED_NAMES = frozenset(
-    {ELEMENT_TYPE, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES, *(d.value for d in DType)}
+    {
+        *(ELEMENT_TYPE, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES),
+        *(d.value for d in DType),
+        *keyword.kwlist,
+    }
 )
-"""Names that dimensions and arguments cannot have."""
+"""Names that dimensions and arguments cannot have: the plan's own, and Python's keywords, since
+reference.py takes arguments by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,7 +325,10 @@ class _Loader:
         if not name.isidentifier() or not name.isascii():
             entry.fail(f"'{name}' is no valid name", hint="use letters, digits and underscores")
         if name in RESERVED_NAMES:
-            entry.fail(f"'{name}' has a meaning of its own in launch plans; choose another name")
+            entry.fail(
+                f"'{name}' has a meaning of its own in launch plans or in Python",
+                hint=f"choose another name, such as {name}_",
+            )
 
     def _check_together(self, task: KernelTask) -> None:
         if not task.workloads:

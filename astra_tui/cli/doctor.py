@@ -1,0 +1,24 @@
+"""`astra-tui doctor`: what works here, proven by trying it."""
+
+from __future__ import annotations
+
+import argparse
+
+from astra_tui import plain
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.health import Health, Probe
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints each probe as it ends, or all of them as JSON."""
+    from astra_tui.lab.doctor import examine
+
+    probes: list[Probe] = []
+    for probe in examine():
+        probes.append(probe)
+        if not options.json:
+            plain.print_probe(probe)
+    if options.json:
+        plain.print_json({"probes": probes})
+    missing = [p for p in probes if p.needed and p.health is not Health.OK]
+    return ExitCode.UNSUPPORTED if missing else ExitCode.OK

@@ -1,0 +1,216 @@
+"""Tries what the lab is made of: nothing is called present because a version number says so."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import astra_tui
+from astra_tui.lab.cache import ContentCache, cache_root
+from astra_tui.lab.child import Child, ChildDied, ChildTimeout
+from astra_tui.lab.compiler import Compiler, CompilerUnavailable
+from astra_tui.lab.compiler.toolchain import wheel_version
+from astra_tui.model.errors import UserError
+from astra_tui.model.health import Health, Probe
+from astra_tui.model.task import list_tasks, load_task
+
+_PROBE_SOURCE = """
+#include <cuda_fp16.h>
+__global__ void probe(__half* out, const __half* in) { out[threadIdx.x] = in[threadIdx.x]; }
+"""
+
+_NVDISASM = "nvidia-cuda-nvdisasm"
+
+
+def examine() -> Iterator[Probe]:
+    """Runs every probe, the ones that others rest on first."""
+    probes: tuple[Callable[[], Probe], ...] = (
+        _python, _folders, _compiler, _confinement, _headers, _emulator, _reference, _disassembler,
+        _gpu,
+    )  # fmt: skip
+    for probe in probes:
+        yield probe()
+
+
+def _python() -> Probe:
+    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    fine = sys.platform == "linux"
+    return Probe(
+        "system",
+        Health.OK if fine else Health.MISSING,
+        f"astra-tui {astra_tui.__version__}, Python {detail}",
+        "everything",
+        "" if fine else "kernels compile on Linux only; on Windows use WSL 2",
+    )
+
+
+def _folders() -> Probe:
+    cache = ContentCache("probe")
+    value = os.urandom(16)
+    cache.put("0" * 64, value)
+    found, broken = list_tasks(), []
+    for task in found:
+        try:
+            load_task(task.folder)
+        except UserError as error:
+            broken.append(error.describe())
+    if broken:
+        return Probe("kernel tasks", Health.BROKEN, broken[0], "kernels by name", "mend the task")
+    kept = cache.get("0" * 64) == value
+    detail = f"{len(found)} kernel tasks; cache in {cache_root()}"
+    return Probe(
+        "folders",
+        Health.OK if kept and found else Health.BROKEN,
+        detail if kept else f"{detail} cannot be written, so nothing is remembered",
+        "kernels by name, and answers that are not computed twice",
+        "" if kept else "set ASTRA_TUI_CACHE to a folder that can be written",
+    )
+
+
+def _compiler() -> Probe:
+    gives = "compiling kernels, with or without a GPU"
+    try:
+        with Compiler(_no_cache()) as compiler:
+            info = compiler.start()
+            result = compiler.compile(_PROBE_SOURCE, ("probe",))
+    except CompilerUnavailable as error:
+        return Probe("compiler", Health.MISSING, str(error), gives, "pip install astra-tui")
+    if not result.ok or not result.cubin:
+        text = result.errors[0].message if result.errors else "no machine code"
+        return Probe("compiler", Health.BROKEN, f"{info}: {text}", gives)
+    detail = f"{info}: a kernel compiled to sm_90 in {result.seconds * 1e3:.0f} ms"
+    return Probe("compiler", Health.OK, detail, gives)
+
+
+def _confinement() -> Probe:
+    """Asks the compiler's process, past the directive scan, to include a file of ours."""
+    gives = "kernel sources that cannot read your files while they are compiled"
+    with tempfile.NamedTemporaryFile("w", suffix=".h", prefix="astra-canary-") as canary:
+        canary.write("#error the canary was read\n")
+        canary.flush()
+        source = f'#include "{canary.name}"\n'
+        try:
+            with Compiler(_no_cache()) as compiler:
+                compiler.start()
+                log = compiler.raw_log(source)
+        except (CompilerUnavailable, ChildDied, ChildTimeout) as error:
+            return Probe("confinement", Health.MISSING, str(error), gives)
+    if "canary was read" in log:
+        return Probe(
+            "confinement",
+            Health.MISSING,
+            "the compiler's process could read a file outside the headers",
+            gives,
+            "a Linux kernel with Landlock (5.13 or newer); directives are still checked before",
+            needed=False,
+        )
+    return Probe("confinement", Health.OK, "the compiler's process could not read a canary", gives)
+
+
+def _headers() -> Probe:
+    gives = "kernels that use CUB or cooperative groups"
+    source = (
+        "#include <cub/block/block_reduce.cuh>\n#include <cooperative_groups.h>\n"
+        "__global__ void probe(int* out) { out[0] = 1; }\n"
+    )
+    try:
+        with Compiler() as compiler:
+            compiler.start()
+            result = compiler.compile(source, ("probe",))
+    except CompilerUnavailable as error:
+        return Probe("CUDA C++ library", Health.MISSING, str(error), gives)
+    version = wheel_version("nvidia-cuda-cccl")
+    if result.ok:
+        return Probe("CUDA C++ library", Health.OK, f"CCCL {version} compiled", gives, needed=False)
+    return Probe(
+        "CUDA C++ library",
+        Health.MISSING,
+        result.errors[0].message,
+        gives,
+        "pip install nvidia-cuda-cccl nvidia-cuda-crt",
+        needed=False,
+    )
+
+
+def _emulator() -> Probe:
+    from astra_tui.lab.selftest import run_on_emulator
+
+    gives = "running kernels without a GPU: correctness and memory counters"
+    try:
+        problem = run_on_emulator()
+    except CompilerUnavailable as error:
+        return Probe("emulator", Health.MISSING, str(error), gives)
+    if problem:
+        return Probe("emulator", Health.BROKEN, problem, gives)
+    return Probe("emulator", Health.OK, "a reduction ran and was right", gives)
+
+
+def _reference() -> Probe:
+    gives = "float64 references"
+    script = "import torch; torch.ones(2, dtype=torch.float64)"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "reference.py"
+        file.write_text(f"{script}\ndef reference(): return {{}}\n", encoding="utf-8")
+        with Child("astra_tui.lab.check.oracle_worker", (str(file),), "torch") as child:
+            child.start()
+            try:
+                hello = child.receive(120)
+            except (ChildDied, ChildTimeout) as error:
+                hello = {"error": str(error)}
+    if "error" in hello:
+        return Probe("torch", Health.MISSING, hello["error"], gives, "pip install 'torch>=2.11'")
+    return Probe("torch", Health.OK, f"torch {hello['torch']} computed in float64", gives)
+
+
+def _disassembler() -> Probe:
+    gives = "machine code (SASS) beside the source"
+    path = nvdisasm_path()
+    if path is None:
+        remedy = f"pip install {_NVDISASM}"
+        return Probe("nvdisasm", Health.MISSING, "not found", gives, remedy, needed=False)
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    lines = answer.stdout.strip().splitlines()
+    if answer.returncode or not lines:
+        return Probe("nvdisasm", Health.BROKEN, f"{path} does not run", gives, needed=False)
+    return Probe("nvdisasm", Health.OK, f"{lines[-1]} ({path})", gives, needed=False)
+
+
+def nvdisasm_path() -> str | None:
+    """Where nvdisasm is: the wheel's own, else the one on PATH."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("nvidia")
+    for place in (spec.submodule_search_locations if spec else None) or ():
+        candidate = Path(place) / "cu13" / "bin" / "nvdisasm"
+        if candidate.is_file():
+            return str(candidate)
+    return shutil.which("nvdisasm")
+
+
+def _gpu() -> Probe:
+    """Asks the driver for a device. Running kernels on it is not part of this version."""
+    gives = "timing on a real GPU (not part of this version yet)"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        detail = "no NVIDIA driver here; everything runs on the emulator"
+        return Probe("GPU", Health.MISSING, detail, gives, "a machine with an NVIDIA GPU", False)
+    count = ctypes.c_int()
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status or not count.value:
+        detail = f"the driver answers with error {status}" if status else "the driver sees no GPU"
+        return Probe("GPU", Health.BROKEN, detail, gives, "check with: nvidia-smi", False)
+    name = ctypes.create_string_buffer(100)
+    driver.cuDeviceGetName(name, 100, 0)
+    return Probe("GPU", Health.OK, name.value.decode(errors="replace"), gives, needed=False)
+
+
+def _no_cache() -> ContentCache:
+    return ContentCache("doctor", root=Path("/nonexistent-astra-tui-cache"))
