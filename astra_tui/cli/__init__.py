@@ -1,4 +1,4 @@
-"""The command line: every command and flag. No logic of its own; each command loads what it needs."""
+"""The command line: every command and flag. Each command loads what it needs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, more: str
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    more: str,
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name,

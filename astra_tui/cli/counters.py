@@ -31,9 +31,9 @@ def run(options: argparse.Namespace) -> int:
             plain.note(f"counting {file} ...")
             source = read_source(task, text, str(file))
             counted.append((str(file), text, count(task, source, case, compiler, device)))
-    for file, _, result in counted:
+    for name, _, result in counted:
         if not result.compilation.ok:
-            plain.print_compile_errors(file, result.compilation)
+            plain.print_compile_errors(name, result.compilation)
             return ExitCode.COMPILE_ERROR
     if options.json:
         plain.print_json(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
@@ -29,8 +28,8 @@ def run(options: argparse.Namespace) -> int:
         )
     else:
         plain.print_tasks(tasks)
-    for error in broken:
-        plain.note(error.describe(), file=sys.stderr)
+    for problem in broken:
+        plain.note(problem.describe())
     return ExitCode.FAILED if broken else ExitCode.OK
 
 

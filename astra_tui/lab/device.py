@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol
 
 from astra_tui.model.compilation import Compilation, CompiledKernel
@@ -15,7 +15,7 @@ RED_ZONE_BYTES = 4096
 BASE_ALIGNMENT = 256
 
 
-class BufferUse(str, Enum):
+class BufferUse(StrEnum):
     """What the launches of a case may do with a buffer."""
 
     IN = "in"
@@ -61,7 +61,7 @@ class PackedLaunch:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What came of one case: contents of all buffers, findings, and counters if they were asked for."""
+    """What came of one case: contents of all buffers, findings, counters."""
 
     contents: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()

@@ -1,8 +1,8 @@
-"""Cases and what came of them: the vocabulary of correctness that screens, agents and files share."""
+"""Cases and what came of them: the words that screens, agents and files share."""
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
@@ -37,7 +37,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.dtype.value}/{self.name}"
 
 
-class CaseOutcome(str, Enum):
+class CaseOutcome(StrEnum):
     """How a case ended."""
 
     PASSED = "passed"
@@ -121,7 +121,7 @@ class FakeResult(msgspec.Struct, frozen=True):
         return self.rejected > 0
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """How a check ended; the text of `EXIT_CODES` in the command line depends on it."""
 
     PASSED = "passed"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
 from astra_tui.model.dtypes import DType
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """How much a message matters."""
 
     ERROR = "error"

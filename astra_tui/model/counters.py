@@ -80,7 +80,7 @@ class Counters(msgspec.Struct, frozen=True):
 
     @property
     def warp_instructions(self) -> int:
-        """PTX instructions, counted once a warp; an order between versions, not a hardware count."""
+        """PTX instructions, once a warp: an order between versions, not a hardware count."""
         return sum(line.warp_instructions for line in self.lines)
 
     @property

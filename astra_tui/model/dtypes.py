@@ -50,7 +50,9 @@ class DType(Enum):
         if self.is_float:
             raise ValueError(f"{self.value} is not an integer type")
         bits = 8 * self.size
-        return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if self.is_signed else (0, (1 << bits) - 1)
+        return (
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if self.is_signed else (0, (1 << bits) - 1)
+        )
 
     @property
     def largest(self) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
 
-class FindingKind(str, Enum):
+class FindingKind(StrEnum):
     """The kinds of faults; the text of `EXPLANATIONS` says what each means."""
 
     GLOBAL_OUT_OF_BOUNDS = "global_out_of_bounds"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
 
-class Health(str, Enum):
+class Health(StrEnum):
     """How a probe ended."""
 
     OK = "ok"

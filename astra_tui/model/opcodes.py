@@ -24,6 +24,7 @@ _CACHE = (
 _ATOMIC = "add min max and or xor exch cas inc dec relaxed acquire release acq_rel cta gpu sys"
 _ALL_WIDTHS = f"b8 u8 s8 {_BITS} {_INT} f32 f64 f16 bf16"
 _VECTORS = "v2 v4"
+_MATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,8 @@ _TABLE = (
     _op("activemask", _WARP, "lanes that run together", "b32"),
     _op("elect", _WARP, "choose one lane", "sync"),
     _op("nanosleep", _WARP, "nothing happens", "u32"),
-    _op("ldmatrix", _TENSOR, "load 8x8 matrices", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"),
-    _op("stmatrix", _TENSOR, "store 8x8 matrices", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"),
+    _op("ldmatrix", _TENSOR, "load 8x8 matrices", _MATRIX),
+    _op("stmatrix", _TENSOR, "store 8x8 matrices", _MATRIX),
     _op(
         "mma", _TENSOR, "matrix multiply of a warp",
         "sync aligned m16n8k16 m16n8k8 row col f32 f16 bf16 tf32",
@@ -237,7 +238,9 @@ def refusal(operation: str, modifiers: tuple[str, ...]) -> str:
     opcode = opcode_of(operation, modifiers)
     if opcode is None:
         return f"the emulator does not run '{text}'. {GENERAL_ADVICE}."
-    unknown = [m for m in modifiers if m not in opcode.modifiers and m not in opcode.name.split(".")]
+    unknown = [
+        m for m in modifiers if m not in opcode.modifiers and m not in opcode.name.split(".")
+    ]
     if unknown:
         return f"the emulator does not run '{text}' (.{unknown[0]} is not known). {GENERAL_ADVICE}."
     return ""

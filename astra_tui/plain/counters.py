@@ -1,4 +1,4 @@
-"""A kernel source with the emulator's counters beside its lines, alone or against another version."""
+"""A kernel source with the emulator's counters beside its lines."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def print_counters(
         out.print(line)
 
 
-def _print_totals(
-    out: Console, compulsory_bytes: int, versions: Sequence[CountedSource]
-) -> None:
+def _print_totals(out: Console, compulsory_bytes: int, versions: Sequence[CountedSource]) -> None:
     rows = table("", *(visible(v.file.rpartition("/")[2]) for v in versions), "")
     counters = [v.counters for v in versions]
     needed = compulsory_bytes / 32
@@ -94,7 +92,7 @@ def _alone(version: CountedSource) -> Iterator[str]:
 
 
 def _beside(new: CountedSource, old: CountedSource) -> Iterator[str]:
-    """Lines of both versions in the order of a diff: the new one's counts left, the old one's right."""
+    """Both versions in the order of a diff: the new one's counts left, the old one's right."""
     mine, theirs = _cells(new.counters), _cells(old.counters)
     a, b = old.text.splitlines(), new.text.splitlines()
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():

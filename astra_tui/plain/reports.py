@@ -100,7 +100,8 @@ def _print_evidence(out: Console, report: CheckReport) -> None:
     if worst:
         result, output = worst
         out.print(
-            f"  worst error: {output.error:.2f} of the bound ({output.argument} in {result.case.id})"
+            f"  worst error: {output.error:.2f} of the bound "
+            f"({output.argument} in {result.case.id})"
         )
     for prop in report.properties:
         if not prop.ok or not prop.bitwise:

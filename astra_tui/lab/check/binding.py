@@ -1,4 +1,4 @@
-"""Fits a resolved launch to its compiled kernel: number, kinds and types of arguments, packed bytes.
+"""Fits a resolved launch to its compiled kernel: types of arguments, packed bytes.
 
 Whatever does not fit is a PlanError at the launch, before anything runs.
 """
@@ -19,7 +19,16 @@ from astra_tui.model.launch.resolve import BufferArgument, NumberArgument, Resol
 _UNTYPED = {"void", "char", "unsigned char", "signed char"}
 _CARRIERS = {
     f"{base}{n}" for base in ("char", "uchar", "short", "ushort", "int", "uint") for n in (2, 4)
-} | {"unsigned int", "uint1", "int1", "unsigned short", "float4", "float2", "longlong2", "ulonglong2"}
+} | {
+    "unsigned int",
+    "uint1",
+    "int1",
+    "unsigned short",
+    "float4",
+    "float2",
+    "longlong2",
+    "ulonglong2",
+}
 """Types that kernels use to move bytes of any element type."""
 
 _VECTORS = {

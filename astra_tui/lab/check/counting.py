@@ -68,8 +68,6 @@ def count(
     )
     if not compilation.ok:
         return Count(case, Counters(), compilation, ())
-    run = run_case(
-        task, source, compilation, resolved, case, draw_inputs(task, case), device
-    )
+    run = run_case(task, source, compilation, resolved, case, draw_inputs(task, case), device)
     faults = tuple(f for f in run.findings if not f.is_warning)
     return Count(case, run.outcome.counters, compilation, run.kernels, faults)

@@ -81,9 +81,7 @@ def _copy_of_input(task: KernelTask, case: Case, inputs: Inputs, expected: Expec
 def _stale(task: KernelTask, case: Case, inputs: Inputs, expected: Expected) -> Outputs:
     """The right numbers of a neighbouring row, as from a cache that was not refreshed."""
     return {
-        a.name: encode(
-            np.roll(expected.outputs[a.name], 1, axis=0), task.dtype_of(a, case.dtype)
-        )
+        a.name: encode(np.roll(expected.outputs[a.name], 1, axis=0), task.dtype_of(a, case.dtype))
         for a in task.outputs
     }
 

@@ -67,6 +67,7 @@ def _draw(
     argument: Argument,
     random: np.random.Generator,
 ) -> Any:
+    data: Any
     match values.kind:
         case ValueKind.NORMAL:
             data = random.normal(values.low, values.high, shape)

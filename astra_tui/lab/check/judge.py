@@ -144,9 +144,7 @@ def _judge_finite(
     )
 
 
-def _relative_l2(
-    difference: Any, reference: Any, finite: Any, dtype: DType
-) -> tuple[float, float]:
+def _relative_l2(difference: Any, reference: Any, finite: Any, dtype: DType) -> tuple[float, float]:
     """||got - ref|| / ||ref||, and what rounding to subnormals alone may add to it."""
     norm = float(np.linalg.norm(np.where(finite, reference, 0.0)))
     error = float(np.linalg.norm(difference))

@@ -108,9 +108,7 @@ def device_buffers(
     return tuple(buffers)
 
 
-def _tensor_buffer(
-    name: str, layout: TensorLayout, inputs: Inputs, poison: str
-) -> DeviceBuffer:
+def _tensor_buffer(name: str, layout: TensorLayout, inputs: Inputs, poison: str) -> DeviceBuffer:
     use = _USES[layout.argument.role.value]
     raw = raw_dtype(layout.dtype)
     covered = None

@@ -36,7 +36,7 @@ def main() -> None:
         except FrameError:
             return
         try:
-            answer = {"outputs": evaluate(reference, request)}
+            answer: dict[str, Any] = {"outputs": evaluate(reference, request)}
         except Exception:
             answer = {"error": last_words(file)}
         write_frame(write_fd, answer)

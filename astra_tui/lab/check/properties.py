@@ -74,7 +74,11 @@ def _compare(
         )
         if not judged.ok:
             return PropertyResult(
-                name, case.dtype, ok=False, bitwise=False, message=f"{argument.name}: {judged.problem}"
+                name,
+                case.dtype,
+                ok=False,
+                bitwise=False,
+                message=f"{argument.name}: {judged.problem}",
             )
     return PropertyResult(
         name,

@@ -332,7 +332,9 @@ class _Check:
         )
 
 
-def kernels_to_compile(task: KernelTask, source: Source, cases: tuple[Case, ...]) -> tuple[str, ...]:
+def kernels_to_compile(
+    task: KernelTask, source: Source, cases: tuple[Case, ...]
+) -> tuple[str, ...]:
     """The kernels that the plan needs for these cases, as C++ names.
 
     A case whose numbers break the plan is left to be reported when its turn comes.

@@ -1,4 +1,4 @@
-"""The cases that follow from a task: its contract's sizes, layouts and values, and why each is there.
+"""The cases that follow from a task: sizes, layouts, values, and why each is there.
 
 The floor suite is fixed: agents and engineers may add cases, nobody removes or loosens one.
 """
@@ -6,7 +6,7 @@ The floor suite is fixed: agents and engineers may add cases, nobody removes or 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
@@ -209,36 +209,36 @@ def _limit(argument: Argument, dtype: DType) -> float:
     return argument.limit if argument.limit is not None else math.sqrt(dtype.largest) / 4
 
 
-_VALUE_CLASSES = (
+_VALUE_CLASSES: tuple[tuple[str, str, Callable[[Argument, DType], Values]], ...] = (
     (
         "tiny values",
         "outputs far below the absolute tolerance: only a relative bound sees a zero output",
-        lambda a, dtype: Values(ValueKind.NORMAL, 0.0, 2.0**-10),
+        lambda _a, _t: Values(ValueKind.NORMAL, 0.0, 2.0**-10),
     ),
     (
         "subnormal values",
         "the smallest magnitudes of the type",
-        lambda a, dtype: Values(ValueKind.UNIFORM, -dtype.smallest_normal, dtype.smallest_normal),
+        lambda _a, t: Values(ValueKind.UNIFORM, -t.smallest_normal, t.smallest_normal),
     ),
     (
         "huge values",
         "up to the largest magnitude that the contract names",
-        lambda a, dtype: Values(ValueKind.UNIFORM, -_limit(a, dtype), _limit(a, dtype)),
+        lambda a, t: Values(ValueKind.UNIFORM, -_limit(a, t), _limit(a, t)),
     ),
     (
         "zeros of both signs",
         "exact zeros",
-        lambda a, dtype: Values(ValueKind.CONSTANT, 0.0, 0.0, ("-0",)),
+        lambda _a, _t: Values(ValueKind.CONSTANT, 0.0, 0.0, ("-0",)),
     ),
     (
         "constant rows",
         "no variation to average over",
-        lambda a, dtype: Values(ValueKind.CONSTANT, 0.75),
+        lambda _a, _t: Values(ValueKind.CONSTANT, 0.75),
     ),
     (
         "outliers",
         "a few elements dominate their row",
-        lambda a, dtype: Values(
+        lambda a, _t: Values(
             a.values.kind, a.values.low, a.values.high, ("limit",) if a.limit is not None else ()
         ),
     ),

@@ -51,7 +51,11 @@ def refuse_unsafe(source: str, include_dirs: tuple[Path, ...]) -> list[Diagnosti
     if len(source.encode()) > MAX_SOURCE_BYTES:
         return [_error(f"this source is larger than {MAX_SOURCE_BYTES} bytes", 1)]
     if "\0" in source:
-        return [_error("this source holds a NUL character", source.count("\n", 0, source.index("\0")) + 1)]
+        return [
+            _error(
+                "this source holds a NUL character", source.count("\n", 0, source.index("\0")) + 1
+            )
+        ]
     text, lines = _visible(source)
     errors = [
         _error("__has_include and its kin are refused: a kernel does not look at files", line)

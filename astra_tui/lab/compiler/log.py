@@ -6,6 +6,7 @@ arises in a CUDA header keeps its words, with the line of the candidate that led
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,9 +30,7 @@ _PTX_LINE = re.compile(r"^\s*ptxas .*?, line (?P<line>\d+); (?:fatal|error)\s*:\
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
-_STACK = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-)
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers(?:, used (\d+) barriers)?(.*)$")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
@@ -155,7 +154,7 @@ def _about_a_name(message: _Message) -> Diagnostic | None:
 
 
 def _column(details: list[str]) -> int:
-    for previous, line in zip(details, details[1:], strict=False):
+    for previous, line in itertools.pairwise(details):
         caret = _CARET.match(line)
         if caret and previous.startswith("  "):
             return len(caret[1]) - 1

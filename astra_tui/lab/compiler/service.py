@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
 import msgspec
 
 from astra_tui.lab.cache import ContentCache, content_key
@@ -139,9 +140,7 @@ class Compiler:
         """The compiler's own log for a source that was not scanned first, for `doctor`."""
         return self._request(source, (), ARCH, cubin=False).log
 
-    def _key(
-        self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str
-    ) -> str:
+    def _key(self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str) -> str:
         headers = [f"{name}={wheel_version(name)}" for name in _HEADER_WHEELS]
         options = self._options(arch)
         return content_key(

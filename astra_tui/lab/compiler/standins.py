@@ -138,7 +138,7 @@ ASTRA_INTEGER_LIMITS(unsigned long, 0, ULONG_MAX)
 ASTRA_INTEGER_LIMITS(long long, LLONG_MIN, LLONG_MAX)
 ASTRA_INTEGER_LIMITS(unsigned long long, 0, ULLONG_MAX)
 #undef ASTRA_INTEGER_LIMITS
-#define ASTRA_FLOAT_LIMITS(T, LEAST, MOST, STEP, INF, NOT_A_NUMBER) \\
+#define ASTRA_FLOAT_LIMITS(T, LEAST, MOST, STEP, INF, NO) \\
   template <> struct numeric_limits<T> { \\
     static constexpr bool is_specialized = true; \\
     static constexpr bool is_integer = false; \\
@@ -147,7 +147,7 @@ ASTRA_INTEGER_LIMITS(unsigned long long, 0, ULLONG_MAX)
     __host__ __device__ static constexpr T max() { return MOST; } \\
     __host__ __device__ static constexpr T epsilon() { return STEP; } \\
     __host__ __device__ static constexpr T infinity() { return __builtin_bit_cast(T, INF); } \\
-    __host__ __device__ static constexpr T quiet_NaN() { return __builtin_bit_cast(T, NOT_A_NUMBER); } \\
+    __host__ __device__ static constexpr T quiet_NaN() { return __builtin_bit_cast(T, NO); } \\
   };
 ASTRA_FLOAT_LIMITS(float, FLT_MIN, FLT_MAX, FLT_EPSILON, 0x7f800000, 0x7fffffff)
 ASTRA_FLOAT_LIMITS(double, DBL_MIN, DBL_MAX, DBL_EPSILON, \\

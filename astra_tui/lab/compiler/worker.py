@@ -39,9 +39,7 @@ def main() -> None:
     os.chdir("/")  # NVRTC looks for includes in the current folder too.
     limit_resources(MEMORY_LIMIT)
     confined = confine_to_reading(toolchain.readable_roots)
-    write_frame(
-        write_fd, {"version": f"{major}.{minor}", "origin": origin, "confined": confined}
-    )
+    write_frame(write_fd, {"version": f"{major}.{minor}", "origin": origin, "confined": confined})
     while True:
         try:
             request = read_frame(read_fd)

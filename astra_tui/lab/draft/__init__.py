@@ -1,4 +1,4 @@
-"""Drafts a kernel task from somebody's CUDA source: what can be read is filled in, the rest listed."""
+"""Drafts a kernel task from somebody's CUDA source: the rest is listed."""
 
 from astra_tui.lab.draft.draft import Draft, draft_task
 

@@ -193,13 +193,16 @@ class _Drafter:
         device_text = " ".join(p.text for p in self.source.pieces if p.kind == "kept")
         for piece in self.source.pieces:
             if piece.kind == "include":
-                usable = piece.name in available or re.match(r"cuda|cub/|mma\.h|cooperative", piece.name)
+                usable = piece.name in available or re.match(
+                    r"cuda|cub/|mma\.h|cooperative", piece.name
+                )
                 if usable:
                     kept.append((piece.text.strip(), True))
                 else:
                     dropped.append(f"#include of {piece.name}")
             elif piece.kind == "host" or (
-                piece.kind == "plain function" and not re.search(rf"\b{piece.name}\s*\(", device_text)
+                piece.kind == "plain function"
+                and not re.search(rf"\b{piece.name}\s*\(", device_text)
             ):
                 label = piece.name + "()" if piece.name else piece.text.split("\n")[0][:50]
                 dropped.append(f"{label} (line {piece.line})")
@@ -331,7 +334,9 @@ class _Drafter:
     def _judgement(self) -> Iterator[str]:
         sizes = ", ".join(f'"{d} >= {0 if d == self.dims[0] else 1}"' for d in self.dims)
         yield f"\n[contract]\naccepts = [{sizes}]"
-        written = {t.dtype or self.element for t in self.tensors if t.role in (Role.OUT, Role.INOUT)}
+        written = {
+            t.dtype or self.element for t in self.tensors if t.role in (Role.OUT, Role.INOUT)
+        }
         for dtype in sorted((d for d in written if d.is_float), key=lambda d: d.value):
             atol, rtol = _TOLERANCES[dtype]
             yield f"\n[tolerance.{dtype.value}]"
@@ -348,8 +353,10 @@ class _Drafter:
 
     def _rows_are_independent(self) -> bool:
         written = [t for t in self.tensors if t.role in (Role.OUT, Role.INOUT)]
-        return bool(written) and len(self.dims) > 1 and all(
-            t.shape.sizes[0] == self.dims[0] for t in written
+        return (
+            bool(written)
+            and len(self.dims) > 1
+            and all(t.shape.sizes[0] == self.dims[0] for t in written)
         )
 
     def _bytes(self) -> str:
@@ -371,7 +378,8 @@ class _Drafter:
         ]
         numbers = [self._free_name(s.name) for s in self.scalars]
         arguments = [f"{n}: torch.Tensor" for n in read] + [f"{n}: float" for n in numbers]
-        yield f'"""Float64 reference of {self.result.name}. It decides what is right: keep it simple."""'
+        name = self.result.name
+        yield f'"""Float64 reference of {name}. It decides what is right: keep it simple."""'
         yield ""
         yield "import torch"
         yield ""

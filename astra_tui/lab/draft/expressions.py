@@ -16,7 +16,13 @@ _CEIL = re.compile(
     r"|\(\s*(?P<n2>[\w\s*]+?)\s*\+\s*\(\s*(?P<b2>\w+)\s*-\s*1\s*\)\s*\)\s*/\s*(?P=b2)(?!\w)"
 )
 _CEIL_NUMBER = re.compile(r"\(\s*(?P<n>[\w\s*]+?)\s*\+\s*(?P<a>\d+)\s*\)\s*/\s*(?P<b>\d+)(?!\w)")
-_SIZES = {"float": "float32", "double": "float64", "half": "float16", "__half": "float16", "int": "int32"}
+_SIZES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "__half": "float16",
+    "int": "int32",
+}
 
 
 def to_plan_expression(
@@ -28,7 +34,9 @@ def to_plan_expression(
     """
     text = _without_casts(text)
     for _ in range(MAX_SUBSTITUTIONS):
-        replaced = re.sub(r"(?<![\w.])[A-Za-z_]\w*(?![\w(])", lambda m: _known(m[0], values, constants), text)
+        replaced = re.sub(
+            r"(?<![\w.])[A-Za-z_]\w*(?![\w(])", lambda m: _known(m[0], values, constants), text
+        )
         replaced = _without_casts(replaced)
         if replaced == text:
             break

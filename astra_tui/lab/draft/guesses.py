@@ -81,7 +81,9 @@ def guess_shape(kernel: KernelText, name: str, dims: tuple[str, ...]) -> Shape:
     names = [name, *_aliases(kernel.body, name)]
     joined = "|".join(map(re.escape, names))
     indices = re.findall(rf"\b(?:{joined})\s*\[([^\]]*)\]", kernel.body)
-    indices += re.findall(rf"=\s*(?:reinterpret_cast<[^>]*>\()?\s*{re.escape(name)}\s*\+\s*([^;]*);", kernel.body)
+    indices += re.findall(
+        rf"=\s*(?:reinterpret_cast<[^>]*>\()?\s*{re.escape(name)}\s*\+\s*([^;]*);", kernel.body
+    )
     text = " ".join(_expanded(kernel.body, index) for index in indices)
     multiplied = [d for d in dims if re.search(rf"\*\s*{d}\b|\b{d}\s*\*", text)]
     bounded = [d for d in dims if _bounds(kernel.body, text, d)]
@@ -97,7 +99,9 @@ def _expanded(body: str, index: str) -> str:
     """An index expression with local integers replaced by their definitions, twice over."""
     for _ in range(2):
         for name in set(re.findall(r"\b[A-Za-z_]\w*\b", index)):
-            match = re.search(rf"\b(?:int|long|size_t|u?int\d+_t|unsigned|auto)\s+{name}\s*=\s*([^;]+);", body)
+            match = re.search(
+                rf"\b(?:int|long|size_t|u?int\d+_t|unsigned|auto)\s+{name}\s*=\s*([^;]+);", body
+            )
             if match and name not in match[1]:
                 index = re.sub(rf"\b{name}\b", f"({match[1]})", index) + f" {name}"
     return index

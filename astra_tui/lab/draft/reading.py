@@ -120,7 +120,9 @@ def _specifiers(function: Node) -> set[str]:
     body = function.child_by_field_name("body")
     end = body.start_byte if body else function.end_byte
     return {c.type for c in function.children if c.start_byte < end} | {
-        text_of(c) for c in function.children if c.start_byte < end and c.type != "function_declarator"
+        text_of(c)
+        for c in function.children
+        if c.start_byte < end and c.type != "function_declarator"
     }
 
 
@@ -251,7 +253,9 @@ def _constants(top: list[Node]) -> dict[str, str]:
     for node in top:
         text = text_of(node).strip()
         define = re.match(r"^#\s*define\s+(\w+)\s+(\S.*)$", text)
-        constant = re.match(r"^(?:static\s+)?(?:constexpr|const)\s+[\w\s]*?(\w+)\s*=\s*([^;]+);?$", text)
+        constant = re.match(
+            r"^(?:static\s+)?(?:constexpr|const)\s+[\w\s]*?(\w+)\s*=\s*([^;]+);?$", text
+        )
         match = define or constant
         if match:
             found[match[1]] = match[2].strip()
@@ -274,7 +278,8 @@ def _piece(node: Node) -> Piece:
         is_host = "<<<" in text or re.search(r"\bcuda[A-Z]\w*\(|\bstd::|\bat::|\btorch::", text)
         return Piece(text, "host" if is_host or name == "main" else "plain function", name, line)
     if node.type in ("expression_statement", "ERROR") or re.search(
-        r"\bstd::(?!min|max|numeric)|\btorch::|\bat::|using namespace std|TORCH_LIBRARY|PYBIND11", text
+        r"\bstd::(?!min|max|numeric)|\btorch::|\bat::|using namespace std|TORCH_LIBRARY|PYBIND11",
+        text,
     ):
         return Piece(text, "host", "", line)
     if node.type in ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier"):

@@ -1,4 +1,4 @@
-"""One load, store or atomic by a group of lanes: checked, counted, and turned into array indices."""
+"""One load, store or atomic by a group of lanes: checked, counted, turned into array indices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ class AccessSpec:
         return self.direction != "store"
 
 
-
 @dataclass(frozen=True)
 class Target:
     """Where an access goes: the bytes of a memory, and an offset into them for each lane."""
@@ -69,9 +68,7 @@ def resolve(
     addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
-    elif space == "shared":
-        addresses = addresses & _OFFSET_MASK
-    elif space == "local":
+    elif space == "shared" or space == "local":
         addresses = addresses & _OFFSET_MASK
     if space == "global":
         return _global(group, spec, addresses, unchanged)
@@ -109,9 +106,7 @@ def _global(
             memory.require_defined(offsets, spec.size, buffer)
         _check_global_race(group, spec, target, buffer, unchanged)
     if machine.counted:
-        machine.tally.count_global(
-            spec.index, spec.direction, spec.size, _counted(group, offsets)
-        )
+        machine.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
     return target
 
 

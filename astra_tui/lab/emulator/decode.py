@@ -101,16 +101,16 @@ class Decoder:
                 return self._read_register(name, dtype)
             case Immediate():
                 constant = _constant(operand, kind)
-                return lambda R: constant
+                return lambda regs: constant
             case Negated(register=register):
                 read = self._read_register(register.name, dtype)
-                return lambda R: np.logical_not(read(R))
+                return lambda regs: np.logical_not(read(regs))
             case Symbol(name=name):
                 if name not in self.symbols:
                     raise Unsupported(f"'{name}' is not a variable that is emulated")
                 address = self.symbols[name] & ((1 << (8 * dtype.itemsize)) - 1)
                 value = dtype.type(address)
-                return lambda R: value
+                return lambda regs: value
             case _:
                 raise Unsupported("an operand of this form is not emulated")
 
@@ -119,19 +119,19 @@ class Decoder:
         have = self.slot_dtypes[slot]
         if have.itemsize == dtype.itemsize:
 
-            def read(R: dict[int, Any]) -> Any:
-                value = R[slot]
+            def read(regs: dict[int, Any]) -> Any:
+                value = regs[slot]
                 return value if value.dtype is dtype else value.view(dtype)
 
             return read
         if have.itemsize < dtype.itemsize:
             if name in special.DTYPES:
-                return lambda R: R[slot].astype(dtype)
+                return lambda regs: regs[slot].astype(dtype)
             raise Unsupported(f"{name} is narrower than the instruction reads")
         raw, narrow = UNSIGNED[have.itemsize], UNSIGNED[dtype.itemsize]
 
-        def read_low(R: dict[int, Any]) -> Any:
-            value = R[slot]
+        def read_low(regs: dict[int, Any]) -> Any:
+            value = regs[slot]
             return value.view(raw).astype(narrow).view(dtype)
 
         return read_low
@@ -139,15 +139,15 @@ class Decoder:
     def write(self, operand: Operand, kind: str) -> Writer:
         """A function that writes a value of a PTX type; a wider register is extended into."""
         if isinstance(operand, Register) and operand.name == "_":
-            return lambda R, value: None
+            return lambda regs, value: None
         if not isinstance(operand, Register):
             raise Unsupported("a destination of this form is not emulated")
         slot = self.slot(operand.name)
         have, dtype = self.slot_dtypes[slot], DTYPES[kind]
         if have.itemsize == dtype.itemsize:
 
-            def write(R: dict[int, Any], value: Any) -> None:
-                R[slot] = value
+            def write(regs: dict[int, Any], value: Any) -> None:
+                regs[slot] = value
 
             return write
         if have.itemsize < dtype.itemsize:
@@ -155,8 +155,8 @@ class Decoder:
         wide = np.dtype(f"i{have.itemsize}" if dtype.kind == "i" else f"u{have.itemsize}")
         raw = dtype if dtype.kind in "iu" else UNSIGNED[dtype.itemsize]
 
-        def write_extended(R: dict[int, Any], value: Any) -> None:
-            R[slot] = value.view(raw).astype(wide)
+        def write_extended(regs: dict[int, Any], value: Any) -> None:
+            regs[slot] = value.view(raw).astype(wide)
 
         return write_extended
 
@@ -175,19 +175,19 @@ class Decoder:
         base, offset = operand.base, operand.offset
         if isinstance(base, Immediate):
             absolute = np.uint64((base.value + offset) & ((1 << 64) - 1))
-            return lambda R: absolute
+            return lambda regs: absolute
         if isinstance(base, Symbol):
             if base.name not in self.symbols:
                 raise Unsupported(f"'{base.name}' is not a variable that is emulated")
             absolute = np.uint64(self.symbols[base.name] + offset)
-            return lambda R: absolute
+            return lambda regs: absolute
         slot = self.slot(base.name)
         size = self.slot_dtypes[slot].itemsize
         step = np.uint64(offset & ((1 << 64) - 1))
         raw, wide = UNSIGNED[size], np.dtype(np.uint64)
 
-        def read(R: dict[int, Any]) -> Any:
-            value = R[slot].view(raw)
+        def read(regs: dict[int, Any]) -> Any:
+            value = regs[slot].view(raw)
             if size != 8:
                 value = value.astype(wide)
             return value + step if offset else value

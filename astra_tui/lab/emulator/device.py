@@ -153,7 +153,7 @@ class _Call:
             raise EmulationStopped(
                 Finding(
                     FindingKind.UNSUPPORTED,
-                    f"a grid of {launch.grid} has more blocks than the emulator runs ({MAX_BLOCKS})",
+                    f"a grid of {launch.grid}: the emulator runs at most {MAX_BLOCKS} blocks",
                     line=launch.line,
                     launch_line=launch.line,
                 )
@@ -207,9 +207,11 @@ class _Call:
     def _unwritten(
         self, buffer: DeviceBuffer, first: int, count: int, launches: tuple[PackedLaunch, ...]
     ) -> Finding:
-        line = self._last_store_line(buffer.name)
+        line = self._last_store_line()
         last = launches[-1] if launches else None
-        text = f"byte {first} of {buffer.name}, which has {len(buffer.content)}, and {count - 1} more"
+        text = (
+            f"byte {first} of {buffer.name}, which has {len(buffer.content)}, and {count - 1} more"
+        )
         text += " were not written by any thread"
         if last is not None:
             text += f" (grid {last.grid}, block {last.block})"
@@ -221,7 +223,7 @@ class _Call:
             launch_line=last.line if last else 0,
         )
 
-    def _last_store_line(self, name: str) -> int:
+    def _last_store_line(self) -> int:
         """The source line of the last instruction that stored to global memory."""
         lines = [
             tally.steps[index].location.line
@@ -252,5 +254,3 @@ def _cannot_run(message: str, buffers: tuple[DeviceBuffer, ...]) -> RunOutcome:
             line, message = int(number), rest
     finding = Finding(FindingKind.UNSUPPORTED, message, line=line)
     return RunOutcome({b.name: b.content for b in buffers}, (finding,))
-
-

@@ -10,7 +10,7 @@ import numpy as np
 from astra_tui.lab.emulator import special
 from astra_tui.lab.emulator.copies import PendingCopies
 from astra_tui.lab.emulator.memory import views_of
-from astra_tui.lab.emulator.races import Accessors, AccessHistory
+from astra_tui.lab.emulator.races import AccessHistory, Accessors
 from astra_tui.lab.emulator.registers import GroupRegisters, HomeRegisters
 from astra_tui.model.findings import FindingKind
 

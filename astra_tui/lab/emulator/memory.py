@@ -125,7 +125,9 @@ class GlobalMemory:
         ):
             absolute = offset + GLOBAL
             near_null = 0 <= absolute < 4096
-            return f"address {absolute:#x}, " + ("a null pointer" if near_null else "near no buffer")
+            return f"address {absolute:#x}, " + (
+                "a null pointer" if near_null else "near no buffer"
+            )
         return f"byte {offset - nearest.begin} of {nearest.name}, which has {nearest.size}"
 
     def require_defined(self, offsets: Any, size: int, buffer: Buffer | None) -> None:

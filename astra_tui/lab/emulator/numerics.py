@@ -1,4 +1,4 @@
-"""Arithmetic as the GPU does it, where NumPy's own differs: bfloat16, fused multiply-add, rounding."""
+"""Arithmetic as the GPU does it, where NumPy differs: bfloat16, fused multiply-add, rounding."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def f32_to_bf16(value: Array) -> Array:
     """float32 to bfloat16 bits, rounded to nearest even; NaN becomes 0x7FFF as on the GPU."""
     bits = np.asarray(value, np.float32).view(np.uint32)
     rounding = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    rounded = ((bits + rounding) >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(value), np.uint16(0x7FFF), rounded)[()]
+    rounded: Array = ((bits + rounding) >> np.uint32(16)).astype(np.uint16)
+    result: Array = np.where(np.isnan(value), np.uint16(0x7FFF), rounded)
+    return result[()]
 
 
 def f64_to_f32(value: Array, mode: str = "rn") -> Array:
@@ -43,7 +44,8 @@ def f64_to_f32(value: Array, mode: str = "rn") -> Array:
         too_high = np.zeros_like(too_high)
     down = np.nextafter(nearest, np.float32(-np.inf))
     up = np.nextafter(nearest, np.float32(np.inf))
-    return np.where(too_high, down, np.where(too_low, up, nearest))[()]
+    result: Array = np.where(too_high, down, np.where(too_low, up, nearest))
+    return result[()]
 
 
 def f64_to_bf16(value: Array) -> Array:

@@ -66,7 +66,9 @@ def _step(decoder: Decoder, instruction: Instruction) -> Step:
     except Unsupported as error:
         line = instruction.location.line
         text = str(error)
-        raise Unsupported(text if text.startswith("line ") or not line else f"line {line}: {text}") from None
+        raise Unsupported(
+            text if text.startswith("line ") or not line else f"line {line}: {text}"
+        ) from None
     step = made if isinstance(made, Step) else Step(Flow.NEXT, made)
     step.location = instruction.location
     step.text = instruction.text

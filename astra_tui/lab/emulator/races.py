@@ -49,7 +49,9 @@ Unchanged = Callable[[], Any]
 class AccessHistory:
     """The table for one memory. An atomic's writer is negative."""
 
-    def __init__(self, words: int, kind: FindingKind, block_bits: int, describe: Callable[[int], str]):
+    def __init__(
+        self, words: int, kind: FindingKind, block_bits: int, describe: Callable[[int], str]
+    ):
         self.kind = kind
         self.block_bits = block_bits
         """Thread ids shifted by this many bits are block numbers; 31 for one block's own memory."""
@@ -184,6 +186,10 @@ class AccessHistory:
         index, count = first_true(~ordered)
         thread = (int(others[index]) - 1) & ((1 << self.block_bits) - 1)
         block = (int(others[index]) - 1) >> self.block_bits
-        who = f"thread {thread}" if self.block_bits >= _ONE_BLOCK else f"thread {thread} of block {block}"
+        who = (
+            f"thread {thread}"
+            if self.block_bits >= _ONE_BLOCK
+            else f"thread {thread} of block {block}"
+        )
         message = text.format(self.describe(int(words[index])), who)
         raise Fault(self.kind, f"{message} with nothing in between", int(at[index]), count)

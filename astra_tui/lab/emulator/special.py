@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ def _axis(values: Any, sizes: tuple[int, int, int], axis: int) -> Any:
     return (values // below % sizes[axis]).astype(_U32)
 
 
-_READ: dict[str, Callable[[Chunk], Any]] = {
+_READ: dict[str, Any] = {
     **{f"%tid.{a}": lambda c, i=i: _axis(c.thread, c.block, i) for i, a in enumerate("xyz")},
     **{f"%ctaid.{a}": lambda c, i=i: _axis(c.block_index, c.grid, i) for i, a in enumerate("xyz")},
     **{f"%ntid.{a}": lambda c, i=i: _U32(c.block[i]) for i, a in enumerate("xyz")},

@@ -24,7 +24,13 @@ class Tally:
 
     def count_global(self, index: int, direction: str, width: int, access: Any) -> None:
         """Adds one access to global memory by the lanes of a group (see `GroupAccess`)."""
-        self._add((index, "global", direction, width), access.requests(), access.sectors(), access.n * width, 0)
+        self._add(
+            (index, "global", direction, width),
+            access.requests(),
+            access.sectors(),
+            access.n * width,
+            0,
+        )
 
     def count_shared(self, index: int, direction: str, width: int, access: Any) -> None:
         """Adds one access to shared memory."""

@@ -178,7 +178,7 @@ class ExpressionParser:
             if len(items) != 1:
                 self.fail("a list of values cannot stand here", place=token.place)
             return items[0]
-        self.fail(f"expected a value, found {self.shown()}")
+        return self.fail(f"expected a value, found {self.shown()}")
 
     def _call(self, function: Token) -> Expression:
         if function.text not in FUNCTIONS:

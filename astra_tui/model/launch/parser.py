@@ -62,7 +62,8 @@ class _PlanParser(ExpressionParser):
             self._skip_newlines()
         if not steps:
             self.fail(
-                "the launch plan launches nothing", "write: my_kernel<T> grid=... block=... args=(...)"
+                "the launch plan launches nothing",
+                "write: my_kernel<T> grid=... block=... args=(...)",
             )
         return LaunchPlan(tuple(declarations), tuple(steps), place)
 
@@ -86,9 +87,7 @@ class _PlanParser(ExpressionParser):
         self.expect(":", "after the workspace's name")
         dtype = self.advance()
         if dtype.text not in _DTYPES:
-            self.fail(
-                f"unknown type '{dtype.text}'", nearest(dtype.text, _DTYPES), dtype.place
-            )
+            self.fail(f"unknown type '{dtype.text}'", nearest(dtype.text, _DTYPES), dtype.place)
         self.expect("[", "before the workspace's sizes")
         sizes = [self.expression()]
         while self.accept(","):
@@ -123,7 +122,9 @@ class _PlanParser(ExpressionParser):
         if token.kind != "name":
             self.fail(f"expected a name after '{keyword}'", place=token.place)
         if token.text in RESERVED_NAMES:
-            self.fail(f"'{token.text}' has a meaning of its own; choose another name", place=token.place)
+            self.fail(
+                f"'{token.text}' has a meaning of its own; choose another name", place=token.place
+            )
         return token.text
 
     # -- steps ---------------------------------------------------------------------------------
@@ -249,7 +250,9 @@ class _PlanParser(ExpressionParser):
             values = self._values()
             limit = {"grid": 3, "block": 3, "shared": 1}.get(key.text)
             if limit is not None and not 1 <= len(values) <= limit:
-                self.fail(f"{key.text}= takes 1 to {limit} values, not {len(values)}", place=key.place)
+                self.fail(
+                    f"{key.text}= takes 1 to {limit} values, not {len(values)}", place=key.place
+                )
             fields[key.text] = values
         self._end_of_statement()
         return fields

@@ -32,7 +32,15 @@ _INDENT = "    "
 
 # How tightly an operator binds; an operand that binds less tightly stands in parentheses.
 _CONDITIONAL, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _NEGATE, _ATOM = range(9)
-_BINARY = {"or": _OR, "and": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
+_BINARY = {
+    "or": _OR,
+    "and": _AND,
+    "+": _SUM,
+    "-": _SUM,
+    "*": _PRODUCT,
+    "//": _PRODUCT,
+    "%": _PRODUCT,
+}
 
 
 def print_plan(plan: LaunchPlan) -> str:
@@ -89,7 +97,7 @@ def _template_argument(argument: TemplateArgument) -> str:
     if isinstance(argument, Verbatim):
         return f'"{argument.text}"'
     text = print_expression(argument)
-    simple = isinstance(argument, Integer | Name | Call) or ">" not in text and "<" not in text
+    simple = isinstance(argument, Integer | Name | Call) or (">" not in text and "<" not in text)
     return text if simple else f"({text})"
 
 

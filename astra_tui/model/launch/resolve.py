@@ -209,9 +209,7 @@ class _Resolver:
 
     def _substitute(self, text: str) -> str:
         names = self.evaluator.names
-        return re.sub(
-            r"[A-Za-z_]\w*", lambda m: _cpp(names[m[0]]) if m[0] in names else m[0], text
-        )
+        return re.sub(r"[A-Za-z_]\w*", lambda m: _cpp(names[m[0]]) if m[0] in names else m[0], text)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """The kernel task: an operator's contract, its workloads, and how its results are judged."""
 
-from astra_tui.model.task.loader import TaskError, load_task, parse_task
+from astra_tui.model.task.loader import load_task, parse_task
 from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
+from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import (
     Argument,
     Dimension,

@@ -1,4 +1,4 @@
-"""Reads task.toml strictly: an error names the file, the line, the key and the nearest valid name."""
+"""Reads task.toml strictly: errors name file, line, key and the nearest name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 1 << 20
 MAX_SIZE = 1 << 31
 
 FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
-"""Sizes that are tried for a dimension whose task names none: tiny, odd, prime and around a warp."""
+"""Sizes to try for a dimension whose task names none: tiny, odd, prime, around a warp."""
 
 _ELEMENT_TYPES = {d.value: d for d in (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)}
 _DTYPES: Mapping[str, DType | None] = {ELEMENT_TYPE: None, **{d.value: d for d in DType}}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.model.errors import nearest
-from astra_tui.model.task.loader import TaskError, load_task
+from astra_tui.model.task.loader import load_task
+from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import KernelTask
 
 KERNELS_VARIABLE = "ASTRA_TUI_KERNELS"

@@ -1,4 +1,4 @@
-"""Strict reading of TOML tables: every key is known, every value has its type, errors have lines."""
+"""Strict reading of TOML tables: known keys, typed values, errors with lines."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ class Table:
 
 def line_of(text: str, path: tuple[str, ...]) -> int:
     """The line where a key is written in TOML text, or that of its nearest table; 0 if unknown."""
-    best, depth, section = 0, -1, ()
+    best, depth = 0, -1
+    section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
         if header:

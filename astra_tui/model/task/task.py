@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from astra_tui.model.launch.scope import Bindings, Scope, TensorType
 from astra_tui.model.task.values import Values
 
 
-class Role(str, Enum):
+class Role(StrEnum):
     """What a kernel may do with an argument."""
 
     IN = "in"
@@ -84,7 +84,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Bounds on an output's error: |x - ref| <= atol + rtol * |ref|, and on the relative L2 norm."""
+    """Bounds on an output: |x - ref| <= atol + rtol * |ref|, and on the relative L2 error."""
 
     atol: float
     rtol: float

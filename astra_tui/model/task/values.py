@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
 
-class ValueKind(str, Enum):
+class ValueKind(StrEnum):
     """The distributions and patterns that a task or a case can ask for."""
 
     NORMAL = "normal"
@@ -29,4 +29,4 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     low: float = 0.0
     high: float = 1.0
     planted: tuple[str, ...] = ()
-    """Special values written over about one element in sixteen: "nan", "inf", "-inf", "-0", "limit"."""
+    """Written over about one element in sixteen: "nan", "inf", "-inf", "-0", "limit"."""

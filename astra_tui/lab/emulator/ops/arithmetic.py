@@ -57,13 +57,13 @@ def elementwise(decoder: Decoder, instruction: Instruction, function: Function) 
     if len(sources) == 2:
         first, second = sources
 
-        def run_two(R: dict[int, Any], group: Any) -> None:
-            write(R, apply(first(R), second(R)))
+        def run_two(regs: dict[int, Any], group: Any) -> None:
+            write(regs, apply(first(regs), second(regs)))
 
         return run_two
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, apply(*(read(R) for read in sources)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, apply(*(read(regs) for read in sources)))
 
     return run
 
@@ -164,18 +164,18 @@ def _with_carry(
     writes_carry = "cc" in instruction.modifiers
     dtype = DTYPES[unsigned]
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        a, b = first(R), second(R)
-        carry = np.asarray(read_carry(R)).astype(dtype) if reads_carry else dtype.type(0)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        a, b = first(regs), second(regs)
+        carry = np.asarray(read_carry(regs)).astype(dtype) if reads_carry else dtype.type(0)
         if subtract:
             result = a - b - carry
             out = (a < b) | ((a == b) & (carry != 0))
         else:
             result = a + b + carry
             out = (result < a) | ((result == a) & (carry != 0))
-        write(R, result)
+        write(regs, result)
         if writes_carry:
-            write_carry(R, np.asarray(out).astype(np.uint32))
+            write_carry(regs, np.asarray(out).astype(np.uint32))
 
     return run
 
@@ -211,8 +211,8 @@ def _mul(decoder: Decoder, instruction: Instruction) -> Run:
     first, second = (decoder.read(o, kind) for o in instruction.operands[1:3])
     write = decoder.write(instruction.operands[0], result_kind)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, multiply(first(R), second(R)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, multiply(first(regs), second(regs)))
 
     return run
 
@@ -221,7 +221,7 @@ def _mul(decoder: Decoder, instruction: Instruction) -> Run:
 def _mad(decoder: Decoder, instruction: Instruction) -> Run:
     kind = type_of(instruction)
     if is_float(kind):
-        return _fma(decoder, instruction)
+        return _fused(decoder, instruction)
     return _integer_mad(decoder, instruction, kind, reads_carry=False)
 
 
@@ -230,9 +230,7 @@ def _madc(decoder: Decoder, instruction: Instruction) -> Run:
     return _integer_mad(decoder, instruction, type_of(instruction), reads_carry=True)
 
 
-def _integer_mad(
-    decoder: Decoder, instruction: Instruction, kind: str, reads_carry: bool
-) -> Run:
+def _integer_mad(decoder: Decoder, instruction: Instruction, kind: str, reads_carry: bool) -> Run:
     multiply, result_kind = _integer_product(kind, instruction.modifiers)
     first, second = (decoder.read(o, kind) for o in instruction.operands[1:3])
     third = decoder.read(instruction.operands[3], result_kind)
@@ -241,11 +239,11 @@ def _integer_mad(
         return _mad_with_carry(decoder, instruction, multiply, result_kind, kind, reads_carry)
     saturated = "sat" in instruction.modifiers
 
-    def run(R: dict[int, Any], group: Any) -> None:
+    def run(regs: dict[int, Any], group: Any) -> None:
         if saturated:
-            write(R, _saturated_s32(np.add, multiply(first(R), second(R)), third(R)))
+            write(regs, _saturated_s32(np.add, multiply(first(regs), second(regs)), third(regs)))
         else:
-            write(R, multiply(first(R), second(R)) + third(R))
+            write(regs, multiply(first(regs), second(regs)) + third(regs))
 
     return run
 
@@ -267,14 +265,14 @@ def _mad_with_carry(
     writes_carry = "cc" in instruction.modifiers
     dtype = DTYPES[unsigned]
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        product = np.asarray(multiply(first(R), second(R))).astype(dtype)
-        carry = np.asarray(read_carry(R)).astype(dtype) if reads_carry else dtype.type(0)
-        result = product + third(R) + carry
-        write(R, result)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        product = np.asarray(multiply(first(regs), second(regs))).astype(dtype)
+        carry = np.asarray(read_carry(regs)).astype(dtype) if reads_carry else dtype.type(0)
+        result = product + third(regs) + carry
+        write(regs, result)
         if writes_carry:
             out = (result < product) | ((result == product) & (carry != 0))
-            write_carry(R, np.asarray(out).astype(np.uint32))
+            write_carry(regs, np.asarray(out).astype(np.uint32))
 
     return run
 
@@ -307,16 +305,20 @@ def _mul24(decoder: Decoder, instruction: Instruction) -> Run:
         wide = np.asarray(value).astype(np.int64) & 0xFFFFFF
         return np.where(wide & 0x800000, wide - 0x1000000, wide) if signed else wide
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        product = low_24(readers[0](R)) * low_24(readers[1](R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        product = low_24(readers[0](regs)) * low_24(readers[1](regs))
         result = np.asarray(product >> 16 if high else product).astype(dtype)
-        write(R, result + readers[2](R) if len(readers) == 3 else result)
+        write(regs, result + readers[2](regs) if len(readers) == 3 else result)
 
     return run
 
 
 @opcode("fma")
 def _fma(decoder: Decoder, instruction: Instruction) -> Run:
+    return _fused(decoder, instruction)
+
+
+def _fused(decoder: Decoder, instruction: Instruction) -> Run:
     kind = type_of(instruction)
     mode = rounding(instruction)
     if kind == "f32":
@@ -366,7 +368,7 @@ def _rem(decoder: Decoder, instruction: Instruction) -> Run:
 
 
 def _approximate_quotient(a: Any, b: Any) -> Any:
-    """a * (1 / b) with a flushed reciprocal: 0 for 2^126 < |b| < 2^128, as PTX specifies."""
+    """A * (1 / b) with a flushed reciprocal: 0 for 2^126 < |b| < 2^128, as PTX specifies."""
     quotient = np.divide(a, b)
     huge = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
     if not np.any(huge):
@@ -425,14 +427,12 @@ def _abs(decoder: Decoder, instruction: Instruction) -> Run:
     return elementwise(decoder, instruction, np.abs)
 
 
-def _sign_bits(
-    decoder: Decoder, instruction: Instruction, kind: str, change: Function
-) -> Run:
+def _sign_bits(decoder: Decoder, instruction: Instruction, kind: str, change: Function) -> Run:
     read = decoder.read(instruction.operands[1], kind)
     write = decoder.write(instruction.operands[0], kind)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, change(read(R)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, change(read(regs)))
 
     return run
 
@@ -449,7 +449,9 @@ def _min_max(decoder: Decoder, instruction: Instruction) -> Run:
 
 def _float_choice(smaller: bool, nan_wins: bool) -> Function:
     """Minimum or maximum in which -0 is less than +0, as on the GPU."""
-    pick = (np.minimum if smaller else np.maximum) if nan_wins else (np.fmin if smaller else np.fmax)
+    pick = (
+        (np.minimum if smaller else np.maximum) if nan_wins else (np.fmin if smaller else np.fmax)
+    )
 
     def choose(*values: Any) -> Any:
         result = values[0]
@@ -476,19 +478,20 @@ def _copysign(decoder: Decoder, instruction: Instruction) -> Run:
 def _testp(decoder: Decoder, instruction: Instruction) -> Run:
     kind = type_of(instruction)
     least = np.finfo(DTYPES[kind]).smallest_normal
-    test = {
+    tests: dict[str, Function] = {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
         "normal": lambda a: np.isfinite(a) & (np.abs(a) >= least),
         "subnormal": lambda a: (np.abs(a) < least) & (a != 0),
-    }[instruction.modifiers[0]]
+    }
+    test = tests[instruction.modifiers[0]]
     read = decoder.read(instruction.operands[1], kind)
     write = decoder.write(instruction.operands[0], "pred")
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, test(read(R)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, test(read(regs)))
 
     return run
 
@@ -521,14 +524,12 @@ def _dot_product(
         field = (np.asarray(value).astype(np.int64) >> shift) & ((1 << bits) - 1)
         return np.where(field >> (bits - 1), field - (1 << bits), field) if signed else field
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        total = np.asarray(third(R)).astype(np.int64)
-        a, b = first(R), second(R)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        total = np.asarray(third(regs)).astype(np.int64)
+        a, b = first(regs), second(regs)
         for i, j in zip(first_shifts, second_shifts, strict=True):
             left = part(a, i, first_bits, kinds[0] == "s32")
             total = total + left * part(b, j, 8, kinds[-1] == "s32")
-        write(R, total.astype(DTYPES[result_kind]))
+        write(regs, total.astype(DTYPES[result_kind]))
 
     return run
-
-

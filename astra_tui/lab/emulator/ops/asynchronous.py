@@ -9,8 +9,8 @@ import numpy as np
 from astra_tui.lab.emulator.access import AccessSpec, resolve, shared_words
 from astra_tui.lab.emulator.ops.memory import immediate
 from astra_tui.lab.emulator.ops.registry import Run, opcode
-from astra_tui.lab.emulator.races import Accessors
 from astra_tui.lab.emulator.ptx.module import Immediate
+from astra_tui.lab.emulator.races import Accessors
 
 if TYPE_CHECKING:
     from astra_tui.lab.emulator.decode import Decoder
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def _cp_async(decoder: Decoder, instruction: Instruction) -> Run:
     modifiers = instruction.modifiers
     if "commit_group" in modifiers:
-        return lambda R, group: group.chunk.copies.commit(group.lanes)
+        return lambda regs, group: group.chunk.copies.commit(group.lanes)
     if "wait_all" in modifiers:
-        return lambda R, group: _wait(group, 0, uncommitted_too=True)
+        return lambda regs, group: _wait(group, 0, uncommitted_too=True)
     if "wait_group" in modifiers:
         keep = immediate(instruction.operands[0])
-        return lambda R, group: _wait(group, keep, uncommitted_too=False)
+        return lambda regs, group: _wait(group, keep, uncommitted_too=False)
     return _issue(decoder, instruction)
 
 
@@ -43,15 +43,17 @@ def _issue(decoder: Decoder, instruction: Instruction) -> Run:
     policy = "L2::cache_hint" in instruction.modifiers
     if len(instruction.operands) > 3 + policy:
         operand = instruction.operands[3]
-        source_size = None if isinstance(operand, Immediate) and operand.value == size else (
-            decoder.read(operand, "u32")
+        source_size = (
+            None
+            if isinstance(operand, Immediate) and operand.value == size
+            else (decoder.read(operand, "u32"))
         )
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        count = None if source_size is None else np.broadcast_to(source_size(R), (group.n,))
+    def run(regs: dict[int, Any], group: Group) -> None:
+        count = None if source_size is None else np.broadcast_to(source_size(regs), (group.n,))
         data = np.zeros((group.n, size), np.uint8)
-        _fetch(group, read_spec, np.broadcast_to(from_address(R), (group.n,)), count, data)
-        target = resolve(group, write_spec, "shared", to_address(R))
+        _fetch(group, read_spec, np.broadcast_to(from_address(regs), (group.n,)), count, data)
+        target = resolve(group, write_spec, "shared", to_address(regs))
         words = shared_words(group, target.offsets, size).reshape(group.n, -1)
         group.chunk.shared_state[words.reshape(-1)] = True
         group.chunk.copies.issue(group.lanes, target.offsets, words, data)
@@ -98,7 +100,9 @@ def _record_writes(chunk: Any, copy: Any) -> None:
     history = chunk.shared_history
     thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
     by = Accessors(
-        thread, np.repeat(chunk.epoch[copy.lanes], per_lane), np.repeat(chunk.sync[copy.lanes], per_lane)
+        thread,
+        np.repeat(chunk.epoch[copy.lanes], per_lane),
+        np.repeat(chunk.sync[copy.lanes], per_lane),
     )
     history.writer[words.reshape(-1)] = by.thread
     history.write_epoch[words.reshape(-1)] = by.epoch

@@ -48,20 +48,22 @@ def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
     address = decoder.address(operands[0])
     readers = [decoder.read(operand, held) for operand in operands[1 : 3 if name == "cas" else 2]]
     write = decoder.write(instruction.operands[0], held) if returns else None
-    update = _half_update(kind, name) if kind in ("f16", "f16x2", "bf16", "bf16x2") else _PLAIN[name]
+    update = (
+        _half_update(kind, name) if kind in ("f16", "f16x2", "bf16", "bf16x2") else _PLAIN[name]
+    )
     if kind in ("f16", "f16x2", "bf16", "bf16x2"):
         dtype = raw
     spec = AccessSpec(decoder.index, size, "atomic", synchronising=True)
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        target = resolve(group, spec, space, address(R))
-        values = [np.broadcast_to(read(R), (group.n,)).view(dtype) for read in readers]
+    def run(regs: dict[int, Any], group: Group) -> None:
+        target = resolve(group, spec, space, address(regs))
+        values = [np.broadcast_to(read(regs), (group.n,)).view(dtype) for read in readers]
         index = target.offsets >> (size.bit_length() - 1)
         old = _in_turns(target.views[size].view(dtype), index, values, update)
         if target.space == "global":
             group.chunk.machine.note_atomic(group, target.offsets)
         if write is not None:
-            write(R, old.view(raw).view(DTYPES[held]))
+            write(regs, old.view(raw).view(DTYPES[held]))
 
     return run
 

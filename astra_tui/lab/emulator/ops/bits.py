@@ -55,14 +55,14 @@ def _lop3(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b32")
     rows = [i for i in range(8) if table.value >> i & 1]
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        a, b, c = (read(R) for read in readers)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        a, b, c = (read(regs) for read in readers)
         result = _U32(0)
         for row in rows:
             result = result | (
                 (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
             )
-        write(R, result)
+        write(regs, result)
 
     return run
 
@@ -84,10 +84,10 @@ def _shift(decoder: Decoder, instruction: Instruction) -> Run:
     if isinstance(instruction.operands[2], Immediate):
         return _constant_shift(read, write, shift, instruction.operands[2].value, dtype, keeps_sign)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        count = np.asarray(read_count(R))
-        result = shift(read(R), np.minimum(count, width - 1).astype(dtype))
-        write(R, result if keeps_sign else np.where(count >= width, dtype.type(0), result))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        count = np.asarray(read_count(regs))
+        result = shift(read(regs), np.minimum(count, width - 1).astype(dtype))
+        write(regs, result if keeps_sign else np.where(count >= width, dtype.type(0), result))
 
     return run
 
@@ -99,9 +99,9 @@ def _constant_shift(
     beyond = count >= width
     amount = dtype.type(min(count, width - 1))
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        result = shift(read(R), amount)
-        write(R, result * dtype.type(0) if beyond and not keeps_sign else result)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        result = shift(read(regs), amount)
+        write(regs, result * dtype.type(0) if beyond and not keeps_sign else result)
 
     return run
 
@@ -112,12 +112,12 @@ def _funnel_shift(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b32")
     wrap, left = "wrap" in instruction.modifiers, "l" in instruction.modifiers
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        n = np.asarray(count(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        n = np.asarray(count(regs))
         n = (n & _U32(31) if wrap else np.minimum(n, _U32(32))).astype(_U64)
-        both = (np.asarray(high(R)).astype(_U64) << _U64(32)) | low(R)
+        both = (np.asarray(high(regs)).astype(_U64) << _U64(32)) | low(regs)
         shifted = ((both << n) >> _U64(32)) if left else both >> n
-        write(R, shifted.astype(_U32))
+        write(regs, shifted.astype(_U32))
 
     return run
 
@@ -141,24 +141,25 @@ def _extract(decoder: Decoder, instruction: Instruction) -> Run:
     position, count = (decoder.read(o, "u32") for o in instruction.operands[2:4])
     write = decoder.write(instruction.operands[0], kind)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        value = np.asarray(read(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        value = np.asarray(read(regs))
         wide = value.astype(np.int64 if signed else _U64).view(_U64)
-        begin = np.asarray(position(R)) & _U32(255)
-        length = np.asarray(count(R)) & _U32(255)
+        begin = np.asarray(position(regs)) & _U32(255)
+        length = np.asarray(count(regs)) & _U32(255)
         mask = _mask(length)
-        field = np.where(
-            begin >= width, _U64(0), wide >> np.minimum(begin, 63).astype(_U64)
-        )
+        field = np.where(begin >= width, _U64(0), wide >> np.minimum(begin, 63).astype(_U64))
         if not signed:
-            write(R, (field & mask).astype(dtype))
+            write(regs, (field & mask).astype(dtype))
             return
         last = np.minimum(begin + length - _U32(1), width - 1)
         sign = (wide >> np.minimum(last, 63).astype(_U64)) & _U64(1)
         filled = np.where(sign != 0, (field & mask) | ~mask, field & mask)
         beyond = np.where(sign != 0, ~_U64(0), _U64(0))
         filled = np.where(begin >= width, beyond, filled)
-        write(R, np.where(length == 0, _U64(0), filled).astype(UNSIGNED[dtype.itemsize]).view(dtype))
+        write(
+            regs,
+            np.where(length == 0, _U64(0), filled).astype(UNSIGNED[dtype.itemsize]).view(dtype),
+        )
 
     return run
 
@@ -172,14 +173,14 @@ def _insert(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], kind)
     width = 8 * dtype.itemsize
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        begin = np.asarray(position(R)) & _U32(255)
-        length = np.asarray(count(R)) & _U32(255)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        begin = np.asarray(position(regs)) & _U32(255)
+        length = np.asarray(count(regs)) & _U32(255)
         shift = np.minimum(begin, 63).astype(_U64)
         mask = np.where(begin >= width, _U64(0), _mask(length) << shift)
-        old = np.asarray(base(R)).astype(_U64)
-        new = np.asarray(field(R)).astype(_U64) << shift
-        write(R, ((old & ~mask) | (new & mask)).astype(dtype))
+        old = np.asarray(base(regs)).astype(_U64)
+        new = np.asarray(field(regs)).astype(_U64) << shift
+        write(regs, ((old & ~mask) | (new & mask)).astype(dtype))
 
     return run
 
@@ -193,12 +194,12 @@ def _find(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "u32")
     shift_amount = "shiftamt" in instruction.modifiers
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        value = np.asarray(read(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        value = np.asarray(read(regs))
         value = np.where(value < 0, ~value, value) if dtype.kind == "i" else value
         length = bit_length(value.view(UNSIGNED[dtype.itemsize]))
         found = _U32(width) - length if shift_amount else length - _U32(1)
-        write(R, np.where(length == 0, _U32(0xFFFFFFFF), found))
+        write(regs, np.where(length == 0, _U32(0xFFFFFFFF), found))
 
     return run
 
@@ -216,12 +217,12 @@ def _count(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "u32")
     zeros = instruction.operation == "clz"
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        value = read(R)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        value = read(regs)
         if zeros:
-            write(R, _U32(width) - bit_length(value))
+            write(regs, _U32(width) - bit_length(value))
         else:
-            write(R, np.bitwise_count(value).astype(_U32))
+            write(regs, np.bitwise_count(value).astype(_U32))
 
     return run
 
@@ -232,15 +233,15 @@ def _extend(decoder: Decoder, instruction: Instruction) -> Run:
     read, read_count = (decoder.read(o, "u32") for o in instruction.operands[1:3])
     write = decoder.write(instruction.operands[0], "u32")
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        count = np.asarray(read_count(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        count = np.asarray(read_count(regs))
         count = count & _U32(31) if wrap else np.minimum(count, _U32(32))
         mask = _mask(count).astype(_U32)
-        value = np.asarray(read(R)) & mask
+        value = np.asarray(read(regs)) & mask
         if signed:
             top = np.where(count == 0, _U32(0), value >> np.maximum(count, 1) - _U32(1)) & _U32(1)
             value = np.where(top != 0, value | ~mask, value)
-        write(R, value)
+        write(regs, value)
 
     return run
 
@@ -251,12 +252,12 @@ def _make_mask(decoder: Decoder, instruction: Instruction) -> Run:
     read_position, read_count = (decoder.read(o, "u32") for o in instruction.operands[1:3])
     write = decoder.write(instruction.operands[0], "b32")
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        begin, count = np.asarray(read_position(R)), np.asarray(read_count(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        begin, count = np.asarray(read_position(regs)), np.asarray(read_count(regs))
         if wrap:
             begin, count = begin & _U32(31), count & _U32(31)
         begin, count = np.minimum(begin, _U32(32)), np.minimum(count, _U32(32))
-        write(R, (_mask(count) << begin.astype(_U64)).astype(_U32))
+        write(regs, (_mask(count) << begin.astype(_U64)).astype(_U32))
 
     return run
 
@@ -270,16 +271,16 @@ def _permute(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b32")
     choose = _SELECTORS[next((m for m in instruction.modifiers if m != "b32"), "")]
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        both = (np.asarray(high(R)).astype(_U64) << _U64(32)) | low(R)
-        control = np.asarray(selector(R))
-        result = _U32(0)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        both = (np.asarray(high(regs)).astype(_U64) << _U64(32)) | low(regs)
+        control = np.asarray(selector(regs))
+        result: Any = _U32(0)
         for place in range(4):
             index, copy_sign = choose(control, place)
             byte = (both >> (index.astype(_U64) * _U64(8))).astype(_U32) & _U32(255)
             sign = np.where(byte & _U32(128), _U32(255), _U32(0))
             result = result | (np.where(copy_sign, sign, byte) << _U32(8 * place))
-        write(R, result)
+        write(regs, result)
 
     return run
 

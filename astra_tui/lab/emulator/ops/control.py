@@ -49,7 +49,7 @@ def _exit(decoder: Decoder, instruction: Instruction) -> Step:
 
 @opcode("trap")
 def _trap(decoder: Decoder, instruction: Instruction) -> Run:
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         raise Fault(FindingKind.TRAP, "__trap() was reached", 0, group.n)
 
     return run
@@ -57,7 +57,7 @@ def _trap(decoder: Decoder, instruction: Instruction) -> Run:
 
 @opcode("brkpt", "pmevent", "nanosleep")
 def _nothing(decoder: Decoder, instruction: Instruction) -> Run:
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         return
 
     return run
@@ -74,7 +74,7 @@ def _call(decoder: Decoder, instruction: Instruction) -> Run:
     if target.name == "__assertfail":
         message = _local_pointer(decoder, passed)
 
-        def fail(R: dict[int, Any], group: Group) -> None:
+        def fail(regs: dict[int, Any], group: Group) -> None:
             text = _text_at(group, message(group))
             raise Fault(FindingKind.ASSERTION, f"assert({text}) failed", 0, group.n)
 
@@ -84,7 +84,7 @@ def _call(decoder: Decoder, instruction: Instruction) -> Run:
     step = Step(Flow.NEXT)
     step.location, step.text = instruction.location, instruction.text
 
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         machine = group.chunk.machine
         machine.warn(FindingKind.PRINTF, "printf was called; its text is not shown", step, group, 0)
         if returned is not None:

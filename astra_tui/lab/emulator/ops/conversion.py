@@ -44,8 +44,8 @@ def _cvt(decoder: Decoder, instruction: Instruction) -> Run:
     read = decoder.read(instruction.operands[1], source)
     write = decoder.write(instruction.operands[0], to)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, convert(read(R)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, convert(read(regs)))
 
     return run
 
@@ -198,8 +198,8 @@ def _to_packed(decoder: Decoder, instruction: Instruction, to: str, source: str)
             value = step(value)
         return np.asarray(value).view(np.uint16)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, join_halves(bits(low(R)), bits(high(R))))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, join_halves(bits(low(regs)), bits(high(regs))))
 
     return run
 
@@ -210,13 +210,13 @@ def _to_tf32(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b32")
     away = "rna" in instruction.modifiers
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        bits = np.asarray(read(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        bits = np.asarray(read(regs))
         kept = (bits >> np.uint32(13)) & np.uint32(1)
         rounding = np.uint32(0x1000) if away else np.uint32(0x0FFF) + kept
         special = (bits & np.uint32(0x7F80_0000)) == np.uint32(0x7F80_0000)
         rounded = (bits + rounding) & np.uint32(0xFFFF_E000)
-        write(R, np.where(special, bits, rounded))
+        write(regs, np.where(special, bits, rounded))
 
     return run
 
@@ -229,7 +229,9 @@ def fp8_values(kind: str) -> Any:
     exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
     mantissa = (codes & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
     value = np.where(
-        exponent == 0, mantissa * 2.0 ** (1 - bias), (1 + mantissa) * 2.0 ** (exponent - float(bias))
+        exponent == 0,
+        mantissa * 2.0 ** (1 - bias),
+        (1 + mantissa) * 2.0 ** (exponent - float(bias)),
     )
     if kind == "e4m3x2":
         value[(codes & 0x7F) == 0x7F] = np.nan
@@ -262,16 +264,16 @@ def _to_fp8(decoder: Decoder, instruction: Instruction, to: str, source: str) ->
     relu = "relu" in instruction.modifiers
     readers = [decoder.read(o, source) for o in instruction.operands[1:]]
 
-    def run(R: dict[int, Any], group: Any) -> None:
+    def run(regs: dict[int, Any], group: Any) -> None:
         if source == "f32":
-            high, low = (np.asarray(read(R)) for read in readers)
+            high, low = (np.asarray(read(regs)) for read in readers)
         else:
-            both = np.asarray(readers[0](R))
+            both = np.asarray(readers[0](regs))
             low = (both & np.uint32(0xFFFF)).astype(np.uint16).view(np.float16)
             high = (both >> np.uint32(16)).astype(np.uint16).view(np.float16)
         if relu:
             low, high = np.fmax(low, 0), np.fmax(high, 0)
-        write(R, _encode_fp8(low, to) | (_encode_fp8(high, to) << np.uint16(8)))
+        write(regs, _encode_fp8(low, to) | (_encode_fp8(high, to) << np.uint16(8)))
 
     return run
 
@@ -283,8 +285,8 @@ def _from_fp8(decoder: Decoder, instruction: Instruction, to: str, source: str) 
     write = decoder.write(instruction.operands[0], to)
     table = fp8_values(source).astype(np.float16).view(np.uint16)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        codes = np.asarray(read(R))
-        write(R, join_halves(table[codes & np.uint16(0xFF)], table[codes >> np.uint16(8)]))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        codes = np.asarray(read(regs))
+        write(regs, join_halves(table[codes & np.uint16(0xFF)], table[codes >> np.uint16(8)]))
 
     return run

@@ -59,12 +59,12 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
     if _vector_length(instruction) != len(parts):
         decoder.refuse(instruction)
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        target = resolve(group, spec, space, address(R))
+    def run(regs: dict[int, Any], group: Group) -> None:
+        target = resolve(group, spec, space, address(regs))
         if spec.synchronising and target.space == "global":
             group.chunk.machine.note_atomic(group, target.offsets)
         for write, column in zip(writers, read_columns(target, unit, len(writers)), strict=True):
-            write(R, column.view(dtype))
+            write(regs, column.view(dtype))
 
     return run
 
@@ -87,11 +87,11 @@ def _load_parameter(decoder: Decoder, instruction: Instruction, kind: str) -> Ru
     writers = [decoder.write(part, kind) for part in parts]
     size = dtype.itemsize
 
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         parameters = group.chunk.machine.parameters
         for number, write in enumerate(writers):
             at = begin + number * size
-            write(R, parameters[at : at + size].view(dtype)[0])
+            write(regs, parameters[at : at + size].view(dtype)[0])
 
     return run
 
@@ -111,8 +111,8 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
     if _vector_length(instruction) != len(parts):
         decoder.refuse(instruction)
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        columns = [spread(read(R).view(raw), group.n) for read in readers]
+    def run(regs: dict[int, Any], group: Group) -> None:
+        columns = [spread(read(regs).view(raw), group.n) for read in readers]
 
         def unchanged(target: Target) -> Any:
             now = read_columns(target, unit, len(columns))
@@ -121,7 +121,7 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
                 same &= column == value
             return same
 
-        target = resolve(group, spec, space, address(R), unchanged)
+        target = resolve(group, spec, space, address(regs), unchanged)
         if spec.synchronising and target.space == "global":
             group.chunk.machine.note_fence(group)
             group.chunk.machine.note_atomic(group, target.offsets)
@@ -180,7 +180,7 @@ def require_one_value(group: Group, target: Target, unit: int, columns: list[Any
 def _fence(decoder: Decoder, instruction: Instruction) -> Run:
     wide = any(m in ("gpu", "sys", "gl") for m in instruction.modifiers)
 
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         if wide:
             group.chunk.machine.note_fence(group)
 
@@ -189,7 +189,7 @@ def _fence(decoder: Decoder, instruction: Instruction) -> Run:
 
 @opcode("prefetch", "prefetchu", "discard", "applypriority")
 def _hint(decoder: Decoder, instruction: Instruction) -> Run:
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         return
 
     return run
@@ -200,8 +200,8 @@ def _createpolicy(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b64")
     policy = np.uint64(0)
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        write(R, policy)
+    def run(regs: dict[int, Any], group: Group) -> None:
+        write(regs, policy)
 
     return run
 

@@ -28,8 +28,8 @@ def _mov(decoder: Decoder, instruction: Instruction) -> Run:
         return _unpack(decoder, instruction, kind)
     read, write = decoder.read(source, kind), decoder.write(destination, kind)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, read(R))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, read(regs))
 
     return run
 
@@ -42,11 +42,11 @@ def _pack(decoder: Decoder, instruction: Instruction, kind: str) -> Run:
     shifts = [dtype.type(8 * size * n) for n in range(len(parts))]
     write = decoder.write(instruction.operands[0], f"b{8 * dtype.itemsize}")
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        result = readers[0](R).astype(dtype)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        result = readers[0](regs).astype(dtype)
         for read, shift in zip(readers[1:], shifts[1:], strict=True):
-            result = result | (read(R).astype(dtype) << shift)
-        write(R, result)
+            result = result | (read(regs).astype(dtype) << shift)
+        write(regs, result)
 
     return run
 
@@ -60,10 +60,10 @@ def _unpack(decoder: Decoder, instruction: Instruction, kind: str) -> Run:
     narrow = UNSIGNED[size]
     read = decoder.read(instruction.operands[1], f"b{8 * dtype.itemsize}")
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        value = read(R)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        value = read(regs)
         for write, shift in zip(writers, shifts, strict=True):
-            write(R, (value >> shift).astype(narrow))
+            write(regs, (value >> shift).astype(narrow))
 
     return run
 
@@ -75,8 +75,8 @@ def _selp(decoder: Decoder, instruction: Instruction) -> Run:
     condition = decoder.read(instruction.operands[3], "pred")
     write = decoder.write(instruction.operands[0], kind)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, np.where(condition(R), first(R), second(R)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, np.where(condition(regs), first(regs), second(regs)))
 
     return run
 
@@ -88,8 +88,8 @@ def _slct(decoder: Decoder, instruction: Instruction) -> Run:
     condition = decoder.read(instruction.operands[3], kinds[-1])
     write = decoder.write(instruction.operands[0], kinds[0])
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, np.where(condition(R) >= 0, first(R), second(R)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, np.where(condition(regs) >= 0, first(regs), second(regs)))
 
     return run
 
@@ -137,22 +137,24 @@ def _comparison(name: str, kind: str) -> Function:
 
 def _compare(decoder: Decoder, instruction: Instruction, kind: str) -> tuple[Function, str]:
     """A function from registers to the comparison's result, and the kind of halves compared."""
-    name = next(m for m in instruction.modifiers if m in _ORDERED or m[-1:] == "u" or m in ("nan", "num"))
+    name = next(
+        m for m in instruction.modifiers if m in _ORDERED or m[-1:] == "u" or m in ("nan", "num")
+    )
     compare = _comparison(name, kind)
     if "ftz" in instruction.modifiers and kind == "f32":
         inner = compare
         compare = lambda a, b: inner(flush(a), flush(b))  # noqa: E731
     first, second = (decoder.read(o, kind) for o in instruction.operands[1:3])
     if kind == "bf16":
-        return lambda R: compare(bf16_to_f32(first(R)), bf16_to_f32(second(R))), ""
+        return lambda regs: compare(bf16_to_f32(first(regs)), bf16_to_f32(second(regs))), ""
     if kind in ("f16x2", "bf16x2"):
         return _compare_halves(compare, first, second, kind[:-2]), kind
-    return lambda R: compare(first(R), second(R)), ""
+    return lambda regs: compare(first(regs), second(regs)), ""
 
 
 def _compare_halves(compare: Function, first: Function, second: Function, half: str) -> Function:
-    def both(R: dict[int, Any]) -> tuple[Any, Any]:
-        a, b = np.asarray(first(R)), np.asarray(second(R))
+    def both(regs: dict[int, Any]) -> tuple[Any, Any]:
+        a, b = np.asarray(first(regs)), np.asarray(second(regs))
         low = compare(unpack_half(a & 0xFFFF, half), unpack_half(b & 0xFFFF, half))
         return low, compare(unpack_half(a >> 16, half), unpack_half(b >> 16, half))
 
@@ -168,17 +170,17 @@ def _setp(decoder: Decoder, instruction: Instruction) -> Run:
     write_other = decoder.write(other, "pred") if other is not None else None
     combine, condition = _combination(decoder, instruction, 3)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        result = compare(R)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        result = compare(regs)
         if packed:
             low, high = result
-            write(R, combine(low, R, condition))
+            write(regs, combine(low, regs, condition))
             if write_other is not None:
-                write_other(R, combine(high, R, condition))
+                write_other(regs, combine(high, regs, condition))
             return
         if write_other is not None:
-            write_other(R, combine(np.logical_not(result), R, condition))
-        write(R, combine(result, R, condition))
+            write_other(regs, combine(np.logical_not(result), regs, condition))
+        write(regs, combine(result, regs, condition))
 
     return run
 
@@ -187,10 +189,10 @@ def _combination(decoder: Decoder, instruction: Instruction, index: int) -> tupl
     """How `.and`, `.or` and `.xor` join a comparison with the predicate operand at `index`."""
     names = [m for m in instruction.modifiers if m in _COMBINE]
     if not names:
-        return lambda result, R, condition: result, None
+        return lambda result, regs, condition: result, None
     operation = _COMBINE[names[0]]
     condition = decoder.read(instruction.operands[index], "pred")
-    return lambda result, R, read: operation(result, read(R)), condition
+    return lambda result, regs, read: operation(result, read(regs)), condition
 
 
 @opcode("set")
@@ -203,9 +205,9 @@ def _set(decoder: Decoder, instruction: Instruction) -> Run:
     if packed:
         one = {"f16": 0x3C00, "bf16": 0x3F80}.get(kind[:-2] if is_float(to) else "", 0xFFFF)
 
-        def run_packed(R: dict[int, Any], group: Any) -> None:
-            low, high = (np.where(half, np.uint16(one), np.uint16(0)) for half in compare(R))
-            write(R, join_halves(low, high))
+        def run_packed(regs: dict[int, Any], group: Any) -> None:
+            low, high = (np.where(half, np.uint16(one), np.uint16(0)) for half in compare(regs))
+            write(regs, join_halves(low, high))
 
         return run_packed
     dtype = DTYPES[to]
@@ -216,8 +218,8 @@ def _set(decoder: Decoder, instruction: Instruction) -> Run:
     else:
         true, false = np.array(-1, np.int64).astype(dtype)[()], dtype.type(0)
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, np.where(combine(compare(R), R, condition), true, false))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, np.where(combine(compare(regs), regs, condition), true, false))
 
     return run
 
@@ -237,10 +239,10 @@ def _cvta(decoder: Decoder, instruction: Instruction) -> Run:
     base = np.uint64(to_generic(space, 0))
     to_space = "to" in instruction.modifiers
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        value = np.asarray(read(R)).astype(np.uint64)
+    def run(regs: dict[int, Any], group: Any) -> None:
+        value = np.asarray(read(regs)).astype(np.uint64)
         moved = value - base if to_space else value + base
-        write(R, moved.astype(DTYPES[kind]))
+        write(regs, moved.astype(DTYPES[kind]))
 
     return run
 
@@ -252,7 +254,7 @@ def _isspacep(decoder: Decoder, instruction: Instruction) -> Run:
     read = decoder.read(instruction.operands[1], "u64")
     write = decoder.write(instruction.operands[0], "pred")
 
-    def run(R: dict[int, Any], group: Any) -> None:
-        write(R, np.asarray(space_of(read(R)) == (-1 if wanted is None else wanted)))
+    def run(regs: dict[int, Any], group: Any) -> None:
+        write(regs, np.asarray(space_of(read(regs)) == (-1 if wanted is None else wanted)))
 
     return run

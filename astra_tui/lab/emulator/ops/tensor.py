@@ -44,8 +44,8 @@ def _ldmatrix(decoder: Decoder, instruction: Instruction) -> Step:
     writers = [decoder.write(part, "b32") for part in decoder.vector(instruction.operands[0])]
     spec = AccessSpec(decoder.index, _ROW_BYTES, "load")
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        rows, addresses = _row_addresses(group, address(R), count)
+    def run(regs: dict[int, Any], group: Group) -> None:
+        rows, addresses = _row_addresses(group, address(regs), count)
         target = resolve(rows, spec, "shared", addresses)
         data = target.views[2][(target.offsets >> 1)[:, None] + np.arange(8)]
         matrices = data.reshape(-1, count, 8, 8)
@@ -54,7 +54,7 @@ def _ldmatrix(decoder: Decoder, instruction: Instruction) -> Step:
         for number, write in enumerate(writers):
             low = matrices[:, number, _GROUP, 2 * _MEMBER].astype(np.uint32)
             high = matrices[:, number, _GROUP, 2 * _MEMBER + 1].astype(np.uint32)
-            write(R, (low | (high << _BITS)).reshape(-1))
+            write(regs, (low | (high << _BITS)).reshape(-1))
 
     return Step(Flow.WARP, run)
 
@@ -67,11 +67,11 @@ def _stmatrix(decoder: Decoder, instruction: Instruction) -> Step:
     readers = [decoder.read(part, "b32") for part in decoder.vector(instruction.operands[1])]
     spec = AccessSpec(decoder.index, _ROW_BYTES, "store")
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        rows, addresses = _row_addresses(group, address(R), count)
+    def run(regs: dict[int, Any], group: Group) -> None:
+        rows, addresses = _row_addresses(group, address(regs), count)
         matrices = np.zeros((group.n // 32, count, 8, 8), np.uint16)
         for number, read in enumerate(readers):
-            value = np.broadcast_to(read(R), (group.n,)).reshape(-1, 32)
+            value = np.broadcast_to(read(regs), (group.n,)).reshape(-1, 32)
             matrices[:, number, _GROUP, 2 * _MEMBER] = value & _LOW
             matrices[:, number, _GROUP, 2 * _MEMBER + 1] = value >> _BITS
         if transposed:
@@ -100,7 +100,7 @@ def _mma(decoder: Decoder, instruction: Instruction) -> Step:
     read_c = [decoder.read(x, "b32" if result == "f16" else "f32") for x in c]
     write_d = [decoder.write(x, "b32" if result == "f16" else "f32") for x in d]
 
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         warps = group.n // 32
 
         def lanes(value: Any) -> Any:
@@ -108,15 +108,15 @@ def _mma(decoder: Decoder, instruction: Instruction) -> Step:
 
         matrix_a, matrix_b = np.zeros((warps, 16, depth)), np.zeros((warps, depth, 8))
         for number, read in enumerate(read_a):
-            _fill_a(matrix_a, lanes(read(R)), number, left)
+            _fill_a(matrix_a, lanes(read(regs)), number, left)
         for number, read in enumerate(read_b):
-            _fill_b(matrix_b, lanes(read(R)), number, left)
+            _fill_b(matrix_b, lanes(read(regs)), number, left)
         matrix_c = np.zeros((warps, 16, 8))
         for number, read in enumerate(read_c):
-            _fill_c(matrix_c, lanes(read(R)), number, result)
+            _fill_c(matrix_c, lanes(read(regs)), number, result)
         total = matrix_a @ matrix_b + matrix_c
         for number, write in enumerate(write_d):
-            write(R, _take_d(total, number, result).reshape(-1))
+            write(regs, _take_d(total, number, result).reshape(-1))
 
     return Step(Flow.WARP, run)
 

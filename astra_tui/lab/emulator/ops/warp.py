@@ -59,19 +59,19 @@ def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
     read_distance, read_bounds = (decoder.read(o, "u32") for o in instruction.operands[2:4])
     write = decoder.write(target, "b32")
     write_found = decoder.write(found, "pred") if found is not None else None
-    step = _warp_step(decoder, instruction.operands[4], lambda R, group: None)
+    step = _warp_step(decoder, instruction.operands[4], lambda regs, group: None)
     step.is_shuffle = True
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        table, row = warp_table(group, read(R), _INACTIVE)
-        distance = np.asarray(read_distance(R)).astype(np.int64) & 31
-        bounds = np.asarray(read_bounds(R)).astype(np.int64)
+    def run(regs: dict[int, Any], group: Group) -> None:
+        table, row = warp_table(group, read(regs), _INACTIVE)
+        distance = np.asarray(read_distance(regs)).astype(np.int64) & 31
+        bounds = np.asarray(read_bounds(regs)).astype(np.int64)
         source, inside = _shuffle_source(mode, group.lanes_in_warp, distance, bounds)
         if not group.whole_warps:
             _warn_inactive(group, row, source, step)
-        write(R, table[row, source])
+        write(regs, table[row, source])
         if write_found is not None:
-            write_found(R, np.broadcast_to(inside, (group.n,)))
+            write_found(regs, np.broadcast_to(inside, (group.n,)))
 
     step.run = run
     return step
@@ -104,8 +104,8 @@ def _warn_inactive(group: Group, row: Any, source: Any, step: Step) -> None:
         lane = int(absent.argmax())
         group.chunk.machine.warn(
             FindingKind.INACTIVE_SHUFFLE,
-            f"a shuffle reads lane {int(np.broadcast_to(source, (group.n,))[lane])}, which does not "
-            "take part; its value is undefined",
+            f"a shuffle reads lane {int(np.broadcast_to(source, (group.n,))[lane])}, which does "
+            "not take part; its value is undefined",
             step,
             group,
             lane,
@@ -121,8 +121,8 @@ def _vote(decoder: Decoder, instruction: Instruction) -> Step:
     read = decoder.read(instruction.operands[1], "pred")
     write = decoder.write(instruction.operands[0], "b32" if mode == "ballot" else "pred")
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        votes, row = warp_table(group, read(R), False)
+    def run(regs: dict[int, Any], group: Group) -> None:
+        votes, row = warp_table(group, read(regs), False)
         present, _ = _present(group)
         yes, here = _bits(votes), _bits(present)
         if mode == "ballot":
@@ -133,7 +133,7 @@ def _vote(decoder: Decoder, instruction: Instruction) -> Step:
             result = yes == here
         else:
             result = (yes == 0) | (yes == here)
-        write(R, result[row])
+        write(regs, result[row])
 
     return _warp_step(decoder, instruction.operands[2], run)
 
@@ -147,8 +147,8 @@ def _match(decoder: Decoder, instruction: Instruction) -> Step:
     write_agreed = decoder.write(agreed, "pred") if agreed is not None else None
     everyone = "all" in instruction.modifiers
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        table, row = warp_table(group, read(R), 0)
+    def run(regs: dict[int, Any], group: Group) -> None:
+        table, row = warp_table(group, read(regs), 0)
         present, _ = _present(group)
         equal = (table[:, :, None] == table[:, None, :]) & present[:, None, :]
         masks = _bits(equal.reshape(-1, 32)).reshape(-1, 32)
@@ -157,8 +157,8 @@ def _match(decoder: Decoder, instruction: Instruction) -> Step:
             agree = mine == _bits(present)[row]
             mine = np.where(agree, mine, _U32(0))
             if write_agreed is not None:
-                write_agreed(R, agree)
-        write(R, mine)
+                write_agreed(regs, agree)
+        write(regs, mine)
 
     return _warp_step(decoder, instruction.operands[2], run)
 
@@ -186,9 +186,9 @@ def _redux(decoder: Decoder, instruction: Instruction) -> Step:
     read = decoder.read(instruction.operands[1], kind)
     write = decoder.write(instruction.operands[0], kind)
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        table, row = warp_table(group, read(R), fill)
-        write(R, function.reduce(table, axis=1, dtype=dtype)[row])
+    def run(regs: dict[int, Any], group: Group) -> None:
+        table, row = warp_table(group, read(regs), fill)
+        write(regs, function.reduce(table, axis=1, dtype=dtype)[row])
 
     return _warp_step(decoder, instruction.operands[2], run)
 
@@ -197,9 +197,9 @@ def _redux(decoder: Decoder, instruction: Instruction) -> Step:
 def _activemask(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b32")
 
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         present, row = _present(group)
-        write(R, _bits(present)[row])
+        write(regs, _bits(present)[row])
 
     return run
 
@@ -210,12 +210,12 @@ def _elect(decoder: Decoder, instruction: Instruction) -> Step:
     write = decoder.write(target, "b32")
     write_chosen = decoder.write(chosen, "pred") if chosen is not None else None
 
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         present, row = _present(group)
         leader = present.argmax(axis=1)[row]
-        write(R, leader.astype(_U32))
+        write(regs, leader.astype(_U32))
         if write_chosen is not None:
-            write_chosen(R, leader == group.lanes_in_warp)
+            write_chosen(regs, leader == group.lanes_in_warp)
 
     return _warp_step(decoder, instruction.operands[1], run)
 
@@ -238,7 +238,7 @@ def _bar(decoder: Decoder, instruction: Instruction) -> Step:
 
 
 def _syncwarp(decoder: Decoder, instruction: Instruction) -> Step:
-    def run(R: dict[int, Any], group: Group) -> None:
+    def run(regs: dict[int, Any], group: Group) -> None:
         group.chunk.sync[group.lanes] += 1
 
     return _warp_step(decoder, instruction.operands[0], run)
@@ -246,7 +246,7 @@ def _syncwarp(decoder: Decoder, instruction: Instruction) -> Step:
 
 def _name_barrier(decoder: Decoder, step: Step, number: Operand, count: Operand) -> None:
     read_number, read_count = decoder.read(number, "u32"), decoder.read(count, "u32")
-    step.barrier = lambda R: (read_number(R), read_count(R))
+    step.barrier = lambda regs: (read_number(regs), read_count(regs))
 
 
 def _reducing_barrier(decoder: Decoder, instruction: Instruction) -> Step:
@@ -259,13 +259,13 @@ def _reducing_barrier(decoder: Decoder, instruction: Instruction) -> Step:
     if not isinstance(vote, Negated) and len(operands) < 3:
         decoder.refuse(instruction)
 
-    def run(R: dict[int, Any], group: Group) -> None:
-        votes = np.broadcast_to(read(R), (group.n,))
+    def run(regs: dict[int, Any], group: Group) -> None:
+        votes = np.broadcast_to(read(regs), (group.n,))
         slots, blocks = group.block_slots, group.chunk.blocks
         yes = np.bincount(slots, weights=votes, minlength=blocks)
         here = np.bincount(slots, minlength=blocks)
         result = {"popc": yes.astype(_U32), "and": yes == here, "or": yes > 0}[mode]
-        write(R, result[slots])
+        write(regs, result[slots])
 
     step = Step(Flow.BARRIER, run)
     _name_barrier(decoder, step, operands[1], operands[2] if len(operands) > 3 else Immediate(0))

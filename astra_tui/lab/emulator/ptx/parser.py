@@ -195,7 +195,9 @@ class _BodyReader:
             elif match := _LOC.match(text, position):
                 self._set_location(match)
                 position = match.end()
-            elif (match := _LABEL.match(text, position)) and "::" not in text[position : match.end() + 1]:
+            elif (match := _LABEL.match(text, position)) and "::" not in text[
+                position : match.end() + 1
+            ]:
                 self.labels[self._scoped(match[1])] = len(self.instructions)
                 position = match.end()
                 if re.match(r"\s*\.branchtargets\b", text[position:]):

@@ -1,0 +1,1 @@
+"""The optimisation loop with its approvals and budgets. Nothing here yet."""

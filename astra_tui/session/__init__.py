@@ -1,0 +1,1 @@
+"""Journals of optimisation sessions: writing, replay, report, export. Nothing here yet."""

@@ -1,0 +1,37 @@
+"""Shared fixtures: a real compiler, the real emulator, and a cache that lives beside the tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
+
+from astra_tui.lab.compiler import Compiler  # noqa: E402
+from astra_tui.model.task import KernelTask, load_task  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Iterator[Compiler]:
+    """One real NVRTC process for the whole session."""
+    with Compiler() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def tasks() -> dict[str, KernelTask]:
+    """The bundled kernel tasks by name."""
+    return {p.parent.name: load_task(p.parent) for p in sorted(ROOT.glob("kernels/*/task.toml"))}
+
+
+@pytest.fixture
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the test's own."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("ASTRA_TUI_CACHE", str(folder))
+    return folder
