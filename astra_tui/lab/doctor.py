@@ -85,7 +85,7 @@ def _compiler() -> Probe:
     if not result.ok or not result.cubin:
         text = result.errors[0].message if result.errors else "no machine code"
         return Probe("compiler", Health.BROKEN, f"{info}: {text}", gives)
-    detail = f"{info}: a kernel compiled to sm_90 in {result.seconds * 1e3:.0f} ms"
+    detail = f"{info}: a kernel compiled to {result.arch} in {result.seconds * 1e3:.0f} ms"
     return Probe("compiler", Health.OK, detail, gives)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+_AND = " and "
+
 
 class AccessCount(msgspec.Struct, frozen=True):
     """Accesses of one width at one source line.
@@ -111,10 +113,9 @@ def add_counters(several: Iterable[Counters]) -> Counters:
     """The counts of several cases, line by line."""
     accesses: dict[tuple[int, str, str, int], list[int]] = {}
     lines: dict[int, list[int]] = {}
-    compilers: list[str] = []
+    compilers: set[str] = set()
     for counters in several:
-        if counters.compiler not in compilers:
-            compilers.append(counters.compiler)
+        compilers.update(counters.compiler.split(_AND))
         for access in counters.accesses:
             key = (access.line, access.space, access.direction, access.width)
             _add(
@@ -129,7 +130,7 @@ def add_counters(several: Iterable[Counters]) -> Counters:
     return Counters(
         accesses=tuple(AccessCount(*key, *accesses[key]) for key in sorted(accesses)),
         lines=tuple(LineCount(line, *lines[line]) for line in sorted(lines)),
-        compiler=" and ".join(c for c in compilers if c),
+        compiler=_AND.join(sorted(compilers - {""})),
     )
 
 

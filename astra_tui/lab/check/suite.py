@@ -151,21 +151,55 @@ class _Suite:
                 self.typical,
                 offsets={name: 1},
             )
-        strided = [a.name for a in self.task.tensors if a.strided]
-        for padding in (8, 3) if strided else ():
+        yield self._case(
+            "odd sizes shifted by 1",
+            "sizes that nothing divides, on misaligned bases",
+            self._odd(),
+            offsets=dict.fromkeys(tensors, 1),
+        )
+        yield from self._strided_rows([a for a in self.task.tensors if a.strided])
+
+    def _strided_rows(self, strided: list[Argument]) -> Iterator[Case]:
+        if not strided:
+            return
+        names = [a.name for a in strided]
+        for padding in (8, 3):
             yield self._case(
                 f"rows apart by {padding}",
                 f"rows lie {padding} elements further apart than they are long",
                 self.typical,
-                row_padding=dict.fromkeys(strided, padding),
+                row_padding=dict.fromkeys(names, padding),
             )
-        for name in strided if len(strided) > 1 else ():
-            yield self._case(
-                f"rows of {name} apart",
-                "tensors with different row strides",
-                self.typical,
-                row_padding={name: 8},
-            )
+            for name in names if len(names) > 1 else ():
+                yield self._case(
+                    f"rows of {name} apart by {padding}",
+                    "tensors with different row strides",
+                    self.typical,
+                    row_padding={name: padding},
+                )
+        odd = self._odd()
+        yield self._case(
+            "odd rows at round distances",
+            "rows of odd length whose beginnings are aligned all the same",
+            odd,
+            row_padding={a.name: self._to_round(a, odd) for a in strided},
+        )
+
+    def _odd(self) -> dict[str, int]:
+        """Small sizes, odd and no multiple of a warp or a vector where the contract allows."""
+        dims = dict(self.typical)
+        for name, dimension in self.task.dims.items():
+            sizes = sorted(dimension.sizes, key=lambda s: (s % 2 == 0, s % 8 == 0, abs(s - 100)))
+            for size in (s for s in sizes if s > 1):
+                if not self.task.violated({**dims, name: size}, self.dtype):
+                    dims[name] = size
+                    break
+        return self._fit(dims, MAX_ELEMENTS)
+
+    def _to_round(self, argument: Argument, dims: Mapping[str, int]) -> int:
+        """Elements to add to a row so that the next one begins at a multiple of 16 elements."""
+        shape = self.task.shape_of(argument, dims, self.dtype)
+        return -math.prod(shape[1:]) % 16
 
     # -- values --------------------------------------------------------------------------------
 

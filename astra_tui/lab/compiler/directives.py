@@ -4,175 +4,232 @@ A candidate may include CUDA's headers and the stand-ins, by their literal names
 other files, directly or through a macro, nor ask whether a file exists, nor rename its own lines:
 NVRTC would print what it finds into its log. This is the first of three walls; the compiler's
 process cannot open other files (`lab/confine.py`), and log lines about them are dropped (`log.py`).
+
+Where quotes make it hard to say where a comment begins (raw strings, digit separators, unpaired
+apostrophes), NVRTC itself decides differently in skipped text and in live text. So a source that
+holds such quotes is read a second time, with every `#` taken for the start of a directive.
 """
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.lab.compiler.standins import STAND_INS
+from astra_tui.lab.compiler.log import shortened
+from astra_tui.lab.compiler.standins import PRELUDE_NAME, STAND_INS
 from astra_tui.model.compilation import Diagnostic, Severity
 
 MAX_SOURCE_BYTES = 1 << 20
 
 _ALLOWED = {
     "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif",
-    "error", "warning", "pragma", "",
+    "error", "warning", "pragma",
 }  # fmt: skip
+_NAME_FILES = {"include", "include_next", "import", "embed", "line"}
 
-_SPLICE = re.compile(r"\\\r?\n")
-_INVISIBLE = re.compile(
-    r"""(?P<raw>R"(?P<fence>[^()\\\s]{0,16})\(.*?(?:\)(?P=fence)"|\Z))
-      | (?P<string>"(?:\\.|[^"\\\n])*"?)
-      | (?P<character>'(?:\\.|[^'\\\n])*')
-      | (?P<line>//[^\n]*)
-      | (?P<block>/\*.*?(?:\*/|\Z))
+_LINE_END = re.compile(r"\\\r?\n|\n")
+_TOKEN = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
+      | (?P<raw>(?<!\w)(?:u8|[uUL])?R"(?P<fence>[^()\\\s"]{0,16})\(.*?(?:\)(?P=fence)"|\Z))
+      | (?P<literal>(?P<quote>["'])
+            (?P<content>(?:\\[^\n]|(?!(?P=quote))[^\\\n])*)(?P<end>(?P=quote))?)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_DIRECTIVE = re.compile(r"^[ \t\v\f]*(?:\#|%:)[ \t\v\f]*(\w*)(.*)$", re.MULTILINE)
-_INCLUDE = re.compile(r"\s*(?:<([^<>\n]+)>|\"([^\"\n]+)\")\s*$")
+_MISLEADING = re.compile(r"//|/\*|\*/|[\"']")
+
+_BLANK = r"[ \t\v\f\r]*"
+_DIRECTIVE = re.compile(rf"^{_BLANK}(?:\#|%:){_BLANK}(\w*)(.*)$", re.MULTILINE)
+_ANYWHERE = re.compile(rf"(?:\#|%:){_BLANK}(/\*|\w+)((?:[^\n#%]|%(?!:))*(?:##|%:%:)?)")
+_INCLUDE = re.compile(rf"{_BLANK}(?:<([^<>\n]+)>|\"([^\"\n]+)\"){_BLANK}(?:$|//|/\*)")
 _MACRO = re.compile(r"\s*(\w+)(\()?")
-_QUERIES = re.compile(r"\b__has_(?:include|include_next|embed)\b")
+_QUERIES = re.compile(r"\b__has_(?:include|include_next|embed)\b|\bnv_mangled_name\b")
+
+_CALL = re.compile(r"\b([^\W\d]\w*)\s*\(")
+_CALLABLE_IN_IF = {
+    "defined", "not", "and", "or", "bitand", "bitor", "xor", "compl", "not_eq",
+    "__has_builtin", "__has_attribute", "__has_cpp_attribute", "__has_feature", "__has_extension",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Directive:
     name: str
     rest: str
-    line: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A source without its line splices, and then without its comments; offsets agree."""
+
+    joined: str
+    text: str
+    doubtful: bool
+    starts: list[int]
+    numbers: list[int]
+
+    def line(self, offset: int) -> int:
+        return self.numbers[bisect.bisect_right(self.starts, offset) - 1]
 
 
 def refuse_unsafe(source: str, include_dirs: tuple[Path, ...]) -> list[Diagnostic]:
     """The errors for directives that a candidate may not use; empty when all is well."""
+    unreadable = _refuse_unreadable(source)
+    if unreadable:
+        return [unreadable]
+    reading = _read(source)
+    directives = [_Directive(m[1], m[2], m.start(1)) for m in _DIRECTIVE.finditer(reading.text)]
+    searched = reading.text
+    found: list[tuple[int, str]] = []
+    if reading.doubtful:
+        searched = reading.joined
+        hidden = [_Directive(m[1], m[2], m.start(1)) for m in _ANYWHERE.finditer(reading.joined)]
+        found.extend(_check_all(hidden, include_dirs, hidden=True))
+    found.extend(_check_all(directives, include_dirs))
+    found.extend(
+        (match.start(), f"{match.group()} is refused: a kernel does not look at files")
+        for match in _QUERIES.finditer(searched)
+    )
+    errors = sorted({(reading.line(offset), message) for offset, message in found})
+    return shortened([_error(message, line) for line, message in errors])
+
+
+def _refuse_unreadable(source: str) -> Diagnostic | None:
+    surrogate = re.search("[\ud800-\udfff]", source)
+    if surrogate:
+        line = source.count("\n", 0, surrogate.start()) + 1
+        return _error("this source holds a lone surrogate, which is no character", line)
     if len(source.encode()) > MAX_SOURCE_BYTES:
-        return [_error(f"this source is larger than {MAX_SOURCE_BYTES} bytes", 1)]
-    if "\0" in source:
-        return [
-            _error(
-                "this source holds a NUL character", source.count("\n", 0, source.index("\0")) + 1
-            )
-        ]
-    text, lines = _visible(source)
-    errors = [
-        _error("__has_include and its kin are refused: a kernel does not look at files", line)
-        for line in (_line_at(lines, match.start()) for match in _QUERIES.finditer(text))
-    ]
-    directives = [
-        _Directive(match[1], match[2], _line_at(lines, match.start(1)))
-        for match in _DIRECTIVE.finditer(text)
-    ]
+        return _error(f"this source is larger than {MAX_SOURCE_BYTES} bytes", 1)
+    nul = source.find("\0")
+    if nul >= 0:
+        return _error("this source holds a NUL character", source.count("\n", 0, nul) + 1)
+    return None
+
+
+def _check_all(
+    directives: list[_Directive], include_dirs: tuple[Path, ...], hidden: bool = False
+) -> Iterator[tuple[int, str]]:
+    """What is wrong, with its offset. `hidden` directives may be mere text, so most may stay."""
     shady = _computing_macros(directives)
     for directive in directives:
-        errors.extend(_check(directive, include_dirs, shady))
-    return errors
+        message = ""
+        if directive.name == "include":
+            message = _check_include(directive.rest, include_dirs)
+        elif directive.name in ("if", "elif"):
+            message = _check_condition(directive, shady)
+        elif hidden:
+            marks_line = directive.name[0].isdigit() and '"' in directive.rest
+            if directive.name in _NAME_FILES or marks_line:
+                message = f"the directive #{directive.name} is refused"
+            elif directive.name == "/*":
+                message = "a comment inside a directive is refused in a source with such quotes"
+        elif directive.name not in _ALLOWED and (directive.name or directive.rest.strip()):
+            message = f"the directive #{directive.name} is refused"
+        if message:
+            yield directive.offset, message
 
 
-def _check(
-    directive: _Directive, include_dirs: tuple[Path, ...], shady: set[str]
-) -> Iterator[Diagnostic]:
-    if directive.name not in _ALLOWED:
-        yield _error(f"the directive #{directive.name} is refused", directive.line)
-    elif directive.name == "include":
-        yield from _check_include(directive, include_dirs)
-    elif directive.name in ("if", "elif"):
-        used = shady & set(re.findall(r"\w+", directive.rest))
-        if used:
-            yield _error(
-                f"#{directive.name} may not use the macro {min(used)}, which takes arguments or "
-                "pastes names together",
-                directive.line,
-            )
-    elif directive.name == "pragma" and "nv_mangled_name" in directive.rest:
-        yield _error("this pragma is refused", directive.line)
-
-
-def _check_include(directive: _Directive, include_dirs: tuple[Path, ...]) -> Iterator[Diagnostic]:
-    match = _INCLUDE.match(directive.rest)
+def _check_include(rest: str, include_dirs: tuple[Path, ...]) -> str:
+    match = _INCLUDE.match(rest)
     if match is None:
-        yield _error("#include needs a literal file name; a macro is refused", directive.line)
-        return
+        return "#include needs a literal file name; a macro is refused"
     name = match[1] or match[2]
-    if name in STAND_INS:
-        return
-    parts = Path(name).parts
-    inside = not Path(name).is_absolute() and ".." not in parts and "\\" not in name
-    if not inside or not any((root / name).is_file() for root in include_dirs):
-        yield _error(
-            f"cannot include '{name}': a kernel source can use CUDA's own headers and "
-            f"{', '.join(n for n in STAND_INS if n.endswith('.h'))}",
-            directive.line,
+    if name in STAND_INS or _is_header(name, include_dirs):
+        return ""
+    ours = ", ".join(n for n in STAND_INS if n.endswith(".h") and n != PRELUDE_NAME)
+    return f"cannot include '{name}': a kernel source can use CUDA's own headers and {ours}"
+
+
+def _is_header(name: str, include_dirs: tuple[Path, ...]) -> bool:
+    if Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name:
+        return False
+    try:
+        return any((root / name).is_file() for root in include_dirs)
+    except OSError:  # The name is too long.
+        return False
+
+
+def _check_condition(directive: _Directive, shady: set[str]) -> str:
+    condition = directive.rest.partition("//")[0]
+    if _QUERIES.search(condition):
+        return ""  # It is reported with those outside of conditions.
+    if re.search(r"[\"'\\]|/\*", condition):
+        return f"#{directive.name} may hold names, numbers and operators only"
+    used = _foreign_calls(condition) | shady & set(re.findall(r"\w+", condition))
+    if used:
+        return (
+            f"#{directive.name} may not use the macro {min(used)}, which takes arguments or "
+            "pastes names together"
         )
+    return ""
 
 
-def _computing_macros(directives: list[_Directive]) -> set[str]:
+def _foreign_calls(text: str) -> set[str]:
+    return set(_CALL.findall(text)) - _CALLABLE_IN_IF
+
+
+def _computing_macros(directives: Iterable[_Directive]) -> set[str]:
     """Macros that take arguments or paste names, and those that mention one of these."""
-    bodies: dict[str, tuple[bool, set[str]]] = {}
+    users: dict[str, set[str]] = {}
+    shady: set[str] = set()
     for directive in directives:
         match = _MACRO.match(directive.rest) if directive.name == "define" else None
         if match:
             body = directive.rest[match.end(1) :]
-            words = set(re.findall(r"\w+", body))
-            computing = bool(match[2]) or "##" in body or "%:%:" in body
-            known = bodies.get(match[1], (False, set()))
-            bodies[match[1]] = (known[0] or computing, known[1] | words)
-    shady = {name for name, (computing, _) in bodies.items() if computing}
-    while True:
-        more = {name for name, (_, words) in bodies.items() if words & shady} - shady
-        if not more:
-            return shady
+            for word in re.findall(r"\w+", body):
+                users.setdefault(word, set()).add(match[1])
+            if match[2] or "##" in body or "%:%:" in body or _foreign_calls(body):
+                shady.add(match[1])
+    waiting = list(shady)
+    while waiting:
+        more = users.get(waiting.pop(), set()) - shady
         shady |= more
+        waiting.extend(more)
+    return shady
 
 
-def _visible(source: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text without line splices and comments, string contents kept only after #include.
+def _read(source: str) -> _Reading:
+    joined, starts, numbers = _join_lines(source)
+    doubtful = False
 
-    Also a table that maps offsets of that text to lines of the source.
-    """
-    joined, lines = _join_lines(source)
-    text = _INVISIBLE.sub(_blank, joined)
-    return text, lines
+    def blank(match: re.Match[str]) -> str:
+        nonlocal doubtful
+        doubtful = doubtful or _is_doubtful(match)
+        return match.group() if match["literal"] else " " * len(match.group())
+
+    text = _TOKEN.sub(blank, joined)
+    return _Reading(joined, text, doubtful, starts, numbers)
 
 
-def _join_lines(source: str) -> tuple[str, list[tuple[int, int]]]:
+def _is_doubtful(token: re.Match[str]) -> bool:
+    """Whether NVRTC might find the end of these quotes, or a comment in them, elsewhere."""
+    if token["literal"] is None:
+        return token["raw"] is not None
+    before = token.string[max(token.start() - 1, 0) : token.start()]
+    glued = before == "R" if token["quote"] == '"' else before.isalnum() or before == "_"
+    return glued or not token["end"] or _MISLEADING.search(token["content"]) is not None
+
+
+def _join_lines(source: str) -> tuple[str, list[int], list[int]]:
+    """The text without line splices; then where a line begins in it, and that line's number."""
     pieces: list[str] = []
-    lines = [(0, 1)]
-    offset = line = 0
-    begin = 0
-    for match in [*_SPLICE.finditer(source), None]:
-        piece = source[begin : match.start() if match else len(source)]
-        for found in re.finditer("\n", piece):
-            line += 1
-            lines.append((offset + found.end(), line + 1))
+    starts, numbers = [0], [1]
+    offset = begin = 0
+    for match in _LINE_END.finditer(source):
+        spliced = match.group() != "\n"
+        piece = source[begin : match.start() if spliced else match.end()]
         pieces.append(piece)
         offset += len(piece)
-        if match:
-            line += 1
-            lines.append((offset, line + 1))
-            begin = match.end()
-    return "".join(pieces), lines
-
-
-def _blank(match: re.Match[str]) -> str:
-    """Spaces in place of what the preprocessor does not look into, so that offsets stay."""
-    kept = match["string"]
-    if kept is not None:
-        before = match.string[: match.start()].rpartition("\n")[2]
-        if re.match(r"[ \t\v\f]*(?:\#|%:)[ \t\v\f]*include\b", before):
-            return kept
-    return re.sub(r"[^\n]", " ", match.group())
-
-
-def _line_at(lines: list[tuple[int, int]], offset: int) -> int:
-    line = 1
-    for start, number in lines:
-        if start > offset:
-            break
-        line = number
-    return line
+        begin = match.end()
+        starts.append(offset)
+        numbers.append(numbers[-1] + 1)
+    pieces.append(source[begin:])
+    return "".join(pieces), starts, numbers
 
 
 def _error(message: str, line: int) -> Diagnostic:

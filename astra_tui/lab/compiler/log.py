@@ -1,7 +1,8 @@
 """Turns NVRTC's log into diagnostics about the candidate's own text, and ptxas' resource lines.
 
 A line about another file is dropped: it could quote that file (see directives.py). A message that
-arises in a CUDA header keeps its words, with the line of the candidate that led there.
+arises in a header keeps its words, with the line of the candidate that led there. That a file
+exists but may not be read is not said either.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from astra_tui.lab.compiler.standins import STAND_INS
 from astra_tui.model.compilation import Diagnostic, Resources, Severity
 
 NAME_MAP_FILE = "__nv_name_map"
 MAX_DIAGNOSTICS = 20
+MAX_TEXT = 2_000
+"""Characters of a message and of a quoted line; NVRTC quotes whole template arguments."""
 
 _HEAD = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): "
@@ -22,16 +26,19 @@ _HEAD = re.compile(
 )
 _LOOSE = re.compile(r"^(?:At end of source|nvrtc): (?:catastrophic )?error.*?: (?P<text>.*)$")
 _CAME_FROM = re.compile(r'at line (\d+)(?: of "?([^"]+?)"?)?$')
+_UNREADABLE = re.compile(r'^(cannot open source file "[^"]*").*$')
 _ASKED_NAME = re.compile(r"^\s*#pragma nv_mangled_name (.*)$")
 _NAME_ECHO = "Error in parsing name expression"
 _CARET = re.compile(r"^(\s*)\^\s*$")
-_PTXAS_ERROR = re.compile(r"^\s*ptxas (?:fatal|error)\s*:\s*(?P<text>.*)$")
+_PTXAS = re.compile(r"^\s*ptxas (?P<severity>fatal|error|warning)\s*:\s*(?P<text>.*)$")
 _PTX_LINE = re.compile(r"^\s*ptxas .*?, line (?P<line>\d+); (?:fatal|error)\s*:\s*(?P<text>.*)$")
 
-_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_PROPERTIES = re.compile(r"Function properties for (\S+)")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers(?:, used (\d+) barriers)?(.*)$")
+_ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"^ptxas info\s*: Function properties for (\S+)")
+_STACK = re.compile(
+    r"^(?:ptxas)?[\s.]*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+_USED = re.compile(r"^ptxas info\s*: Used (\d+) registers(?:, used (\d+) barriers)?(.*)$")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 _SEVERITIES = {"error": Severity.ERROR, "catastrophic error": Severity.ERROR}
@@ -58,17 +65,19 @@ def parse_diagnostics(
     `ptx_lines` maps lines of the PTX to lines of the source, for what ptxas says of inline PTX.
     """
     found: list[Diagnostic] = []
-    source_lines = source.splitlines()
+    source_lines = [line.rstrip("\r") for line in source.split("\n")]
     for message in _messages(log):
         diagnostic = _diagnostic(message, own_name, source_lines, include_dirs, ptx_lines or {})
         if diagnostic is not None and diagnostic not in found:
             found.append(diagnostic)
     found.sort(key=lambda d: d.severity is not Severity.ERROR)
-    left_out = len(found) - MAX_DIAGNOSTICS
-    if left_out > 0:
-        more = Diagnostic(found[MAX_DIAGNOSTICS].severity, f"and {left_out} more messages")
-        found[MAX_DIAGNOSTICS:] = [more]
-    return tuple(found)
+    return tuple(shortened(found))
+
+
+def shortened(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """The first MAX_DIAGNOSTICS of them, and one that counts the rest."""
+    kept, rest = diagnostics[:MAX_DIAGNOSTICS], diagnostics[MAX_DIAGNOSTICS:]
+    return [*kept, Diagnostic(rest[0].severity, f"and {len(rest)} more messages")] if rest else kept
 
 
 def parse_resources(log: str) -> dict[str, Resources]:
@@ -76,15 +85,15 @@ def parse_resources(log: str) -> dict[str, Resources]:
     found: dict[str, Resources] = {}
     entry, stack = "", (0, 0, 0)
     subject = ""
-    for line in log.splitlines():
-        if match := _ENTRY.search(line):
+    for line in log.split("\n"):
+        if match := _ENTRY.match(line):
             entry = subject = match[1]
             stack = (0, 0, 0)
-        elif match := _PROPERTIES.search(line):
+        elif match := _PROPERTIES.match(line):
             subject = match[1]
-        elif (match := _STACK.search(line)) and subject == entry:
+        elif (match := _STACK.match(line)) and subject == entry:
             stack = (int(match[1]), int(match[2]), int(match[3]))
-        elif (match := _USED.search(line)) and entry:
+        elif (match := _USED.match(line)) and entry:
             shared = _SHARED.search(match[3])
             found[entry] = Resources(
                 registers=int(match[1]),
@@ -99,22 +108,31 @@ def parse_resources(log: str) -> dict[str, Resources]:
 
 def _messages(log: str) -> list[_Message]:
     messages: list[_Message] = []
-    for line in log.splitlines():
-        head, loose = _HEAD.match(line), _LOOSE.match(line)
-        ptx, ptxas = _PTX_LINE.match(line), _PTXAS_ERROR.match(line)
-        if head:
-            messages.append(
-                _Message(head["file"], int(head["line"]), head["severity"], head["text"])
-            )
-        elif loose:
-            messages.append(_Message("", 0, "error", loose["text"]))
-        elif ptx:
-            messages.append(_Message("ptx", int(ptx["line"]), "error", ptx["text"]))
-        elif ptxas:
-            messages.append(_Message("ptxas", 0, "error", ptxas["text"]))
-        elif messages and line.startswith(" "):
+    in_note = False
+    for line in log.split("\n"):
+        message = _headed(line)
+        if message is not None:
+            in_note = message.severity == "note"
+            if not in_note:
+                messages.append(message)
+        elif messages and line.startswith(" ") and (not in_note or _CAME_FROM.search(line)):
+            # Where an error came from is said after its notes.
             messages[-1].details.append(line)
     return messages
+
+
+def _headed(line: str) -> _Message | None:
+    """The message that begins with this line, if one does."""
+    if match := _HEAD.match(line):
+        return _Message(match["file"], int(match["line"]), match["severity"], match["text"])
+    if match := _LOOSE.match(line):
+        return _Message("", 0, "error", match["text"])
+    if match := _PTX_LINE.match(line):
+        return _Message("ptx", int(match["line"]), "error", match["text"])
+    if match := _PTXAS.match(line):
+        severity = "warning" if match["severity"] == "warning" else "error"
+        return _Message("ptxas", 0, severity, match["text"])
+    return None
 
 
 def _diagnostic(
@@ -127,38 +145,46 @@ def _diagnostic(
     severity = _SEVERITIES.get(message.severity, Severity.WARNING)
     text, line, column = message.text, message.line, 0
     if message.file == own_name:
-        if message.severity in ("note", "remark"):
+        if message.severity == "remark":
             return None
         column = _column(message.details)
-        text = _without_paths(_with_explanations(message), include_dirs)
+        text = _UNREADABLE.sub(r"\1", _with_explanations(message))
     elif message.file == NAME_MAP_FILE:
         return _about_a_name(message)
     elif message.file == "ptx":
         line, text = ptx_lines.get(message.line, 0), f"in inline PTX: {text}"
     elif message.file in ("", "ptxas"):
         line = 0
-    elif severity is Severity.ERROR and _is_under(message.file, include_dirs):
+    elif severity is Severity.ERROR and _is_header(message.file, include_dirs):
         line = _origin(message, own_name)
         text = f"{text} (in {Path(message.file).name})"
     else:
         return None
     shown = source_lines[line - 1] if 0 < line <= len(source_lines) else ""
-    return Diagnostic(severity, text, line, column, shown)
+    text = _without_paths(text, include_dirs)[:MAX_TEXT]
+    return Diagnostic(severity, text, line, _in_characters(column, shown), shown[:MAX_TEXT])
 
 
 def _about_a_name(message: _Message) -> Diagnostic | None:
     if message.text.startswith(_NAME_ECHO):
         return None
     asked = next((m[1] for m in map(_ASKED_NAME.match, message.details) if m), "")
-    return Diagnostic(Severity.ERROR, message.text, kernel=asked)
+    return Diagnostic(Severity.ERROR, message.text[:MAX_TEXT], kernel=asked)
 
 
 def _column(details: list[str]) -> int:
+    """The column that the caret points at, in bytes; 0 without a caret."""
     for previous, line in itertools.pairwise(details):
         caret = _CARET.match(line)
         if caret and previous.startswith("  "):
             return len(caret[1]) - 1
     return 0
+
+
+def _in_characters(column: int, line: str) -> int:
+    if column <= 1:
+        return column
+    return len(line.encode(errors="replace")[: column - 1].decode(errors="ignore")) + 1
 
 
 def _with_explanations(message: _Message) -> str:
@@ -172,7 +198,7 @@ def _with_explanations(message: _Message) -> str:
 def _origin(message: _Message, own_name: str) -> int:
     for line in message.details:
         match = _CAME_FROM.search(line)
-        if match and (match[2] is None or match[2] == own_name):
+        if match and match[2] == own_name:
             return int(match[1])
     return 0
 
@@ -183,6 +209,8 @@ def _without_paths(text: str, include_dirs: tuple[Path, ...]) -> str:
     return text
 
 
-def _is_under(file: str, roots: tuple[Path, ...]) -> bool:
+def _is_header(file: str, roots: tuple[Path, ...]) -> bool:
+    if file in STAND_INS:
+        return True
     path = Path(file)
     return ".." not in path.parts and any(path.is_relative_to(root) for root in roots)

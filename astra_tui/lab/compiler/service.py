@@ -22,7 +22,7 @@ from astra_tui.model.compilation import (
     Severity,
 )
 
-ARCH = "sm_90"
+ARCH = "sm_90a"
 SOURCE_NAME = "kernel.cu"
 COMPILE_SECONDS = 30.0
 START_SECONDS = 60.0

@@ -36,10 +36,11 @@ _SCALARS: dict[str, tuple[str, DType]] = {
 }
 
 
-def parse_parameters(symbol: str) -> tuple[tuple[Parameter, ...], int]:
+def parse_parameters(symbol: str, ptx: str = "") -> tuple[tuple[Parameter, ...], int]:
     """The parameters of a mangled kernel name, and the size of their packed buffer in bytes.
 
-    Raises SignatureError for names that carry no types and for types that a plan cannot fill.
+    Raises SignatureError for names that carry no types, for types that a plan cannot fill, and
+    where `ptx` declares other sizes: then the name was not made by the compiler.
     """
     if not symbol.startswith("_Z"):
         raise SignatureError(
@@ -47,50 +48,89 @@ def parse_parameters(symbol: str) -> tuple[tuple[Parameter, ...], int]:
             'remove extern "C"'
         )
     try:
-        function = itanium_demangler.parse(symbol)
+        types = _parameter_types(symbol)
     except Exception:
-        function = None
-    if function is None or function.kind != "func":
+        types = None
+    if types is None:
         raise SignatureError(f"the types of {symbol} could not be read")
     parameters: list[Parameter] = []
     offset = 0
-    for number, node in enumerate(function.arg_tys, 1):
+    for number, node in enumerate(types, 1):
         parameter = _parameter(node, number)
-        if parameter is None:
-            continue
         offset = -(-offset // parameter.size) * parameter.size
-        parameters.append(
-            Parameter(
-                kind=parameter.kind,
-                type=parameter.type,
-                size=parameter.size,
-                offset=offset,
-                dtype=parameter.dtype,
-                const=parameter.const,
-            )
-        )
+        parameters.append(msgspec.structs.replace(parameter, offset=offset))
         offset += parameter.size
+    declared = _declared_sizes(symbol, ptx)
+    if declared is not None and declared != [p.size for p in parameters]:
+        raise SignatureError(f'{symbol} does not take what its name says; remove extern "C"')
     return tuple(parameters), offset
 
 
-def _parameter(node: Any, number: int) -> Parameter | None:
-    if node.kind == "builtin" and node.value == "void":
+@dataclass(frozen=True)
+class _Type:
+    """A node of the demangler, and the template arguments that its {T0}, {T1}... stand for."""
+
+    node: Any
+    arguments: tuple[Any, ...]
+
+    def bare(self) -> tuple[bool, _Type]:
+        """Whether the type is const, and the type without qualifiers."""
+        if self.node.kind == "tpl_param" and self.node.value < len(self.arguments):
+            return _Type(self.arguments[self.node.value], ()).bare()
+        if self.node.kind == "cv_qual":
+            const, inner = _Type(self.node.value, self.arguments).bare()
+            return const or "const" in self.node.qual, inner
+        return False, self
+
+    def __str__(self) -> str:
+        if _weight(self.node, {}) + sum(_weight(a, {}) for a in self.arguments) > _MAX_NODES:
+            return "a type with a very long name"
+        return str(_filled(self.node, self.arguments))
+
+
+def _parameter_types(symbol: str) -> list[_Type] | None:
+    """The parameter types of a function, or None where the name is not one of a function.
+
+    The demangler's own `parse` copies template arguments into every place that names them, which
+    takes hours for a type such as pair<A, A> nested thirty times. This leaves them in place.
+    """
+    cursor = demangler._Cursor(symbol)
+    cursor.accept("_Z")
+    name = demangler._parse_name(cursor)
+    if name is None or cursor.at_end():
         return None
-    if node.kind == "pointer":
-        const, pointee = _strip(node.value)
-        dtype = _SCALARS.get(pointee, ("", None))[1]
-        return Parameter("pointer", pointee, POINTER_BYTES, 0, dtype, const)
-    _, name = _strip(node)
+    arguments: tuple[Any, ...] = ()
+    if name.kind == "qual_name" and name.value[-1].kind == "tpl_args":
+        arguments = name.value[-1].value
+        if demangler._parse_type(cursor) is None:  # what it returns
+            return None
+    types: list[_Type] = []
+    while not cursor.at_end():
+        node = demangler._parse_type(cursor)
+        if node is None:
+            return None
+        types.append(_Type(node, arguments))
+    if len(types) == 1 and _is_void(types[0].node):
+        return []
+    return types or None
+
+
+def _is_void(node: Any) -> bool:
+    return bool(node.kind == "builtin" and node.value == "void")
+
+
+def _parameter(of: _Type, number: int) -> Parameter:
+    _, bare = of.bare()
+    if bare.node.kind == "pointer":
+        const, pointee = _Type(bare.node.value, bare.arguments).bare()
+        if pointee.node.kind not in ("func", "data", "method"):
+            name = str(pointee)
+            dtype = _SCALARS.get(name, ("", None))[1]
+            return Parameter("pointer", name, POINTER_BYTES, 0, dtype, const)
+    name = str(bare)
     if name not in _SCALARS:
         raise SignatureError(
             f"parameter {number} has the type '{name}'; a launch plan passes pointers and numbers"
         )
     kind, dtype = _SCALARS[name]
     return Parameter(kind, name, dtype.size, 0, dtype)
-
-
-def _strip(node: Any) -> tuple[bool, str]:
-    """Whether a type is const, and its name without qualifiers."""
-    if node.kind == "cv_qual":
-        return "const" in node.qual, str(node.value)
-    return False, str(node)

@@ -132,9 +132,8 @@ class Machine:
         """An atomic after a fence releases its block's writes, and acquires those of others."""
         if not self.program.uses_release:
             return
-        for block, offset in {
-            (int(b), int(o)) for b, o in zip(group.block_index, offsets, strict=True)
-        }:
+        pairs = zip(group.block_index.tolist(), offsets.tolist(), strict=True)
+        for block, offset in dict.fromkeys(pairs):  # in the order of the lanes' turns
             known = self.releases.setdefault(offset, {})
             for other, epoch in known.items():
                 key = (block, other)

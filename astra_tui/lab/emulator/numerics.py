@@ -68,9 +68,9 @@ def flush(value: Array) -> Array:
 
 
 def saturate(value: Array) -> Array:
-    """Clamps to [0, 1]; NaN becomes 0 (`.sat`)."""
+    """Clamps to [0, 1]; NaN and -0 become 0 (`.sat`)."""
     dtype = np.asarray(value).dtype
-    return np.clip(np.nan_to_num(value, nan=0.0), 0, 1).astype(dtype)[()]
+    return (np.clip(np.nan_to_num(value, nan=0.0), 0, 1) + 0).astype(dtype)[()]
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -89,7 +89,7 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     product = np.asarray(a).astype(np.float64) * b
     total = np.asarray(product + c)
     if mode != "rn":
-        return f64_to_f32(_nudge(product, np.asarray(c, np.float64), total), mode)
+        return _directed(product, np.asarray(c, np.float64), mode)
     result = np.asarray(total).astype(np.float32)
     bits = np.asarray(total).view(np.uint64)
     doubtful = (bits & _LOW_29_BITS) == _HALF_OF_F32
@@ -99,6 +99,21 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
         exact = product[doubtful] if np.ndim(product) else product
         nudged = _nudge(exact, addend[doubtful] if addend.ndim else addend, total[doubtful])
         result[doubtful] = nudged.astype(np.float32)
+    return result[()]
+
+
+def sum_f32(a: Array, b: Array, mode: str) -> Array:
+    """float32 sum in a directed rounding mode."""
+    return _directed(np.asarray(a).astype(np.float64), np.asarray(b).astype(np.float64), mode)
+
+
+def _directed(a: Array, b: Array, mode: str) -> Array:
+    """The exact sum of two float64 values, rounded once to float32 towards rz, rm or rp."""
+    result = np.asarray(f64_to_f32(_nudge(a, b, a + b), mode))
+    if mode == "rm":
+        # Only here is an exact zero negative, unless both parts are positive zeros.
+        cancelled = (result == 0) & (a + b == 0) & (np.signbit(a) | np.signbit(b))
+        result = np.where(cancelled, np.float32(-0.0), result)
     return result[()]
 
 
@@ -117,15 +132,26 @@ def _nudge(product: Array, c: Array, total: Array) -> Array:
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """float64 fused multiply-add (Boldo and Melquiond: exact product, sum rounded to odd)."""
-    a, b, c = (np.asarray(x, np.float64) for x in (a, b, c))
+    a, b, c = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (a, b, c)))
+    result = _fma_in_range(a, b, c)
+    # The product alone may leave the range although the sum does not.
+    overflowed = np.isinf(a * b) & np.isfinite(a) & np.isfinite(b)
+    if overflowed.any():
+        scale = 2.0**-60
+        scaled = _fma_in_range(a * scale, b * scale, c * scale * scale) / scale / scale
+        result = np.where(overflowed, np.where(np.isinf(c), c, scaled), result)
+    return result[()]
+
+
+def _fma_in_range(a: Array, b: Array, c: Array) -> Array:
     high = a * b
     low = _product_error(a, b, high)
     upper, upper_lost = two_sum(c, low)
     total, total_lost = two_sum(high, upper)
-    tail = _add_to_odd(total_lost, upper_lost)
-    result = total + tail
-    plain = a * b + c
-    return np.where(np.isfinite(result) & np.isfinite(low), result, plain)[()]
+    result = total + _add_to_odd(total_lost, upper_lost)
+    plain = high + c
+    fused = np.isfinite(result) & (result != 0)
+    return np.where(fused, result, plain)
 
 
 def _product_error(a: Array, b: Array, product: Array) -> Array:

@@ -19,7 +19,11 @@ def spread(value: Any, width: int) -> Any:
 
 
 class HomeRegisters(Registers):
-    """The registers of all threads of a chunk. A slot that was never written reads as zero."""
+    """The registers of all threads of a chunk.
+
+    A slot that was never written reads as all ones, which is a NaN for floats: PTX leaves it
+    undefined, so a result that depends on it is to show.
+    """
 
     def __init__(self, width: int, dtypes: list[np.dtype[Any]]):
         super().__init__()
@@ -27,7 +31,13 @@ class HomeRegisters(Registers):
         self.dtypes = dtypes
 
     def __missing__(self, slot: int) -> Any:
-        value = self[slot] = self.dtypes[slot].type(0)
+        dtype = self.dtypes[slot]
+        undefined = (
+            np.zeros((), dtype)
+            if dtype.kind == "b"
+            else np.full((), -1).astype(f"i{dtype.itemsize}").view(dtype)
+        )
+        value = self[slot] = undefined[()]
         return value
 
 

@@ -20,10 +20,12 @@ from astra_tui.model.launch.scope import FUNCTIONS, MAX_INTEGER
 from astra_tui.model.launch.tokens import Token
 
 MAX_DEPTH = 32
+MAX_OPERATORS = 128
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _SUM, _PRODUCT = ("+", "-"), ("*", "//", "%")
 _WORDS = {"if", "else", "and", "or", "not", "when", "otherwise"}
+_MAX_DIGITS = 20
 
 
 class ExpressionParser:
@@ -34,6 +36,7 @@ class ExpressionParser:
         self.file = file
         self.index = 0
         self.depth = 0
+        self.operators = 0
 
     # -- the cursor ----------------------------------------------------------------------------
 
@@ -84,9 +87,9 @@ class ExpressionParser:
         Inside template brackets (`template`) a bare comparison would end the list, so it has to
         stand in parentheses there.
         """
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"this expression is nested more than {MAX_DEPTH} deep")
+        if self.depth == 0 and left is None:
+            self.operators = 0
+        self._go_deeper(self.token.place)
         value = self._disjunction(left, template)
         if self.at("if"):
             place = self.advance().place
@@ -95,6 +98,16 @@ class ExpressionParser:
             value = Conditional(condition, value, self.expression(template=template), place)
         self.depth -= 1
         return value
+
+    def integer(self, token: Token) -> int:
+        """The value of an integer token, which has to fit in 64 bits."""
+        base = 16 if token.text[:2] in ("0x", "0X") else 10
+        digits = token.text[2 if base == 16 else 0 :].replace("_", "").lstrip("0") or "0"
+        # int() refuses very long texts with an error of its own.
+        if len(digits) > _MAX_DIGITS or int(digits, base) > MAX_INTEGER:
+            shown = token.text if len(token.text) <= 2 * _MAX_DIGITS else "this number"
+            self.fail(f"{shown} does not fit in 64 bits", place=token.place)
+        return int(digits, base)
 
     def parenthesised(self) -> tuple[Expression, ...]:
         """Reads `(a, b, ...)`, possibly empty or with a trailing comma."""
@@ -110,14 +123,14 @@ class ExpressionParser:
     def _disjunction(self, left: Expression | None, template: bool) -> Expression:
         value = self._conjunction(left, template)
         while self.at("or"):
-            place = self.advance().place
+            place = self._operator().place
             value = Binary("or", value, self._conjunction(None, template), place)
         return value
 
     def _conjunction(self, left: Expression | None, template: bool) -> Expression:
         value = self._negation(left, template)
         while self.at("and"):
-            place = self.advance().place
+            place = self._operator().place
             value = Binary("and", value, self._negation(None, template), place)
         return value
 
@@ -142,14 +155,14 @@ class ExpressionParser:
     def _sum(self, left: Expression | None) -> Expression:
         value = self._product(left)
         while self.at(*_SUM):
-            token = self.advance()
+            token = self._operator()
             value = Binary(token.text, value, self._product(None), token.place)
         return value
 
     def _product(self, left: Expression | None) -> Expression:
         value = self._unary() if left is None else left
         while self.at(*_PRODUCT):
-            token = self.advance()
+            token = self._operator()
             value = Binary(token.text, value, self._unary(), token.place)
         return value
 
@@ -166,10 +179,7 @@ class ExpressionParser:
         token = self.token
         if token.kind == "integer":
             self.advance()
-            value = int(token.text.replace("_", ""), 0) if _is_hex(token.text) else int(token.text)
-            if value > MAX_INTEGER:
-                self.fail(f"{token.text} does not fit in 64 bits", place=token.place)
-            return Integer(value, token.place)
+            return Integer(self.integer(token), token.place)
         if token.kind == "name" and token.text not in _WORDS:
             self.advance()
             return self._call(token) if self.at("(") else Name(token.text, token.place)
@@ -189,11 +199,14 @@ class ExpressionParser:
             )
         return Call(function.text, self.parenthesised(), function.place)
 
+    def _operator(self) -> Token:
+        """Steps over an operator. A chain of them is a deep tree, so their number is limited."""
+        self.operators += 1
+        if self.operators > MAX_OPERATORS:
+            self.fail(f"this expression has more than {MAX_OPERATORS} operators")
+        return self.advance()
+
     def _go_deeper(self, place: Place) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"this expression is nested more than {MAX_DEPTH} deep", place=place)
-
-
-def _is_hex(text: str) -> bool:
-    return text[:2] in ("0x", "0X")

@@ -12,10 +12,12 @@ from astra_tui.model.launch.plan import LaunchPlan, PlanError
 
 _MARK = "@launch"
 
-# Strings and line comments are matched so that a mark inside them is not taken for a plan.
+# Strings and line comments are matched so that a mark inside them is not taken for a plan, and
+# numbers so that their digit separators (1'000) do not open a character.
 _PIECES = re.compile(
-    r"""R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"
-      | "(?:\\.|[^"\\\n])*"
+    r"""\b(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"
+      | "(?:\\\r?\n|\\.|[^"\\\n])*"
+      | \b[0-9](?:'?\w)*
       | '(?:\\.|[^'\\\n])*'
       | //(?:\\\r?\n|[^\n])*
       | (?P<block>/\*.*?\*/)
@@ -64,7 +66,10 @@ def _plans(source: str, file: str) -> Iterator[PlanText]:
     for match in _PIECES.finditer(source):
         if match["open"]:
             raise PlanError(
-                "this comment is never closed", file=file, place=place_at(source, match.start())
+                "this comment is never closed",
+                file=file,
+                place=place_at(source, match.start()),
+                hint="close it with */",
             )
         comment = match["block"]
         if comment is None:

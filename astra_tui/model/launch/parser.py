@@ -33,6 +33,7 @@ _UNSUPPORTED_FIELDS = {
     "stream": "launches run in order on one stream that the harness chooses",
     "smem": "write shared=BYTES for dynamic shared memory",
 }
+_DECLARATIONS = ("workspace", "tune", "let")
 _DTYPES = {ELEMENT_TYPE, *(d.value for d in DType)}
 
 
@@ -51,14 +52,12 @@ class _PlanParser(ExpressionParser):
         steps: list[Step] = []
         self._skip_newlines()
         while self.token.kind != "end":
-            if self.at("workspace", "tune", "let"):
-                if steps:
-                    self.fail("declarations come before the first launch")
+            if len(steps) + len(declarations) == MAX_STEPS:
+                self.fail(f"a plan has at most {MAX_STEPS} declarations and steps")
+            if self.at(*_DECLARATIONS) and not steps:
                 declarations.append(self._declaration())
             else:
                 steps.append(self._step())
-            if len(steps) + len(declarations) > MAX_STEPS:
-                self.fail(f"a plan has at most {MAX_STEPS} declarations and steps")
             self._skip_newlines()
         if not steps:
             self.fail(
@@ -85,9 +84,10 @@ class _PlanParser(ExpressionParser):
 
     def _workspace(self, name: str, place: Place) -> Workspace:
         self.expect(":", "after the workspace's name")
+        if self.token.text not in _DTYPES:
+            shown, hint = self.shown(), nearest(self.token.text.strip(), _DTYPES)
+            self.fail(f"expected a type, found {shown}", hint)
         dtype = self.advance()
-        if dtype.text not in _DTYPES:
-            self.fail(f"unknown type '{dtype.text}'", nearest(dtype.text, _DTYPES), dtype.place)
         self.expect("[", "before the workspace's sizes")
         sizes = [self.expression()]
         while self.accept(","):
@@ -112,15 +112,14 @@ class _PlanParser(ExpressionParser):
 
     def _signed_integer(self) -> int:
         sign = -1 if self.accept("-") else 1
-        token = self.advance()
-        if token.kind != "integer":
-            self.fail(f"expected a whole number, found '{token.text}'", place=token.place)
-        return sign * int(token.text.replace("_", ""), 0 if token.text[:2] in ("0x", "0X") else 10)
+        if self.token.kind != "integer":
+            self.fail(f"expected a whole number, found {self.shown()}")
+        return sign * self.integer(self.advance())
 
     def _new_name(self, keyword: str) -> str:
+        if self.token.kind != "name":
+            self.fail(f"expected a name after '{keyword}', found {self.shown()}")
         token = self.advance()
-        if token.kind != "name":
-            self.fail(f"expected a name after '{keyword}'", place=token.place)
         if token.text in RESERVED_NAMES:
             self.fail(
                 f"'{token.text}' has a meaning of its own; choose another name", place=token.place
@@ -140,13 +139,13 @@ class _PlanParser(ExpressionParser):
         place = self.token.place
         branches: list[Branch] = []
         while self.at("when", "otherwise"):
+            if len(branches) == MAX_STEPS:
+                self.fail(f"a plan has at most {MAX_STEPS} branches")
             head = self.advance()
             self._join_condition()
             condition = self.expression() if head.text == "when" else None
             self.expect(":", f"after '{head.text}'")
             branches.append(Branch(condition, self._body(head), head.place))
-            if len(branches) > MAX_STEPS:
-                self.fail(f"a plan has at most {MAX_STEPS} branches")
             self._skip_newlines()
             if condition is None:
                 break
@@ -155,7 +154,7 @@ class _PlanParser(ExpressionParser):
     def _join_condition(self) -> None:
         """A condition may go on over several lines, up to its colon."""
         index = self.index
-        while self.tokens[index].text not in (":", "when", "otherwise", "grid", ""):
+        while self.tokens[index].text not in (":", "when", "otherwise", "=", ""):
             index += 1
         if self.tokens[index].text == ":":
             inner = [t for t in self.tokens[self.index : index] if t.kind != "newline"]
@@ -181,12 +180,14 @@ class _PlanParser(ExpressionParser):
         return tuple(items)
 
     def _launch_or_refuse(self) -> Launch | Refuse:
+        if self.at(*_DECLARATIONS):
+            self.fail("declarations come before the first launch and the first 'when'")
         if not self.at("refuse"):
             return self._launch()
         place = self.advance().place
+        if self.token.kind != "string":
+            self.fail('expected a reason in quotes: refuse "d must be even"')
         reason = self.advance()
-        if reason.kind != "string":
-            self.fail('expected a reason in quotes: refuse "d must be even"', place=reason.place)
         self._end_of_statement()
         return Refuse(reason.text[1:-1], place)
 
@@ -232,7 +233,11 @@ class _PlanParser(ExpressionParser):
                 items.append(self.expression(template=True))
             if not self.accept(","):
                 break
-        self.expect(">", "to close the template arguments")
+        if not self.accept(">"):
+            self.fail(
+                f"expected '>' to close the template arguments, found {self.shown()}",
+                "a comparison stands in parentheses, other C++ text in quotes",
+            )
         return tuple(items)
 
     def _fields(self, kernel: str) -> dict[str, tuple[Expression, ...]]:
@@ -250,9 +255,8 @@ class _PlanParser(ExpressionParser):
             values = self._values()
             limit = {"grid": 3, "block": 3, "shared": 1}.get(key.text)
             if limit is not None and not 1 <= len(values) <= limit:
-                self.fail(
-                    f"{key.text}= takes 1 to {limit} values, not {len(values)}", place=key.place
-                )
+                takes = "1 value" if limit == 1 else f"1 to {limit} values"
+                self.fail(f"{key.text}= takes {takes}, not {len(values)}", place=key.place)
             fields[key.text] = values
         self._end_of_statement()
         return fields
@@ -286,4 +290,6 @@ class _PlanParser(ExpressionParser):
             hint = ""
             if self.token.kind == "name":
                 hint = "fields are " + ", ".join(f"{name}=" for name in _FIELDS)
+            elif self.at(","):
+                hint = "several values stand in parentheses; no comma stands between fields"
             self.fail(f"expected the end of the line, found {self.shown()}", hint)

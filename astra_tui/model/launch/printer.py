@@ -97,7 +97,7 @@ def _template_argument(argument: TemplateArgument) -> str:
     if isinstance(argument, Verbatim):
         return f'"{argument.text}"'
     text = print_expression(argument)
-    simple = isinstance(argument, Integer | Name | Call) or (">" not in text and "<" not in text)
+    simple = isinstance(argument, Integer | Name | Call) or not set("<>=") & set(text)
     return text if simple else f"({text})"
 
 

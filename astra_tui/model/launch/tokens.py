@@ -31,6 +31,7 @@ _HINTS = {
     "?": "write 'a if condition else b'",
     ".": "only whole numbers are known here; pass a float through a scalar argument of the task",
     ";": "end a launch with the end of the line",
+    '"': "close the quotes on the same line",
 }
 
 
@@ -61,7 +62,7 @@ def tokenize(text: str, start: Place, file: str = "") -> list[Token]:
             if character.isdigit():
                 hint = _HINTS["."]
             raise PlanError(
-                f"unexpected {character!r} in the launch plan",
+                f"unexpected {character!r}",
                 file=file,
                 place=Place(line, column),
                 hint=hint,

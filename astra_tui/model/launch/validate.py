@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import NoReturn
@@ -59,8 +60,7 @@ def validate_plan(plan: LaunchPlan, scope: Scope, file: str = "") -> None:
             case Tune():
                 checker.define(declaration.name, Kind.INTEGER, declaration.place)
             case Let():
-                kind = checker.kind(declaration.value)
-                checker.define(declaration.name, kind, declaration.place)
+                checker.let(declaration)
     for step in plan.steps:
         checker.step(step)
     checker.unused(plan)
@@ -101,6 +101,12 @@ class _Checker:
         dtype = None if workspace.dtype == ELEMENT_TYPE else DType(workspace.dtype)
         self.tensors[workspace.name] = TensorType(dtype, len(workspace.shape))
 
+    def let(self, let: Let) -> None:
+        kind = self.kind(let.value)
+        if kind is Kind.TENSOR:
+            self.fail(f"'{let.name}' cannot stand for a tensor", let.value.place)
+        self.define(let.name, kind, let.place)
+
     def step(self, step: Launch | Dispatch | Refuse) -> None:
         match step:
             case Launch():
@@ -131,11 +137,12 @@ class _Checker:
 
     def unused(self, plan: LaunchPlan) -> None:
         used = set().union(*map(names_in, _expressions(plan)))
-        verbatim = " ".join(
-            a.text for x in plan.launches() for a in x.template_args if isinstance(a, Verbatim)
-        )
+        for launch in plan.launches():
+            for argument in launch.template_args:
+                if isinstance(argument, Verbatim):
+                    used.update(re.findall(r"[A-Za-z_]\w*", argument.text))
         for name, place in self.defined.items():
-            if name not in used and name not in verbatim:
+            if name not in used:
                 self.fail(f"'{name}' is declared but never used", place)
 
     # -- kinds of expressions ------------------------------------------------------------------
@@ -172,6 +179,12 @@ class _Checker:
                 kinds = self.kind(a), self.kind(b)
                 if kinds[0] is not kinds[1]:
                     self.fail("the two sides of 'if ... else' are of different kinds", place)
+                if kinds[0] is Kind.TENSOR:
+                    self.fail(
+                        "'if ... else' cannot choose a tensor",
+                        place,
+                        "write two launches, chosen by 'when'",
+                    )
                 return kinds[0]
 
     def _compare(self, expression: Compare) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, nearest
@@ -15,7 +17,7 @@ from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope
 from astra_tui.model.launch.tokens import tokenize
 from astra_tui.model.launch.validate import Kind, kind_of
-from astra_tui.model.task.table import Table, TaskError, line_of
+from astra_tui.model.task.table import Table, TaskError, line_of, shown_path
 from astra_tui.model.task.task import (
     Argument,
     Dimension,
@@ -36,6 +38,8 @@ FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
 _ELEMENT_TYPES = {d.value: d for d in (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)}
 _DTYPES: Mapping[str, DType | None] = {ELEMENT_TYPE: None, **{d.value: d for d in DType}}
 _SPECIAL = {"nan", "inf", "-inf"}
+_WHOLE_KINDS = (ValueKind.INTEGERS, ValueKind.ARANGE)
+_LARGEST_WHOLE = 2.0**53
 _RELATIVE_L2 = {
     DType.FLOAT16: 2e-3,
     DType.BFLOAT16: 1.6e-2,
@@ -65,11 +69,21 @@ def load_task(folder: Path) -> KernelTask:
 def parse_task(text: str, folder: Path) -> KernelTask:
     """Parses the text of a task.toml that lies, or would lie, in `folder`."""
     file = str(folder / "task.toml")
+    return _Loader(Table(_toml(text, file), (), file, text), folder).task()
+
+
+def _toml(text: str, file: str) -> dict[str, Any]:
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise TaskError("not valid TOML: nested too deeply", file=file) from None
     except tomllib.TOMLDecodeError as error:
-        raise TaskError(f"not valid TOML: {error}", file=file) from None
-    return _Loader(Table(data, (), file, text), folder).task()
+        message, _, where = str(error).partition(" (at ")
+        numbers = [int(n) for n in re.findall(r"\d+", where)]
+        place = Place(*numbers) if len(numbers) == 2 else Place(text.count("\n") + 1)
+        raise TaskError(f"not valid TOML: {message}", file=file, place=place) from None
+    except ValueError:  # int() refuses thousands of digits
+        raise TaskError("not valid TOML: a number has too many digits", file=file) from None
 
 
 class _Loader:
@@ -100,6 +114,7 @@ class _Loader:
         bytes_moved = self._expression(cost, "bytes", cost.take("bytes", str), Kind.INTEGER)
         flops = self._expression(cost, "flops", cost.take("flops", str), Kind.INTEGER)
         cost.close()
+        workloads = top.tables("workloads")
         task = KernelTask(
             name=name,
             summary=summary,
@@ -113,13 +128,18 @@ class _Loader:
             tolerances=self._tolerances(dtypes, args),
             bytes_moved=bytes_moved,
             flops=flops,
-            workloads=tuple(self._workload(t, dims, dtypes) for t in top.tables("workloads")),
+            workloads=tuple(self._workload(t, dims, dtypes) for t in workloads),
             cases=tuple(self._case(t, dims, args, dtypes) for t in top.tables("cases")),
             folder=self.folder,
             text=top.text,
         )
         top.close()
-        self._check_together(task)
+        if not workloads:
+            top.fail("no workload", hint="add [[workloads]] with dims = { ... }")
+        for table, workload in zip(workloads, task.workloads, strict=True):
+            self._check_workload(table, workload, task)
+        if task.rows:
+            self._check_rows(task)
         return task
 
     def _dtypes(self) -> tuple[DType, ...]:
@@ -139,9 +159,11 @@ class _Loader:
             typical = entry.take("typical", int, max(s for s in (*sizes, 1) if s <= 128))
             dims[name] = Dimension(name, entry.take("about", str, ""), typical, sizes)
             entry.close()
-            for size in (*sizes, typical):
-                if not 0 <= size <= MAX_SIZE:
-                    entry.fail(f"a size of {size} is out of range", "sizes")
+            if not sizes:
+                entry.fail("name at least one size to try, or leave the key out", "sizes")
+            for size in sizes:
+                _check_size(entry, "sizes", size)
+            _check_size(entry, "typical", typical)
         if not dims:
             table.fail("an operator has at least one dimension")
         return dims
@@ -175,7 +197,7 @@ class _Loader:
             if value not in _SPECIAL:
                 entry.fail(f"unknown special value '{value}'", "special", nearest(value, _SPECIAL))
         limit = entry.take("limit", float, math.inf)
-        if limit <= 0 or (not floating and limit != math.inf):
+        if not limit > 0 or (not floating and limit != math.inf):
             entry.fail("limit is a positive magnitude, for floating-point tensors", "limit")
         strided = entry.take("strided", bool, False)
         if strided and len(shape) < 2:
@@ -200,8 +222,8 @@ class _Loader:
         for value in choices:
             if not dtype.is_float:
                 low, high = dtype.integer_range
-                if value != int(value) or not low <= value <= high:
-                    entry.fail(f"{value} is no {dtype.value}", "choices")
+                if not value.is_integer() or not low <= value <= high:
+                    entry.fail(f"{value:g} is no {dtype.value}", "choices")
         return Argument(
             name=name,
             role=role,
@@ -226,6 +248,7 @@ class _Loader:
             if value not in (valid := _SPECIAL | {"-0", "limit"}):
                 entry.fail(f"unknown special value '{value}'", "planted", nearest(value, valid))
         entry.close()
+        _check_range(entry, values)
         return values
 
     def _tolerances(
@@ -244,6 +267,9 @@ class _Loader:
                 source=entry.take("source", str),
             )
             entry.close()
+            for key in ("atol", "rtol", "relative_l2"):
+                if not 0 <= getattr(found[names[name]], key) < math.inf:
+                    entry.fail("a tolerance is a finite number, 0 or more", key)
         for argument in args.values():
             for dtype in (argument.dtype,) if argument.dtype else dtypes:
                 if argument.is_written and dtype.is_float and dtype not in found:
@@ -276,7 +302,13 @@ class _Loader:
                 readable = [a.name for a in args.values() if a.is_read]
                 values.fail("no such input", name, nearest(name, readable))
             overrides[name] = self._values(values, name, Values())
-        names = table.strings("dtypes", [d.value for d in dtypes])
+        known = [d.value for d in dtypes]
+        names = table.strings("dtypes", known)
+        for dtype in names:
+            if dtype not in known:
+                table.fail(f"the task has no type '{dtype}'", "dtypes", nearest(dtype, known))
+        if not names:
+            table.fail("should list at least one type, or be left out", "dtypes")
         case = ExtraCase(
             name=table.take("name", str),
             why=table.take("why", str),
@@ -284,8 +316,6 @@ class _Loader:
             values=overrides,
             dtypes=tuple(d for d in dtypes if d.value in names),
         )
-        if len(case.dtypes) != len(names):
-            table.fail("names a type that the task does not have", "dtypes")
         table.close()
         return case
 
@@ -296,30 +326,38 @@ class _Loader:
                 given.fail("unknown dimension", name, nearest(name, dims))
         sizes = {name: given.take(name, int) for name in dims}
         for name, size in sizes.items():
-            if not 0 <= size <= MAX_SIZE:
-                given.fail(f"a size of {size} is out of range", name)
+            _check_size(given, name, size)
         return sizes
 
     def _expression(self, table: Table, key: str, text: str, kind: Kind) -> Expression:
-        """Parses an expression over dimensions; its errors carry the line of the key."""
-        line = line_of(self.top.text, (*table.path, key))
+        """Parses an expression over dimensions; its errors name the key and the place."""
+        path = (*table.path, key)
         try:
-            parser = ExpressionParser(tokenize(text, Place(1, 1)), "")
+            parser = ExpressionParser(tokenize(text, self._place(path, text)), "")
             expression = parser.expression()
-            if parser.token.kind != "newline":
+            if [t.kind for t in parser.tokens[parser.index :]] != ["newline", "end"]:
                 parser.fail(f"expected the end of the expression, found {parser.shown()}")
             found = kind_of(expression, self.scope)
         except PlanError as error:
-            path = ".".join((*table.path, key))
             raise TaskError(
-                f'{path}: "{text}": {error.message}',
+                f'{shown_path(path)}: "{text}": {error.message}',
                 file=table.file,
-                place=Place(line),
+                place=error.place,
                 hint=error.hint,
             ) from None
         if found is not kind:
             table.fail(f'"{text}" is {found.value}; it has to be {kind.value}', key)
         return expression
+
+    def _place(self, path: tuple[str | int, ...], text: str) -> Place:
+        """Where the text of a value begins: at its key's line, or on a line below in a list."""
+        first = max(line_of(self.top.text, path), 1)
+        lines = self.top.text.split("\n")
+        for number, line in enumerate(lines[first - 1 :], first):
+            column = max(line.find(f'"{text}"'), line.find(f"'{text}'"))
+            if column >= 0:
+                return Place(number, column + 2)
+        return Place(first, 1)
 
     def _check_name(self, entry: Table, name: str) -> None:
         if not name.isidentifier() or not name.isascii():
@@ -330,20 +368,23 @@ class _Loader:
                 hint=f"choose another name, such as {name}_",
             )
 
-    def _check_together(self, task: KernelTask) -> None:
-        if not task.workloads:
-            self.top.fail("no workload", hint="add [[workloads]] with dims = { ... }")
-        names = [w.name for w in task.workloads]
-        for workload in task.workloads:
-            broken = task.violated(workload.dims, workload.dtype)
+    def _check_workload(self, table: Table, workload: Workload, task: KernelTask) -> None:
+        """Names are unique, the contract holds, and every size and cost can be computed."""
+        first = next(w for w in task.workloads if w.name == workload.name)
+        if first is not workload:
+            table.fail(f"two workloads are named '{workload.name}'", hint="give one a name = ...")
+        dims, dtype = workload.dims, workload.dtype
+        try:
+            broken = task.violated(dims, dtype)
             if broken:
-                self.top.fail(
-                    f"workload {workload.name} breaks the contract: {broken}", "workloads"
-                )
-            if names.count(workload.name) > 1:
-                self.top.fail(f"two workloads are named '{workload.name}'", "workloads")
-        if task.rows:
-            self._check_rows(task)
+                table.fail(f"workload {workload.name} breaks the contract: {broken}")
+            task.elements(dims, dtype)
+            task.compulsory_bytes(dims, dtype)
+            task.compulsory_flops(dims, dtype)
+        except PlanError as error:
+            raise TaskError(
+                f"workload {workload.name}: {error.message}", file=table.file, place=error.place
+            ) from None
 
     def _check_rows(self, task: KernelTask) -> None:
         """Rows can be permuted only if every written tensor has them as its first dimension."""
@@ -353,6 +394,30 @@ class _Loader:
                 self.top.fail(
                     f"{argument.name} does not have {task.rows} as its first size", "rows"
                 )
+
+
+def _check_size(table: Table, key: str, size: int) -> None:
+    if not 0 <= size <= MAX_SIZE:
+        table.fail(f"a size of {size} is out of range", key, f"sizes go from 0 to {MAX_SIZE}")
+
+
+def _check_range(table: Table, values: Values) -> None:
+    """Whether numbers can be drawn from a distribution."""
+    low, high = values.low, values.high
+    if values.kind is ValueKind.CONSTANT:
+        return
+    for key, value in (("low", low), ("high", high)):
+        if not math.isfinite(value):
+            table.fail(f"{value} is no finite number", key, "only a constant may be infinite")
+        if values.kind in _WHOLE_KINDS and abs(value) > _LARGEST_WHOLE:
+            table.fail(f"{value:g} is too large for {values.kind.value}", key)
+    if values.kind in (ValueKind.UNIFORM, ValueKind.INTEGERS):
+        if low > high:
+            table.fail(f"low = {low:g} is above high = {high:g}")
+        if math.isinf(high - low):
+            table.fail("low and high are too far apart")
+    elif high < 0:
+        table.fail(f"high = {high:g} cannot be negative for {values.kind.value}", "high")
 
 
 def _default_values(dtype: DType | None) -> Values:

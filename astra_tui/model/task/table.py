@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from astra_tui.model.errors import Place, UserError, nearest
+from astra_tui.model.launch.scope import MAX_INTEGER
 
 Item = TypeVar("Item")
+Path = tuple[str | int, ...]
+"""Keys from the top of the file; a whole number chooses one table of an array `[[key]]`."""
 
 _TYPE_WORDS = {
     str: "text in quotes",
@@ -20,6 +23,12 @@ _TYPE_WORDS = {
 }
 
 
+_WORD = r"""[\w-]+|"[^"]*"|'[^']*'"""
+_DOTTED = rf"(?:{_WORD})(?:\s*\.\s*(?:{_WORD}))*"
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
+_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
+
+
 class TaskError(UserError):
     """A kernel task that cannot be used as it is written."""
 
@@ -27,7 +36,7 @@ class TaskError(UserError):
 class Table:
     """One TOML table, read key by key. `close` complains about the keys that nobody read."""
 
-    def __init__(self, data: Mapping[str, Any], path: tuple[str, ...], file: str, text: str):
+    def __init__(self, data: Mapping[str, Any], path: Path, file: str, text: str):
         self.data = data
         self.path = path
         self.file = file
@@ -37,7 +46,7 @@ class Table:
     def fail(self, message: str, key: str = "", hint: str = "") -> NoReturn:
         """Raises a TaskError that names the file, the line and the key."""
         path = (*self.path, key) if key else self.path
-        shown = ".".join(path)
+        shown = shown_path(path)
         raise TaskError(
             f"{shown}: {message}" if shown else message,
             file=self.file,
@@ -52,12 +61,7 @@ class Table:
             if default is None:
                 self.fail(f"'{key}' is missing", hint=f"write: {key} = {_example(kind)}")
             return default
-        value = self.data[key]
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            self.fail(f"{value!r} should be {_TYPE_WORDS[kind]}", key)
-        return value
+        return self._typed(key, self.data[key], kind, "")
 
     def strings(self, key: str, default: Iterable[str] | None = None) -> tuple[str, ...]:
         """A list of texts."""
@@ -91,7 +95,10 @@ class Table:
         for item in items:
             if not isinstance(item, dict):
                 self.fail("should be tables, written [[" + key + "]]", key)
-        return [self._nested(key, item) for item in items]
+        return [
+            Table(item, (*self.path, key, index), self.file, self.text)
+            for index, item in enumerate(items)
+        ]
 
     def entries(self, what: str) -> list[tuple[str, Table]]:
         """Every key of this table with its own table: `[dims.tokens]`, `[dims.d]`, ..."""
@@ -116,34 +123,78 @@ class Table:
         self, key: str, kind: type[Item], default: Iterable[Item] | None
     ) -> tuple[Item, ...]:
         values = self.take(key, list, None if default is None else list(default))
-        items = []
-        for value in values:
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                value = float(value)
-            if not isinstance(value, kind) or isinstance(value, bool):
-                self.fail(f"{value!r} in the list should be {_TYPE_WORDS[kind]}", key)
-            items.append(value)
-        return tuple(items)
+        return tuple(self._typed(key, value, kind, " in the list") for value in values)
+
+    def _typed(self, key: str, value: Any, kind: type[Item], where: str) -> Item:
+        """The value itself, or a whole number as a float where a float is wanted."""
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if is_whole and not -MAX_INTEGER <= value <= MAX_INTEGER:
+            self.fail("this number does not fit in 64 bits", key)
+        if kind is float and is_whole:
+            value = float(value)
+        if not isinstance(value, kind) or (kind is int and not is_whole):
+            self.fail(f"{_shown(value)}{where} should be {_TYPE_WORDS[kind]}", key)
+        return value
 
 
-def line_of(text: str, path: tuple[str, ...]) -> int:
+def shown_path(path: Path) -> str:
+    """The path as it is written in TOML, as in `dims.tokens.sizes`."""
+    return ".".join(part for part in path if isinstance(part, str))
+
+
+def line_of(text: str, path: Path) -> int:
     """The line where a key is written in TOML text, or that of its nearest table; 0 if unknown."""
-    best, depth = 0, -1
-    section: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
-        if header:
-            section = tuple(part.strip(" \"'") for part in header[1].split("."))
-            found = section
-        else:
-            key = re.match(r"\s*([A-Za-z0-9_.\-\"']+)\s*=", line)
-            if not key:
-                continue
-            found = (*section, *(part.strip("\"'") for part in key[1].split(".")))
-        shared = len(found)
-        if found == path[:shared] and shared > depth:
-            best, depth = number, shared
-    return best
+    best, depth = 0, 0
+    for number, found in _keys(text):
+        if found == path[: len(found)] and len(found) > depth:
+            best, depth = number, len(found)
+    if best or not path:
+        return best
+    inside = (number for number, found in _keys(text) if found[: len(path)] == path)
+    return next(inside, 0)
+
+
+def _keys(text: str) -> Iterator[tuple[int, Path]]:
+    """Every header and every key at the beginning of a line, with its line."""
+    section: Path = ()
+    arrays: dict[Path, int] = {}
+    quoted = False
+    for number, line in enumerate(text.split("\n"), 1):
+        begins_quoted = quoted
+        if not line.lstrip().startswith("#"):
+            quoted ^= (line.count('"""') + line.count("'''")) % 2 == 1
+        if begins_quoted:
+            continue
+        if header := _HEADER.match(line):
+            section = _indexed(_parts(header[2]), arrays, opens=header[1] == "[[")
+            yield number, section
+        elif key := _KEY.match(line):
+            yield number, (*section, *_parts(key[1]))
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip("\"'") for part in re.findall(_WORD, dotted)]
+
+
+def _indexed(parts: list[str], arrays: dict[Path, int], opens: bool) -> Path:
+    """A header's path; `opens` says that it begins the next table of an array."""
+    path: Path = ()
+    for number, part in enumerate(parts, 1):
+        path = (*path, part)
+        if opens and number == len(parts):
+            arrays[path] = arrays.get(path, -1) + 1
+        if path in arrays:
+            path = (*path, arrays[path])
+    return path
+
+
+def _shown(value: object) -> str:
+    """A value in a message, shortened."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a very deep table
+        return "this value"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _example(kind: type) -> str:

@@ -175,9 +175,16 @@ class KernelTask:
     def shape_of(
         self, argument: Argument, dims: Mapping[str, int], element: DType
     ) -> tuple[int, ...]:
-        """The argument's shape for these dimensions."""
+        """The argument's shape for these dimensions. Raises PlanError when there is none."""
         evaluator = self._evaluator(dims, element)
-        return tuple(evaluator.integer(size) for size in argument.shape)
+        shape = tuple(evaluator.integer(size) for size in argument.shape)
+        for size, expression in zip(shape, argument.shape, strict=True):
+            if size < 0:
+                sizes = ", ".join(f"{name} = {value}" for name, value in dims.items())
+                evaluator.fail(
+                    f"{argument.name} would have a size of {size} for {sizes}", expression.place
+                )
+        return shape
 
     def violated(self, dims: Mapping[str, int], element: DType) -> str:
         """The first condition of the contract that these dimensions break, or ""."""

@@ -17,7 +17,7 @@ from astra_tui.lab.emulator.numerics import (
     fma_f64,
     mul_high_64,
     saturate,
-    two_sum,
+    sum_f32,
 )
 from astra_tui.lab.emulator.ops.registry import Run, opcode
 from astra_tui.lab.emulator.ptx.module import Register
@@ -139,7 +139,7 @@ def _add(decoder: Decoder, instruction: Instruction) -> Run:
     mode = rounding(instruction)
     if kind == "f32" and mode != "rn":
         sign = -1.0 if subtract else 1.0
-        return elementwise(decoder, instruction, lambda a, b: _directed_sum(a, sign * b, mode))
+        return elementwise(decoder, instruction, lambda a, b: sum_f32(a, sign * b, mode))
     if kind == "s32" and "sat" in instruction.modifiers:
         step = np.subtract if subtract else np.add
         return elementwise(decoder, instruction, lambda a, b: _saturated_s32(step, a, b))
@@ -178,13 +178,6 @@ def _with_carry(
             write_carry(regs, np.asarray(out).astype(np.uint32))
 
     return run
-
-
-def _directed_sum(a: Any, b: Any, mode: str) -> Any:
-    total, lost = two_sum(np.asarray(a).astype(np.float64), np.asarray(b).astype(np.float64))
-    inexact = (lost != 0) & np.isfinite(lost)
-    toward = np.where(lost > 0, np.inf, -np.inf)
-    return f64_to_f32(np.where(inexact, np.nextafter(total, toward), total), mode)
 
 
 def _saturated_s32(step: Function, a: Any, b: Any) -> Any:
@@ -483,7 +476,7 @@ def _testp(decoder: Decoder, instruction: Instruction) -> Run:
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= least),
+        "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= least) | (a == 0)),
         "subnormal": lambda a: (np.abs(a) < least) & (a != 0),
     }
     test = tests[instruction.modifiers[0]]

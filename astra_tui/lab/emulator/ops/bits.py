@@ -147,7 +147,11 @@ def _extract(decoder: Decoder, instruction: Instruction) -> Run:
         begin = np.asarray(position(regs)) & _U32(255)
         length = np.asarray(count(regs)) & _U32(255)
         mask = _mask(length)
-        field = np.where(begin >= width, _U64(0), wide >> np.minimum(begin, 63).astype(_U64))
+        shift = np.minimum(begin, 63)
+        moved = wide >> shift.astype(_U64)
+        if signed:
+            moved = (wide.view(np.int64) >> shift.astype(np.int64)).view(_U64)
+        field = np.where(begin >= width, _U64(0), moved)
         if not signed:
             write(regs, (field & mask).astype(dtype))
             return

@@ -90,9 +90,9 @@ def _exact_enough(value: Any) -> Any:
     value = np.asarray(value)
     if value.dtype.itemsize < 8:
         return value.astype(np.float64)
-    low = value & value.dtype.type(0x7FF)
-    trimmed = (value & ~value.dtype.type(0x7FF)) | np.where(
-        low != 0, value.dtype.type(0x400), value.dtype.type(0)
+    low = value & value.dtype.type(0xFFF)
+    trimmed = (value & ~value.dtype.type(0xFFF)) | np.where(
+        low != 0, value.dtype.type(0x800), value.dtype.type(0)
     )
     large = np.abs(value.astype(np.float64)) >= 2.0**53
     return np.where(large, trimmed, value).astype(np.float64)
@@ -103,6 +103,9 @@ def _float_to_integer(to: str, source: str, modifiers: tuple[str, ...]) -> Funct
     limits = np.iinfo(dtype)
     to_whole = _TO_INTEGER[next((m for m in modifiers if m in _TO_INTEGER), "rzi")]
     flushes = "ftz" in modifiers
+    # As recorded on an H100: NaN gives 0, or the sign bit alone where 64 bits are involved.
+    wide = source == "f64" or dtype.itemsize == 8
+    for_nan = np.array(1 << (8 * dtype.itemsize - 1) if wide else 0, np.uint64).astype(dtype)
 
     def convert(value: Any) -> Any:
         if source == "bf16":
@@ -110,12 +113,11 @@ def _float_to_integer(to: str, source: str, modifiers: tuple[str, ...]) -> Funct
         if flushes:
             value = flush(value)
         whole = to_whole(np.asarray(value).astype(np.float64))
-        whole = np.nan_to_num(whole, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        nan = np.isnan(whole)
         below, above = whole <= float(limits.min), whole >= float(limits.max)
-        inside = np.where(below | above, 0.0, whole).astype(dtype)
-        return np.where(
-            below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), inside)
-        )
+        inside = np.where(below | above | nan, 0.0, whole).astype(dtype)
+        result = np.where(above, dtype.type(limits.max), inside)
+        return np.where(nan, for_nan, np.where(below, dtype.type(limits.min), result))
 
     return convert
 
@@ -170,7 +172,7 @@ def _f16_towards_zero(value: Any) -> Any:
 def _relu(to: str) -> Function:
     if to == "bf16":
         return lambda v: np.where(np.asarray(v) & np.uint16(0x8000), np.uint16(0), v)
-    return lambda v: np.maximum(v, np.asarray(v).dtype.type(0))
+    return lambda v: np.maximum(v, np.asarray(v).dtype.type(0)) + np.asarray(v).dtype.type(0)
 
 
 def _mode(modifiers: tuple[str, ...]) -> str:

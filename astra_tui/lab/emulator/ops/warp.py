@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from astra_tui.lab.emulator.ptx.module import Instruction, Operand
 
 _U32 = np.uint32
+_EVERYONE = _U32(0xFFFF_FFFF)
 _INACTIVE = _U32(0xFFFF_FFFF)
 """What a shuffle from a lane that is not there gives: a NaN, so that relying on it shows."""
 
@@ -28,19 +29,37 @@ def _warp_step(decoder: Decoder, mask: Operand | None, run: Run) -> Step:
     return step
 
 
-def warp_table(group: Group, values: Any, fill: Any) -> tuple[Any, Any]:
-    """Values as a table of 32 columns, a row for each warp of the group, and each lane's row."""
-    values = np.broadcast_to(values, (group.n,))
-    if group.whole_warps:
-        return values.reshape(-1, 32), np.repeat(np.arange(group.n // 32), 32)
-    _, row = np.unique(group.warps, return_inverse=True)
-    table = np.full((int(row.max()) + 1, 32), fill, values.dtype)
-    table[row, group.lanes_in_warp] = values
-    return table, row
+class _Members:
+    """The lanes of a group by the warp, and the mask, that they operate with.
 
+    Half warps with masks of their own may come to one instruction together; they are apart here.
+    """
 
-def _present(group: Group) -> tuple[Any, Any]:
-    return warp_table(group, np.ones(group.n, np.bool_), False)
+    def __init__(self, group: Group, mask: Any = _EVERYONE):
+        self.group = group
+        uniform = not np.ndim(mask) or bool((mask == mask.flat[0]).all())
+        self.whole = group.whole_warps and uniform
+        if self.whole:
+            self.row = np.repeat(np.arange(group.n // 32), 32)
+            self.rows = group.n // 32
+            return
+        key = (group.warps.astype(np.int64) << 32) | np.asarray(mask).astype(np.int64)
+        _, self.row = np.unique(key, return_inverse=True)
+        self.rows = int(self.row.max()) + 1
+
+    def table(self, values: Any, fill: Any) -> Any:
+        """Values in 32 columns, a row for each set of members; `fill` for lanes not there."""
+        values = np.broadcast_to(values, (self.group.n,))
+        if self.whole:
+            return values.reshape(-1, 32)
+        table = np.full((self.rows, 32), fill, values.dtype)
+        table[self.row, self.group.lanes_in_warp] = values
+        return table
+
+    @property
+    def present(self) -> Any:
+        """Which lanes are there, as a table."""
+        return self.table(np.ones(self.group.n, np.bool_), False)
 
 
 def _bits(table: Any) -> Any:
@@ -63,12 +82,13 @@ def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
     step.is_shuffle = True
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        table, row = warp_table(group, read(regs), _INACTIVE)
+        members = _Members(group)
+        table, row = members.table(read(regs), _INACTIVE), members.row
         distance = np.asarray(read_distance(regs)).astype(np.int64) & 31
         bounds = np.asarray(read_bounds(regs)).astype(np.int64)
         source, inside = _shuffle_source(mode, group.lanes_in_warp, distance, bounds)
-        if not group.whole_warps:
-            _warn_inactive(group, row, source, step)
+        if not members.whole:
+            _warn_inactive(members, source, step)
         write(regs, table[row, source])
         if write_found is not None:
             write_found(regs, np.broadcast_to(inside, (group.n,)))
@@ -97,9 +117,9 @@ def _shuffle_source(mode: str, lane: Any, distance: Any, bounds: Any) -> tuple[A
     return np.where(inside, source, lane), inside
 
 
-def _warn_inactive(group: Group, row: Any, source: Any, step: Step) -> None:
-    present, _ = _present(group)
-    absent = ~present[row, source]
+def _warn_inactive(members: _Members, source: Any, step: Step) -> None:
+    group = members.group
+    absent = ~members.present[members.row, source]
     if absent.any():
         lane = int(absent.argmax())
         group.chunk.machine.warn(
@@ -121,10 +141,11 @@ def _vote(decoder: Decoder, instruction: Instruction) -> Step:
     read = decoder.read(instruction.operands[1], "pred")
     write = decoder.write(instruction.operands[0], "b32" if mode == "ballot" else "pred")
 
+    read_mask = decoder.read(instruction.operands[2], "u32")
+
     def run(regs: dict[int, Any], group: Group) -> None:
-        votes, row = warp_table(group, read(regs), False)
-        present, _ = _present(group)
-        yes, here = _bits(votes), _bits(present)
+        members = _Members(group, read_mask(regs))
+        yes, here = _bits(members.table(read(regs), False)), _bits(members.present)
         if mode == "ballot":
             result = yes
         elif mode == "any":
@@ -133,7 +154,7 @@ def _vote(decoder: Decoder, instruction: Instruction) -> Step:
             result = yes == here
         else:
             result = (yes == 0) | (yes == here)
-        write(regs, result[row])
+        write(regs, result[members.row])
 
     return _warp_step(decoder, instruction.operands[2], run)
 
@@ -146,10 +167,11 @@ def _match(decoder: Decoder, instruction: Instruction) -> Step:
     write = decoder.write(target, "b32")
     write_agreed = decoder.write(agreed, "pred") if agreed is not None else None
     everyone = "all" in instruction.modifiers
+    read_mask = decoder.read(instruction.operands[2], "u32")
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        table, row = warp_table(group, read(regs), 0)
-        present, _ = _present(group)
+        members = _Members(group, read_mask(regs))
+        table, row, present = members.table(read(regs), 0), members.row, members.present
         equal = (table[:, :, None] == table[:, None, :]) & present[:, None, :]
         masks = _bits(equal.reshape(-1, 32)).reshape(-1, 32)
         mine = masks[row, group.lanes_in_warp]
@@ -185,10 +207,12 @@ def _redux(decoder: Decoder, instruction: Instruction) -> Step:
     fill = np.array(neutral, np.int64).astype(dtype)
     read = decoder.read(instruction.operands[1], kind)
     write = decoder.write(instruction.operands[0], kind)
+    read_mask = decoder.read(instruction.operands[2], "u32")
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        table, row = warp_table(group, read(regs), fill)
-        write(regs, function.reduce(table, axis=1, dtype=dtype)[row])
+        members = _Members(group, read_mask(regs))
+        table = members.table(read(regs), fill)
+        write(regs, function.reduce(table, axis=1, dtype=dtype)[members.row])
 
     return _warp_step(decoder, instruction.operands[2], run)
 
@@ -198,8 +222,8 @@ def _activemask(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "b32")
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        present, row = _present(group)
-        write(regs, _bits(present)[row])
+        members = _Members(group)
+        write(regs, _bits(members.present)[members.row])
 
     return run
 
@@ -209,10 +233,11 @@ def _elect(decoder: Decoder, instruction: Instruction) -> Step:
     target, chosen = decoder.pair(instruction.operands[0])
     write = decoder.write(target, "b32")
     write_chosen = decoder.write(chosen, "pred") if chosen is not None else None
+    read_mask = decoder.read(instruction.operands[1], "u32")
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        present, row = _present(group)
-        leader = present.argmax(axis=1)[row]
+        members = _Members(group, read_mask(regs))
+        leader = members.present.argmax(axis=1)[members.row]
         write(regs, leader.astype(_U32))
         if write_chosen is not None:
             write_chosen(regs, leader == group.lanes_in_warp)

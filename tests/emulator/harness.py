@@ -1,0 +1,88 @@
+"""Runs a plain kernel on the emulator: arrays in, arrays and findings out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.counters import Counters
+from astra_tui.model.findings import Finding
+
+_FORMATS = {"int": "<i", "unsigned int": "<I", "long long": "<q", "float": "<f", "double": "<d"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of one kernel: the buffers afterwards, and what was found and counted."""
+
+    arrays: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    counters: Counters
+
+    def __getitem__(self, name: str) -> Any:
+        assert not self.findings, self.findings[0].describe()
+        return self.arrays[name]
+
+
+def run_kernel(
+    compiler: Compiler,
+    source: str,
+    arguments: Sequence[Any],
+    *,
+    kernel: str = "k",
+    grid: int | tuple[int, ...] = 1,
+    block: int | tuple[int, ...] = 32,
+    shared_bytes: int = 0,
+    read_only: Sequence[int] = (),
+    undefined: Sequence[int] = (),
+    checked: bool = True,
+    budget: int = 300_000,
+) -> Ran:
+    """Compiles and runs one kernel. Arrays become buffers a0, a1, ..., numbers are passed by value.
+
+    `read_only` and `undefined` are positions of arrays that are inputs, or outputs that begin
+    undefined; the others may be read and written.
+    """
+    compilation = compiler.compile(source, (kernel,))
+    assert compilation.ok, compilation.errors
+    compiled = compilation.kernels[0]
+    packed = bytearray(max(compiled.parameter_bytes, 1))
+    pointers, buffers, shapes = [], [], {}
+    for number, (parameter, value) in enumerate(zip(compiled.parameters, arguments, strict=True)):
+        if parameter.kind != "pointer":
+            data = struct.pack(_FORMATS[parameter.type], value)
+            packed[parameter.offset : parameter.offset + parameter.size] = data
+            continue
+        name = f"a{number}"
+        use = BufferUse.IN if number in read_only else BufferUse.INOUT
+        use = BufferUse.OUT if number in undefined else use
+        array = np.ascontiguousarray(value)
+        shapes[name] = array
+        pointers.append((parameter.offset, name))
+        buffers.append(DeviceBuffer(name, use, array.reshape(-1).view(np.uint8)))
+    launch = PackedLaunch(
+        compiled, _three(grid), _three(block), shared_bytes, bytes(packed), tuple(pointers), 1
+    )
+    outcome = Emulator(budget).run(compilation, (launch,), tuple(buffers), checked=checked)
+    arrays = {
+        name: outcome.contents[name].view(array.dtype).reshape(array.shape)
+        for name, array in shapes.items()
+    }
+    return Ran(arrays, outcome.findings, outcome.counters)
+
+
+def _three(sizes: int | tuple[int, ...]) -> tuple[int, int, int]:
+    padded = (*(sizes if isinstance(sizes, tuple) else (sizes,)), 1, 1)
+    return padded[0], padded[1], padded[2]
+
+
+def line_of(source: str, mark: str) -> int:
+    """The line of a source that holds a mark."""
+    return next(n for n, text in enumerate(source.splitlines(), 1) if mark in text)
