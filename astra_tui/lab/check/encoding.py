@@ -41,7 +41,8 @@ def decode(bits: Any, dtype: DType) -> Any:
 
 def ulp_distance(a: Any, b: Any, dtype: DType) -> Any:
     """How many representable values lie between two arrays of bit patterns of finite floats."""
-    return np.abs(_ordered(a, dtype) - _ordered(b, dtype))
+    first, second = _ordered(a, dtype), _ordered(b, dtype)
+    return (np.maximum(first, second) - np.minimum(first, second)).astype(np.float64)
 
 
 def spacing(dtype: DType) -> float:
@@ -51,13 +52,11 @@ def spacing(dtype: DType) -> float:
 
 
 def _ordered(bits: Any, dtype: DType) -> Any:
-    """Signed integers in the order of the floats."""
-    width = 8 * dtype.size
-    wide = np.asarray(bits).astype(np.int64)
-    if width == 64:
-        return np.where(wide < 0, np.int64(-(2**63)) - wide, wide).astype(np.float64)
-    magnitude = wide & ((1 << (width - 1)) - 1)
-    return np.where(wide >> (width - 1), -magnitude, magnitude)
+    """Whole numbers in the order of the floats; both zeros are the same one."""
+    wide = np.asarray(bits).astype(np.uint64)
+    sign = np.uint64(1) << np.uint64(8 * dtype.size - 1)
+    magnitude = wide & (sign - np.uint64(1))
+    return np.where(wide & sign, sign - magnitude, sign + magnitude)
 
 
 def _to_bfloat16(values: Any) -> Any:

@@ -95,6 +95,7 @@ class _Resolver:
         self.bindings = bindings
         self.file = file
         self.layouts = dict(bindings.layouts)
+        self.workspace_bytes = 0
         bindings = Bindings(
             bindings.element, bindings.dims, self.layouts, bindings.scalars, bindings.device
         )
@@ -119,7 +120,7 @@ class _Resolver:
                 if isinstance(item, Refuse):
                     return Refused(item.reason, item.place)
                 launch = self._launch(item)
-                if math.prod(launch.grid):
+                if launch is not None:
                     launches.append(launch)
         return ResolvedPlan(tuple(workspaces), tuple(launches))
 
@@ -135,15 +136,21 @@ class _Resolver:
         element = workspace.dtype == ELEMENT_TYPE
         dtype = self.bindings.element if element else DType(workspace.dtype)
         shape = tuple(map(self.evaluator.integer, workspace.shape))
-        if min(shape) < 0 or math.prod(shape) * dtype.size > MAX_WORKSPACE_BYTES:
+        self.workspace_bytes += math.prod(shape) * dtype.size
+        if min(shape) < 0 or self.workspace_bytes > MAX_WORKSPACE_BYTES:
             self.evaluator.fail(
-                f"workspace {workspace.name} would have the shape {list(shape)}", workspace.place
+                f"workspace {workspace.name} would have the shape {list(shape)}; workspaces have "
+                f"at most {MAX_WORKSPACE_BYTES} bytes together",
+                workspace.place,
             )
         self.layouts[workspace.name] = Layout(WORKSPACE_ALIGNMENT, contiguous_strides(shape))
         return ResolvedWorkspace(workspace.name, dtype, shape)
 
-    def _launch(self, launch: Launch) -> ResolvedLaunch:
+    def _launch(self, launch: Launch) -> ResolvedLaunch | None:
+        """One launch, or None for an empty grid, whose other sizes may make no sense."""
         grid = self._sizes(launch, "grid", launch.grid, _GRID_LIMITS, smallest=0)
+        if not math.prod(grid):
+            return None
         block = self._sizes(launch, "block", launch.block, _BLOCK_LIMITS, smallest=1)
         threads, most = math.prod(block), self.bindings.device["max_threads_per_block"]
         if threads > most:

@@ -64,17 +64,6 @@ class Scope:
     tensors: Mapping[str, TensorType]
     scalars: Mapping[str, DType]
 
-    def names(self) -> set[str]:
-        """Every name, device attributes and types included."""
-        return {
-            *self.dims,
-            *self.tensors,
-            *self.scalars,
-            *DEVICE_ATTRIBUTES,
-            *(d.value for d in DType),
-            ELEMENT_TYPE,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -55,11 +55,15 @@ def find_task(name: str) -> KernelTask:
     path = Path(name)
     if path.name == "task.toml":
         path = path.parent
-    if (path / "task.toml").is_file():
+    try:
+        has_task, is_folder = (path / "task.toml").is_file(), path.is_dir()
+    except OSError:  # a name that no file can have
+        has_task = is_folder = False
+    if has_task:
         return load_task(path)
     known = {found.name: found.folder for found in list_tasks()}
     if name in known:
         return load_task(known[name])
-    if path.is_dir():
+    if is_folder:
         return load_task(path)
     raise TaskError(f"there is no kernel task '{name}'", hint=nearest(name, known))

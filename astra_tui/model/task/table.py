@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 from astra_tui.model.errors import Place, UserError, nearest
@@ -148,14 +149,17 @@ def line_of(text: str, path: Path) -> int:
     for number, found in _keys(text):
         if found == path[: len(found)] and len(found) > depth:
             best, depth = number, len(found)
-    if best or not path:
-        return best
-    inside = (number for number, found in _keys(text) if found[: len(path)] == path)
-    return next(inside, 0)
+    for length in range(0 if best else len(path), 0, -1):
+        for number, found in _keys(text):
+            if found[:length] == path[:length]:
+                return number
+    return best
 
 
-def _keys(text: str) -> Iterator[tuple[int, Path]]:
+@lru_cache(maxsize=4)
+def _keys(text: str) -> tuple[tuple[int, Path], ...]:
     """Every header and every key at the beginning of a line, with its line."""
+    keys: list[tuple[int, Path]] = []
     section: Path = ()
     arrays: dict[Path, int] = {}
     quoted = False
@@ -167,9 +171,10 @@ def _keys(text: str) -> Iterator[tuple[int, Path]]:
             continue
         if header := _HEADER.match(line):
             section = _indexed(_parts(header[2]), arrays, opens=header[1] == "[[")
-            yield number, section
+            keys.append((number, section))
         elif key := _KEY.match(line):
-            yield number, (*section, *_parts(key[1]))
+            keys.append((number, (*section, *_parts(key[1]))))
+    return tuple(keys)
 
 
 def _parts(dotted: str) -> list[str]:

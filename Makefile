@@ -1,0 +1,56 @@
+# make run    check every kernel of kernels/ on the best device there is
+# make test   lint, types, import rules, tests
+# Both set everything up first, in .venv; a second call finds it done.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/.set-up
+OLD_NVRTC := .nvrtc-13.0
+WORKERS ?= auto
+
+.PHONY: run test lint types imports pytest docs bench clean nvrtc-13.0
+
+run: $(SETUP)
+	$(BIN)/astra-tui check --all
+
+test: lint types imports pytest
+
+lint: $(SETUP)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+
+types: $(SETUP)
+	$(BIN)/mypy
+
+imports: $(SETUP)
+	$(BIN)/lint-imports --no-logo
+
+pytest: $(SETUP) $(OLD_NVRTC)/.set-up
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+# Writes the pages of docs/ that follow from tables in the code.
+docs: $(SETUP)
+	$(BIN)/python docs/generate.py
+
+bench: $(SETUP)
+	$(BIN)/python benchmarks/emulator_speed.py
+	$(BIN)/python benchmarks/check_latency.py
+
+nvrtc-13.0: $(OLD_NVRTC)/.set-up
+
+$(SETUP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "astra-tui needs Python 3.11 or newer; say: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# The oldest NVRTC that is supported, beside the newest one in the environment.
+$(OLD_NVRTC)/.set-up: $(SETUP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	  --target $(OLD_NVRTC) nvidia-cuda-nvrtc==13.0.88
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(OLD_NVRTC) .astra .golden .mypy_cache .ruff_cache .pytest_cache .hypothesis

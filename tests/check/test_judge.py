@@ -1,0 +1,123 @@
+"""What counts as right: masks, scaled bounds, the baseline's allowance, integers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_tui.lab.check.encoding import decode, encode
+from astra_tui.lab.check.judge import Allowance, judge_output
+from astra_tui.model.check import OutputError
+from astra_tui.model.dtypes import DType
+from astra_tui.model.task import Tolerance
+
+HALF = Tolerance(1e-3, 1e-3, 2e-3, "a test")
+
+
+def judge(got: Any, reference: Any, allowance: Allowance | None = None) -> OutputError:
+    """Judges float16 values."""
+    bits = encode(np.asarray(got, float), DType.FLOAT16)
+    return judge_output("y", bits, np.asarray(reference, float), DType.FLOAT16, HALF, allowance)
+
+
+def test_the_rounded_reference_is_right() -> None:
+    reference = np.random.Generator(np.random.Philox(1)).normal(0, 10, 1000)
+    judged = judge(reference, reference)
+    assert judged.ok
+    assert judged.error < 0.5
+    assert judged.max_ulp == 0
+
+
+def test_one_element_beyond_the_bound_is_named() -> None:
+    reference = np.ones((3, 4))
+    got = reference.copy()
+    got[1, 2] = 1.01
+    judged = judge(got, reference)
+    assert not judged.ok
+    assert judged.at == (1, 2)
+    assert judged.expected == 1.0
+    assert judged.allowed == 1.0
+    assert abs(judged.error - 0.01 / 2e-3) < 0.2
+    assert "1 of 12 elements" in judged.problem
+
+
+def test_a_zero_output_is_wrong_even_where_all_values_are_below_the_tolerance() -> None:
+    reference = np.random.Generator(np.random.Philox(1)).normal(0, 1e-4, 1000)
+    judged = judge(np.zeros(1000), reference)
+    assert judged.error < 1
+    assert "relative L2" in judged.problem
+
+
+def test_rounding_to_subnormals_is_no_error() -> None:
+    reference = np.random.Generator(np.random.Philox(1)).normal(0, 1e-9, 1000)
+    assert judge(reference, reference).ok
+
+
+def test_nan_has_to_stand_where_the_reference_has_it() -> None:
+    reference = np.array([1.0, math.nan, 3.0])
+    assert judge([1.0, math.nan, 3.0], reference).ok
+    assert "NaN where the reference is a number" in judge([math.nan] * 3, reference).problem
+    assert "a number where the reference is NaN" in judge([1.0, 2.0, 3.0], reference).problem
+
+
+def test_infinities_have_to_agree_in_place_and_sign() -> None:
+    reference = np.array([math.inf, -math.inf, 1.0])
+    assert judge([math.inf, -math.inf, 1.0], reference).ok
+    assert not judge([math.inf, math.inf, 1.0], reference).ok
+    assert not judge([math.inf, -math.inf, math.inf], reference).ok
+    assert not judge([65504.0, -math.inf, 1.0], reference).ok
+
+
+def test_what_overflows_the_type_has_to_be_infinite_and_the_limit_may_be() -> None:
+    assert judge([math.inf], [1e6]).ok
+    assert not judge([65504.0], [1e6]).ok
+    for near in (65500.0, 65519.0, 65525.0):
+        assert judge([math.inf], [near]).ok
+        assert judge([65504.0], [near]).ok
+
+
+def test_twice_the_baselines_error_is_allowed() -> None:
+    got, reference = np.full(100, 1.0 + 3e-3), np.ones(100)
+    assert not judge(got, reference).ok
+    allowance = Allowance(error=0.9, relative_l2=1.6e-3)
+    judged = judge(got, reference, allowance)
+    assert judged.ok
+    assert judged.allowed == 1.8
+
+
+def test_nothing_to_compare_is_right() -> None:
+    assert judge(np.zeros((0, 8)), np.zeros((0, 8))).ok
+
+
+def test_integers_have_to_be_equal() -> None:
+    reference = np.array([1, 2, 3])
+    same = judge_output("n", encode(reference, DType.INT32), reference, DType.INT32, None)
+    other = judge_output("n", encode([1, 5, 3], DType.INT32), reference, DType.INT32, None)
+    assert same.ok
+    assert (other.at, other.got, other.expected) == ((1,), 5.0, 2.0)
+
+
+@given(
+    st.lists(st.floats(-6e4, 6e4), min_size=1, max_size=40),
+    st.integers(0, 39),
+    st.sampled_from([math.nan, math.inf, -math.inf]),
+)
+def test_a_special_value_that_the_reference_has_not_is_never_right(
+    values: list[float], at: int, special: float
+) -> None:
+    reference = np.array(values)
+    got = decode(encode(reference, DType.FLOAT16), DType.FLOAT16)
+    got[at % len(values)] = special
+    assert not judge(got, reference).ok
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=40), st.floats(1.01, 50))
+def test_a_larger_error_is_never_judged_better(values: list[float], factor: float) -> None:
+    reference = np.array(values)
+    small = judge(reference + 5e-4, reference)
+    large = judge(reference + 5e-4 * factor, reference)
+    assert large.error >= small.error - 0.51  # half a rounding step either way

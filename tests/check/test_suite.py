@@ -1,0 +1,133 @@
+"""The cases that a task gives rise to: what the floor suite holds, the same every time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from astra_tui.lab.check.encoding import decode
+from astra_tui.lab.check.inputs import draw_inputs, scalars_of
+from astra_tui.lab.check.layout import layouts_of
+from astra_tui.lab.check.runner import NoSuchCase, select_cases
+from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
+from astra_tui.model.dtypes import DType
+from astra_tui.model.task import KernelTask, Role
+
+TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_floor_suite_has_every_kind_of_case(tasks: dict[str, KernelTask], name: str) -> None:
+    task = tasks[name]
+    for dtype in task.dtypes:
+        cases = {c.name: c for c in build_suite(task) if c.dtype is dtype}
+        assert cases["tokens=0"].dims["tokens"] == 0
+        assert {"typical", "smallest", "large", "odd sizes shifted by 1"} <= set(cases)
+        assert {f"all shifted by {n}" for n in (1, 2, 4)} <= set(cases)
+        assert {"tiny values", "subnormal values", "huge values", "outliers"} <= set(cases)
+        assert any(n.startswith("nan in ") for n in cases)
+        for tensor in task.tensors:
+            assert cases[f"{tensor.name} shifted by 1"].offsets == {tensor.name: 1}
+        for workload in task.workloads:
+            assert f"workload {workload.name}" in cases
+        assert all(c.why for c in cases.values())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_suite_is_deterministic_and_names_are_unique(
+    tasks: dict[str, KernelTask], name: str
+) -> None:
+    first, second = build_suite(tasks[name]), build_suite(tasks[name])
+    assert first == second
+    assert max(Counter(c.id for c in first).values()) == 1
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_cases_stay_small_enough_for_the_emulator(tasks: dict[str, KernelTask], name: str) -> None:
+    task = tasks[name]
+    for case in build_suite(task):
+        assert task.elements(case.dims, case.dtype) <= 2 * LARGE_ELEMENTS, case.id
+
+
+def test_sizes_outside_the_contract_are_cases_that_have_to_be_refused(
+    tasks: dict[str, KernelTask],
+) -> None:
+    outside = [c for c in build_suite(tasks["merge_attn_states_lse"]) if c.outside_contract]
+    assert {(c.dtype, c.dims["head_dim"]) for c in outside} >= {
+        (DType.FLOAT16, 50),
+        (DType.FLOAT16, 12),
+        (DType.FLOAT32, 50),
+    }
+
+
+def test_inputs_follow_from_the_case_alone(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    cases = {c.id: c for c in build_suite(task)}
+    case = cases["float16/typical"]
+    once, again = draw_inputs(task, case), draw_inputs(task, case)
+    other = draw_inputs(task, cases["float16/d=769"])
+    assert (once.tensors["input"] == again.tensors["input"]).all()
+    assert other.tensors["input"].shape == (16, 2 * 769)
+    assert not (once.tensors["input"][0, :8] == other.tensors["input"][0, :8]).all()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_inputs_are_what_the_case_says(tasks: dict[str, KernelTask], name: str) -> None:
+    task = tasks[name]
+    for case in build_suite(task):
+        if case.dims["tokens"] == 0:
+            continue
+        inputs = draw_inputs(task, case)
+        for argument in task.tensors:
+            assert (argument.name in inputs.tensors) == argument.is_read
+        planted = next((n for n in ("nan", "inf", "-inf") if case.name.startswith(f"{n} in ")), "")
+        if planted:
+            argument = task.args[case.name.removeprefix(f"{planted} in ")]
+            values = decode(inputs.tensors[argument.name], task.dtype_of(argument, case.dtype))
+            special = np.isnan(values) if planted == "nan" else values == float(planted)
+            assert 0 < special.sum() < values.size
+
+
+def test_scalars_have_their_declared_type_and_every_choice_is_tried(
+    tasks: dict[str, KernelTask],
+) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    tried = {scalars_of(task, case)["eps"] for case in build_suite(task)}
+    assert tried == {1e-6, 1e-5}
+
+
+def test_layouts_follow_offsets_and_padding(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    cases = {c.id: c for c in build_suite(task)}
+    apart = layouts_of(task, cases["float16/rows apart by 3"])["x"]
+    assert apart.strides == (515, 1)
+    assert apart.elements == 15 * 515 + 512
+    assert not apart.is_contiguous
+    shifted = layouts_of(task, cases["float16/all shifted by 4"])["weight"]
+    assert (shifted.offset, shifted.alignment) == (4, 8)
+    round_rows = layouts_of(task, cases["float16/odd rows at round distances"])["x"]
+    assert round_rows.shape[1] % 2 == 1
+    assert round_rows.strides[0] % 16 == 0
+
+
+def test_cases_are_selected_by_pattern(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    assert [c.id for c in select_cases(task, ("*/typical",))] == [
+        "float16/typical",
+        "bfloat16/typical",
+    ]
+    assert all("shifted" in c.name for c in select_cases(task, ("*shifted*",)))
+    with pytest.raises(NoSuchCase, match="--list"):
+        select_cases(task, ("nonsense",))
+
+
+def test_written_arguments_are_covered_by_a_tolerance(tasks: dict[str, KernelTask]) -> None:
+    for task in tasks.values():
+        for argument in task.outputs:
+            assert argument.role in (Role.OUT, Role.INOUT)
+            for dtype in task.dtypes:
+                assert task.dtype_of(argument, dtype) in task.tolerances
+        assert math.isfinite(task.compulsory_bytes(task.workloads[0].dims, task.dtypes[0]))

@@ -1,0 +1,73 @@
+"""What each part may import: proven by importing it in a fresh process and looking."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "cuda", "openai", "textual", "numpy", "rich", "tree_sitter", "pygments")
+
+ALLOWED = {
+    "astra_tui": (),
+    "astra_tui.model": (),
+    "astra_tui.model.task": (),
+    "astra_tui.model.launch": (),
+    "astra_tui.model.check": (),
+    "astra_tui.model.opcodes": (),
+    "astra_tui.cli": (),
+    "astra_tui.cli.commands": (),
+    "astra_tui.cli.check": ("rich",),
+    "astra_tui.plain": ("rich",),
+    "astra_tui.lab.compiler": (),
+    "astra_tui.lab.emulator.device": ("numpy",),
+    "astra_tui.lab.check.runner": ("numpy",),
+    "astra_tui.lab.draft": ("tree_sitter",),
+    "astra_tui.lab.doctor": (),
+}
+"""Which of the heavy packages an import may bring in."""
+
+MOST_MODULES = {"astra_tui.cli.commands": 125, "astra_tui.model.task": 120}
+"""Bounds on what starting a command costs, counted in modules."""
+
+
+def modules_after(statement: str) -> list[str]:
+    """The modules loaded in a fresh process by a statement, beyond those of Python itself."""
+    script = (
+        "import sys, json; before = set(sys.modules); "
+        f"{statement}; print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    found: list[str] = json.loads(answer.stdout)
+    return found
+
+
+@pytest.mark.parametrize("module", ALLOWED)
+def test_import_brings_in_only_what_it_may(module: str) -> None:
+    loaded = {name.partition(".")[0] for name in modules_after(f"import {module}")}
+    assert loaded & set(HEAVY) <= set(ALLOWED[module])
+
+
+@pytest.mark.parametrize("module", MOST_MODULES)
+def test_import_stays_small(module: str) -> None:
+    assert len(modules_after(f"import {module}")) <= MOST_MODULES[module]
+
+
+def test_help_loads_no_command() -> None:
+    loaded = modules_after("import astra_tui.cli.commands as c; c.build_parser()")
+    assert not [m for m in loaded if m.startswith(("astra_tui.lab", "astra_tui.plain"))]
+
+
+def test_a_warm_check_loads_neither_torch_nor_cuda_in_its_own_process() -> None:
+    statement = (
+        "import contextlib, io; from astra_tui.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()): "
+        "main(['check', 'silu_and_mul', '--case', 'float16/typical'])"
+    )
+    script = f"exec({statement!r})"
+    loaded = {name.partition(".")[0] for name in modules_after(script)}
+    assert not loaded & {"torch", "cuda", "openai", "textual"}
