@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.model.dtypes import DType
-from astra_tui.model.task import KernelTask, Role
+from astra_tui.model.task import ExtraCase, KernelTask, Role
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
 
@@ -131,3 +132,13 @@ def test_written_arguments_are_covered_by_a_tolerance(tasks: dict[str, KernelTas
             for dtype in task.dtypes:
                 assert task.dtype_of(argument, dtype) in task.tolerances
         assert math.isfinite(task.compulsory_bytes(task.workloads[0].dims, task.dtypes[0]))
+
+
+def test_an_added_case_never_replaces_one_of_the_floor_suite(
+    tasks: dict[str, KernelTask],
+) -> None:
+    task = tasks["silu_and_mul"]
+    easy = ExtraCase("typical", "an easier one", {"tokens": 1, "d": 1}, {}, task.dtypes)
+    cases = {c.id: c for c in build_suite(replace(task, cases=(easy, *task.cases)))}
+    assert cases["float16/typical"].dims == {"tokens": 16, "d": 512}
+    assert cases["float16/typical (added)"].dims == {"tokens": 1, "d": 1}

@@ -708,3 +708,10 @@ def test_a_damaged_task_loads_or_says_why(name: str, data: st.DataObject) -> Non
     begin = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(begin, min(len(text), begin + 20)))
     loads_or_says_why(text[:begin] + data.draw(st.text(max_size=5)) + text[end:])
+
+
+def test_two_cases_of_one_name(tmp_path: Path) -> None:
+    text = (KERNELS / "silu_and_mul" / "task.toml").read_text()
+    case = text[text.index("[[cases]]") :]
+    with pytest.raises(TaskError, match="two cases are named 'gates where exp overflows'"):
+        parse_task(f"{text}\n{case}", tmp_path)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+import msgspec
+
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
@@ -25,8 +27,14 @@ def build_suite(task: KernelTask) -> tuple[Case, ...]:
     """All cases of a task, in order; names are unique for each element type."""
     cases: dict[str, Case] = {}
     for dtype in task.dtypes:
-        for case in _Suite(task, dtype).cases():
+        suite = _Suite(task, dtype)
+        for case in suite.floor():
             cases.setdefault(case.id, case)
+        for case in suite.added():
+            # A case that somebody added never takes the place of one of the floor suite.
+            while case.id in cases:
+                case = msgspec.structs.replace(case, name=f"{case.name} (added)")
+            cases[case.id] = case
     return tuple(cases.values())
 
 
@@ -37,13 +45,17 @@ class _Suite:
         typical = {name: d.typical for name, d in task.dims.items()}
         self.typical = self._fit(typical, MAX_ELEMENTS)
 
-    def cases(self) -> Iterator[Case]:
+    def floor(self) -> Iterator[Case]:
+        """The cases that follow from the contract."""
         yield self._case("typical", "sizes as in use", self.typical)
         yield from self._sizes()
         yield from self._workloads()
         yield from self._layouts()
         yield from self._values()
         yield from self._scalars()
+
+    def added(self) -> Iterator[Case]:
+        """The cases that the task's author has added."""
         for extra in self.task.cases:
             if self.dtype in extra.dtypes:
                 yield self._case(extra.name, extra.why, extra.dims, values=extra.values)

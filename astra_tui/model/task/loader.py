@@ -129,7 +129,7 @@ class _Loader:
             bytes_moved=bytes_moved,
             flops=flops,
             workloads=tuple(self._workload(t, dims, dtypes) for t in workloads),
-            cases=tuple(self._case(t, dims, args, dtypes) for t in top.tables("cases")),
+            cases=self._cases(dims, args, dtypes),
             folder=self.folder,
             text=top.text,
         )
@@ -287,6 +287,20 @@ class _Loader:
         name = table.take("name", str, "x".join(str(size) for size in sizes.values()))
         table.close()
         return Workload(name, sizes, dtype)
+
+    def _cases(
+        self,
+        dims: Mapping[str, Dimension],
+        args: Mapping[str, Argument],
+        dtypes: tuple[DType, ...],
+    ) -> tuple[ExtraCase, ...]:
+        cases: dict[str, ExtraCase] = {}
+        for table in self.top.tables("cases"):
+            case = self._case(table, dims, args, dtypes)
+            if case.name in cases:
+                table.fail(f"two cases are named '{case.name}'", "name", "names tell cases apart")
+            cases[case.name] = case
+        return tuple(cases.values())
 
     def _case(
         self,
