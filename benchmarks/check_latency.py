@@ -1,4 +1,4 @@
-"""Times `astra-tui check silu_and_mul` as a whole process: with an empty cache, and with a full one.
+"""Times `astra-tui check silu_and_mul` as a whole process: empty cache, then full cache.
 
     python benchmarks/check_latency.py [--repeat N]
 

@@ -60,18 +60,13 @@ class ContentCache:
 
     def put(self, key: str, value: bytes) -> None:
         """Stores a value; readers see all of it or nothing."""
-        path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            with os.fdopen(fd, "wb") as file:
-                file.write(hashlib.sha256(value).digest() + value)
-            Path(temporary).replace(path)
+            _replace(self._path(key), hashlib.sha256(value).digest() + value)
         except OSError:
             return
-        self._puts += 1
-        if self._puts % PRUNE_EVERY == 0:
+        if self._puts % PRUNE_EVERY == 0:  # The first time too: many processes store just a few.
             self.prune()
+        self._puts += 1
 
     def prune(self) -> None:
         """Removes the values that were not used for longest, until the rest fits."""
@@ -86,8 +81,21 @@ class ContentCache:
             if total <= self.max_bytes:
                 break
             with contextlib.suppress(OSError):
-                path.unlink()
-            total -= size
+                path.unlink(missing_ok=True)
+                total -= size
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key[2:]
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Writes a whole file beside `path`, then gives it that name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

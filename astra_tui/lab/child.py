@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
 
@@ -37,7 +39,9 @@ class ChildTimeout(Exception):
 class Child:
     """`python -m MODULE`, spoken to in frames. It is started on first use, and again after death.
 
-    The child sees an environment built from an allow-list: no keys, no tokens.
+    A death is reported once, by ChildDied, unless `start` is called after it. The child sees an
+    environment built from an allow-list: no keys, no tokens. It does not import from the current
+    folder, where a file may have the name of a module.
     """
 
     def __init__(self, module: str, arguments: tuple[str, ...] = (), name: str = ""):
@@ -62,7 +66,7 @@ class Child:
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        command = [sys.executable, "-m", self.module, str(theirs_in), str(theirs_out)]
+        command = [sys.executable, "-P", "-m", self.module, str(theirs_in), str(theirs_out)]
         self._process = subprocess.Popen(
             [*command, *self.arguments],
             stdin=subprocess.DEVNULL,
@@ -74,6 +78,7 @@ class Child:
         )
         os.close(theirs_in)
         os.close(theirs_out)
+        os.set_blocking(ours_out, False)  # A child that does not read cannot hold us up.
         self._write_fd, self._read_fd = ours_out, ours_in
 
     def ask(self, message: Any, seconds: float) -> Any:
@@ -81,26 +86,17 @@ class Child:
 
         Raises ChildTimeout after `seconds` and ChildDied when the process ends; it is gone then.
         """
-        self.send(message)
-        return self.receive(seconds)
-
-    def send(self, message: Any) -> None:
-        """Sends one message without waiting for an answer."""
-        self.start()
-        try:
-            write_frame(self._write_fd, message)
-        except FrameError:
-            self._raise_died()
+        ends = time.monotonic() + seconds
+        self._start_if_new()
+        with self._watched(seconds):
+            write_frame(self._write_fd, message, seconds)
+            return read_frame(self._read_fd, ends - time.monotonic())
 
     def receive(self, seconds: float) -> Any:
-        """Waits for the next message of the child."""
-        try:
+        """Waits for a message that the child sends of itself, such as a greeting."""
+        self._start_if_new()
+        with self._watched(seconds):
             return read_frame(self._read_fd, seconds)
-        except TimeoutError:
-            self.close()
-            raise ChildTimeout(f"{self.name} gave no answer in {seconds:g} s") from None
-        except FrameError:
-            self._raise_died()
 
     def close(self) -> None:
         """Ends the process and everything that it started."""
@@ -117,7 +113,22 @@ class Child:
             self._errors.close()
             self._errors = None
 
-    def _raise_died(self) -> Any:
+    def _start_if_new(self) -> None:
+        # Not `start`: a child that died may have had a greeting or a state that the caller needs.
+        if self._process is None:
+            self.start()
+
+    @contextlib.contextmanager
+    def _watched(self, seconds: float) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError:
+            self.close()
+            raise ChildTimeout(f"{self.name} gave no answer in {seconds:g} s") from None
+        except FrameError as error:
+            self._raise_died(error)
+
+    def _raise_died(self, error: FrameError) -> NoReturn:
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
@@ -126,8 +137,8 @@ class Child:
         self._errors.seek(max(0, size - _ERROR_TAIL))
         words = self._errors.read().decode(errors="replace").strip()
         self.close()
-        how = "closed its channel" if code is None else f"ended with {_exit_text(code)}"
-        raise ChildDied(f"{self.name} {how}" + (f": {words}" if words else ""))
+        how = f"was ended: {error}" if code is None else f"ended with {_exit_text(code)}"
+        raise ChildDied(f"{self.name} {how}" + (f": {words}" if words else "")) from None
 
     def __enter__(self) -> Child:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import struct
@@ -16,24 +17,31 @@ _LENGTH = struct.Struct("<I")
 
 
 class FrameError(Exception):
-    """The other side closed the stream, sent something that is no frame, or took too long."""
+    """The other side closed the stream, or sent something that is no frame."""
 
 
-def write_frame(fd: int, message: Any) -> None:
-    """Writes one message. Raises FrameError when the other side is gone."""
+def write_frame(fd: int, message: Any, seconds: float | None = None) -> None:
+    """Writes one message. Raises FrameError when the other side is gone.
+
+    On a descriptor that does not block, raises TimeoutError when not all was taken in `seconds`.
+    """
     body = msgspec.msgpack.encode(message)
     if len(body) > MAX_FRAME:
         raise FrameError(f"a message of {len(body)} bytes is too large")
+    deadline = None if seconds is None else time.monotonic() + seconds
     view = memoryview(_LENGTH.pack(len(body)) + body)
-    try:
-        while view:
+    while view:
+        _wait(fd, select.POLLOUT, deadline)
+        try:
             view = view[os.write(fd, view) :]
-    except BrokenPipeError:
-        raise FrameError("the other process is gone") from None
+        except BlockingIOError:
+            continue
+        except BrokenPipeError:
+            raise FrameError("the other process is gone") from None
 
 
 def read_frame(fd: int, seconds: float | None = None) -> Any:
-    """Reads one message, waiting at most `seconds` for all of it."""
+    """Reads one message. Raises TimeoutError when not all of it came in `seconds`."""
     deadline = None if seconds is None else time.monotonic() + seconds
     (length,) = _LENGTH.unpack(_read_exactly(fd, _LENGTH.size, deadline))
     if length > MAX_FRAME:
@@ -41,19 +49,29 @@ def read_frame(fd: int, seconds: float | None = None) -> Any:
     body = _read_exactly(fd, length, deadline)
     try:
         return msgspec.msgpack.decode(body)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also text that is not UTF-8.
         raise FrameError(f"a damaged message: {error}") from None
 
 
 def _read_exactly(fd: int, count: int, deadline: float | None) -> bytes:
     data = bytearray()
     while len(data) < count:
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([fd], [], [], left)[0]:
-                raise TimeoutError
+        _wait(fd, select.POLLIN, deadline)
         piece = os.read(fd, min(count - len(data), 1 << 20))
         if not piece:
             raise FrameError("the other process is gone")
         data += piece
     return bytes(data)
+
+
+def _wait(fd: int, event: int, deadline: float | None) -> None:
+    """Waits until the descriptor is ready or the other side is gone."""
+    milliseconds = None
+    if deadline is not None:
+        milliseconds = math.ceil((deadline - time.monotonic()) * 1000)
+        if milliseconds <= 0:
+            raise TimeoutError
+    poll = select.poll()  # select.select cannot watch a descriptor above 1023.
+    poll.register(fd, event)
+    if not poll.poll(milliseconds):
+        raise TimeoutError

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_tui.lab.emulator.faults import Fault
-from astra_tui.lab.emulator.races import Accessors, AccessHistory
+from astra_tui.lab.emulator.races import AccessHistory, Accessors
 from astra_tui.model.findings import FindingKind
 
 THREADS = 128
@@ -117,9 +118,6 @@ def test_lanes_of_one_instruction_count_as_several_readers() -> None:
     history.load(np.array([0, 0]), both, None, False)
     for thread in (1, 2):
         writer = Accessors(np.array([thread], np.int32), zeros[:1], zeros[:1])
-        try:
+        with pytest.raises(Fault) as caught:
             history.store(np.array([0]), writer, None, False, None)
-        except Fault as fault:
-            assert "read with nothing in between" in fault.message
-        else:
-            raise AssertionError("two readers, and one of them writes: that is a race")
+        assert "read with nothing in between" in caught.value.message

@@ -41,14 +41,18 @@ _TOKEN = re.compile(
 )
 _MISLEADING = re.compile(r"//|/\*|\*/|[\"']")
 
-_BLANK = r"[ \t\v\f\r]*"
-_DIRECTIVE = re.compile(rf"^{_BLANK}(?:\#|%:){_BLANK}(\w*)(.*)$", re.MULTILINE)
+# Stands for the end of a comment of several lines, after which NVRTC sees a new line begin,
+# except within a directive. No source holds it.
+_NEW_LINE = "\0"
+_BLANK = r"[ \t\v\f\r\0]*"
+_DIRECTIVE = re.compile(rf"(?:^|\0){_BLANK}(?:\#|%:){_BLANK}(\w*)(.*)$", re.MULTILINE)
+_SECOND = re.compile(rf"\0{_BLANK}(?:\#|%:)")
 _ANYWHERE = re.compile(rf"(?:\#|%:){_BLANK}(/\*|\w+)((?:[^\n#%]|%(?!:))*(?:##|%:%:)?)")
 _INCLUDE = re.compile(rf"{_BLANK}(?:<([^<>\n]+)>|\"([^\"\n]+)\"){_BLANK}(?:$|//|/\*)")
-_MACRO = re.compile(r"\s*(\w+)(\()?")
+_MACRO = re.compile(rf"{_BLANK}(\w+)(\()?")
 _QUERIES = re.compile(r"\b__has_(?:include|include_next|embed)\b|\bnv_mangled_name\b")
 
-_CALL = re.compile(r"\b([^\W\d]\w*)\s*\(")
+_CALL = re.compile(rf"\b([^\W\d]\w*){_BLANK}\((?!{_BLANK}\))")
 _CALLABLE_IN_IF = {
     "defined", "not", "and", "or", "bitand", "bitor", "xor", "compl", "not_eq",
     "__has_builtin", "__has_attribute", "__has_cpp_attribute", "__has_feature", "__has_extension",
@@ -118,7 +122,9 @@ def _check_all(
     shady = _computing_macros(directives)
     for directive in directives:
         message = ""
-        if directive.name == "include":
+        if _SECOND.search(directive.rest):
+            message = "a # after a comment of several lines is refused in a directive"
+        elif directive.name == "include":
             message = _check_include(directive.rest, include_dirs)
         elif directive.name in ("if", "elif"):
             message = _check_condition(directive, shady)
@@ -128,7 +134,9 @@ def _check_all(
                 message = f"the directive #{directive.name} is refused"
             elif directive.name == "/*":
                 message = "a comment inside a directive is refused in a source with such quotes"
-        elif directive.name not in _ALLOWED and (directive.name or directive.rest.strip()):
+        elif directive.name not in _ALLOWED and (
+            directive.name or directive.rest.strip(" \t\v\f\r\0")
+        ):
             message = f"the directive #{directive.name} is refused"
         if message:
             yield directive.offset, message
@@ -200,7 +208,10 @@ def _read(source: str) -> _Reading:
     def blank(match: re.Match[str]) -> str:
         nonlocal doubtful
         doubtful = doubtful or _is_doubtful(match)
-        return match.group() if match["literal"] else " " * len(match.group())
+        if match["literal"]:
+            return match.group()
+        last = _NEW_LINE if match["comment"] and "\n" in match.group() else " "
+        return " " * (len(match.group()) - 1) + last
 
     text = _TOKEN.sub(blank, joined)
     return _Reading(joined, text, doubtful, starts, numbers)

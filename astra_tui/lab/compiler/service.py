@@ -32,6 +32,7 @@ _CACHE_VERSION = "2"
 
 _HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
 _SUCCESS = "NVRTC_SUCCESS"
+_LASTING = {_SUCCESS, "NVRTC_ERROR_COMPILATION"}  # Other answers depend on more than the source.
 _NO_RESOURCES = Resources(0, 0, 0, 0, 0, 0)
 _LOC = re.compile(r"^\s*\.loc\s+1\s+(\d+)\s")
 
@@ -110,7 +111,7 @@ class Compiler:
         only when there is no compiler.
         """
         expressions = tuple(dict.fromkeys(expressions))
-        unsafe = refuse_unsafe(source, self.toolchain.include_dirs)
+        unsafe = refuse_unsafe(source, self.toolchain.include_dirs) or _unfit_names(expressions)
         if unsafe:
             return _failure(unsafe, arch, "directive scan")
         info = self.start()
@@ -124,7 +125,8 @@ class Compiler:
                 return _failure(_gave_up(f"not done after {self.seconds:g} s"), arch, str(info))
             except ChildDied as error:
                 return _failure(_gave_up(str(error)), arch, str(info))
-            self._cache.put(key, msgspec.msgpack.encode(answer))
+            if answer.status in _LASTING:
+                self._cache.put(key, msgspec.msgpack.encode(answer))
         return self._compilation(answer, info, source, expressions, arch, from_cache)
 
     def _stored(self, key: str) -> _Answer | None:
@@ -133,7 +135,7 @@ class Compiler:
             return None
         try:
             return msgspec.msgpack.decode(stored, type=_Answer)
-        except msgspec.DecodeError:
+        except ValueError:
             return None
 
     def raw_log(self, source: str) -> str:
@@ -209,7 +211,7 @@ class Compiler:
         for expression in expressions if succeeded else ():
             symbol = answer.symbols[expression]
             try:
-                parameters, size = parse_parameters(symbol)
+                parameters, size = parse_parameters(symbol, answer.ptx)
             except SignatureError as error:
                 diagnostics.append(Diagnostic(Severity.ERROR, str(error), kernel=expression))
                 continue
@@ -240,6 +242,15 @@ def _source_lines(ptx: str) -> dict[int, int]:
             current = int(match[1])
         found[number] = current
     return found
+
+
+def _unfit_names(expressions: tuple[str, ...]) -> list[Diagnostic]:
+    """Errors for names of more than one line: NVRTC would take the other lines for source."""
+    return [
+        Diagnostic(Severity.ERROR, "a kernel's name has to be one line of text", kernel=expression)
+        for expression in expressions
+        if not expression.strip() or not expression.isprintable()
+    ]
 
 
 def _gave_up(reason: str) -> list[Diagnostic]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
-import itanium_demangler
+import itanium_demangler as demangler
+import msgspec
 
 from astra_tui.model.compilation import Parameter
 from astra_tui.model.dtypes import DType
 
 POINTER_BYTES = 8
+
+_MAX_NODES = 200
+"""How many parts a type may have to be spelled out; short mangled names can stand for huge ones."""
 
 
 class SignatureError(Exception):
@@ -49,14 +55,16 @@ def parse_parameters(symbol: str, ptx: str = "") -> tuple[tuple[Parameter, ...],
         )
     try:
         types = _parameter_types(symbol)
-    except Exception:
+        unplaced = [_parameter(each, number) for number, each in enumerate(types or (), 1)]
+    except SignatureError:
+        raise
+    except Exception:  # The demangler raises all kinds for what it does not know.
         types = None
     if types is None:
         raise SignatureError(f"the types of {symbol} could not be read")
     parameters: list[Parameter] = []
     offset = 0
-    for number, node in enumerate(types, 1):
-        parameter = _parameter(node, number)
+    for parameter in unplaced:
         offset = -(-offset // parameter.size) * parameter.size
         parameters.append(msgspec.structs.replace(parameter, offset=offset))
         offset += parameter.size
@@ -83,8 +91,10 @@ class _Type:
         return False, self
 
     def __str__(self) -> str:
-        if _weight(self.node, {}) + sum(_weight(a, {}) for a in self.arguments) > _MAX_NODES:
-            return "a type with a very long name"
+        if self.node.kind == "expand_arg_pack":
+            return "(a parameter pack)"
+        if _weight(self.node, self.arguments, {}) > _MAX_NODES:
+            return "(a very long name)"
         return str(_filled(self.node, self.arguments))
 
 
@@ -134,3 +144,37 @@ def _parameter(of: _Type, number: int) -> Parameter:
         )
     kind, dtype = _SCALARS[name]
     return Parameter(kind, name, dtype.size, 0, dtype)
+
+
+def _weight(node: Any, arguments: tuple[Any, ...], known: dict[int, int]) -> int:
+    """How many parts a type has when it is spelled out; a shared part is looked at once."""
+    if not isinstance(node, tuple):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 1 + sum(
+            _weight(part, arguments, known) for part in _parts(node, arguments)
+        )
+    return known[id(node)]
+
+
+def _parts(node: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    if getattr(node, "kind", "") == "tpl_param" and node.value < len(arguments):
+        return (arguments[node.value],)
+    return tuple(node)
+
+
+def _filled(node: Any, arguments: tuple[Any, ...]) -> Any:
+    if node.kind == "tpl_param" and node.value < len(arguments):
+        return arguments[node.value]
+    return node.map(lambda part: _filled(part, arguments))
+
+
+def _declared_sizes(symbol: str, ptx: str) -> list[int] | None:
+    """The bytes of each parameter in the PTX of a kernel, or None where it is not there."""
+    entry = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(([^)]*)\)", ptx)
+    if entry is None:
+        return None
+    sizes = []
+    for declared in re.finditer(r"\.([busf])(\d+)[^,\[]*(?:\[(\d+)\])?", entry[1]):
+        sizes.append(int(declared[2]) // 8 * int(declared[3] or 1))
+    return sizes

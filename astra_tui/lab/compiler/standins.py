@@ -33,17 +33,25 @@ typedef unsigned long long uintptr_t;
 #define UINT16_MAX 65535
 #define UINT32_MAX 4294967295U
 #define UINT64_MAX 18446744073709551615ULL
+#define SIZE_MAX 18446744073709551615UL
 #endif
 """
 
 _IN_STD = """\
 #pragma once
+#include <cstddef>
 #include <stdint.h>
 namespace std {
 using ::int8_t; using ::uint8_t; using ::int16_t; using ::uint16_t;
 using ::int32_t; using ::uint32_t; using ::int64_t; using ::uint64_t;
 using ::intptr_t; using ::uintptr_t;
 }
+"""
+
+_SIZES_IN_STD = """\
+#pragma once
+#include <stddef.h>
+namespace std { using ::size_t; using ::ptrdiff_t; }
 """
 
 _SIZES = """\
@@ -81,6 +89,20 @@ _MATH = """\
 #endif
 """
 
+_MATH_IN_STD = """\
+#pragma once
+#include <math.h>
+namespace std {
+using ::abs; using ::fabs; using ::fmod; using ::fma; using ::fmax; using ::fmin;
+using ::exp; using ::exp2; using ::expm1; using ::log; using ::log2; using ::log10; using ::log1p;
+using ::pow; using ::sqrt; using ::cbrt; using ::hypot; using ::sin; using ::cos; using ::tan;
+using ::asin; using ::acos; using ::atan; using ::atan2; using ::sinh; using ::cosh; using ::tanh;
+using ::erf; using ::erfc; using ::tgamma; using ::lgamma; using ::ceil; using ::floor;
+using ::trunc; using ::round; using ::rint; using ::nearbyint; using ::copysign;
+using ::isfinite; using ::isinf; using ::isnan; using ::signbit;
+}
+"""
+
 _FLOAT = """\
 #pragma once
 #ifndef FLT_MAX
@@ -97,9 +119,13 @@ _LIMITS = """\
 #pragma once
 #ifndef INT_MAX
 #define CHAR_BIT 8
+#define CHAR_MAX 127
+#define CHAR_MIN (-128)
 #define SCHAR_MAX 127
+#define SCHAR_MIN (-128)
 #define UCHAR_MAX 255
 #define SHRT_MAX 32767
+#define SHRT_MIN (-32768)
 #define USHRT_MAX 65535
 #define INT_MAX 2147483647
 #define INT_MIN (-2147483647 - 1)
@@ -123,10 +149,14 @@ template <typename T> struct numeric_limits { static constexpr bool is_specializ
   template <> struct numeric_limits<T> { \\
     static constexpr bool is_specialized = true; \\
     static constexpr bool is_integer = true; \\
+    static constexpr bool is_signed = static_cast<T>(-1) < static_cast<T>(0); \\
+    static constexpr bool has_infinity = false; \\
     __host__ __device__ static constexpr T min() { return LOW; } \\
     __host__ __device__ static constexpr T lowest() { return LOW; } \\
     __host__ __device__ static constexpr T max() { return HIGH; } \\
   };
+ASTRA_INTEGER_LIMITS(bool, false, true)
+ASTRA_INTEGER_LIMITS(char, CHAR_MIN, CHAR_MAX)
 ASTRA_INTEGER_LIMITS(signed char, -128, 127)
 ASTRA_INTEGER_LIMITS(unsigned char, 0, 255)
 ASTRA_INTEGER_LIMITS(short, -32768, 32767)
@@ -142,6 +172,8 @@ ASTRA_INTEGER_LIMITS(unsigned long long, 0, ULLONG_MAX)
   template <> struct numeric_limits<T> { \\
     static constexpr bool is_specialized = true; \\
     static constexpr bool is_integer = false; \\
+    static constexpr bool is_signed = true; \\
+    static constexpr bool has_infinity = true; \\
     __host__ __device__ static constexpr T min() { return LEAST; } \\
     __host__ __device__ static constexpr T lowest() { return -MOST; } \\
     __host__ __device__ static constexpr T max() { return MOST; } \\
@@ -156,8 +188,8 @@ ASTRA_FLOAT_LIMITS(double, DBL_MIN, DBL_MAX, DBL_EPSILON, \\
 }
 """
 
+# May be included again, with or without NDEBUG, as in C.
 _ASSERT = """\
-#pragma once
 extern "C" __device__ void __assertfail(const char* message, const char* file, unsigned int line,
                                         const char* function, decltype(sizeof(0)) char_size);
 #undef assert
@@ -169,8 +201,20 @@ extern "C" __device__ void __assertfail(const char* message, const char* file, u
 #endif
 """
 
+_UTILITY = """\
+#pragma once
+namespace std {
+template <typename T> __host__ __device__ constexpr void swap(T& a, T& b) {
+  T kept = a;
+  a = b;
+  b = kept;
+}
+}
+"""
+
 _ALGORITHM = """\
 #pragma once
+#include <utility>
 namespace std {
 template <typename T> __host__ __device__ constexpr const T& min(const T& a, const T& b) {
   return b < a ? b : a;
@@ -178,10 +222,9 @@ template <typename T> __host__ __device__ constexpr const T& min(const T& a, con
 template <typename T> __host__ __device__ constexpr const T& max(const T& a, const T& b) {
   return a < b ? b : a;
 }
-template <typename T> __host__ __device__ constexpr void swap(T& a, T& b) {
-  T kept = a;
-  a = b;
-  b = kept;
+template <typename T>
+__host__ __device__ constexpr const T& clamp(const T& v, const T& low, const T& high) {
+  return v < low ? low : high < v ? high : v;
 }
 }
 """
@@ -211,12 +254,39 @@ template <typename T> struct remove_const<const T> { using type = T; };
 template <typename T> struct remove_reference { using type = T; };
 template <typename T> struct remove_reference<T&> { using type = T; };
 template <typename T> struct remove_reference<T&&> { using type = T; };
+template <typename T> struct remove_volatile { using type = T; };
+template <typename T> struct remove_volatile<volatile T> { using type = T; };
+template <typename T> using remove_const_t = typename remove_const<T>::type;
+template <typename T> using remove_reference_t = typename remove_reference<T>::type;
+template <typename T> using remove_volatile_t = typename remove_volatile<T>::type;
+template <typename T> struct remove_cv { using type = remove_const_t<remove_volatile_t<T>>; };
+template <typename T> using remove_cv_t = typename remove_cv<T>::type;
+template <typename T> struct astra_decay { using type = remove_cv_t<T>; };
+template <typename T> struct astra_decay<T[]> { using type = T*; };
+template <typename T, decltype(sizeof(0)) N> struct astra_decay<T[N]> { using type = T*; };
+template <typename T> struct decay : astra_decay<remove_reference_t<T>> {};
+template <typename T> using decay_t = typename decay<T>::type;
+template <bool B> using bool_constant = integral_constant<bool, B>;
+template <typename T, typename... Ts>
+inline constexpr bool astra_is_one_of = (is_same_v<remove_cv_t<T>, Ts> || ...);
+template <typename T> struct is_floating_point
+    : bool_constant<astra_is_one_of<T, float, double, long double>> {};
+template <typename T> struct is_integral
+    : bool_constant<astra_is_one_of<T, bool, char, signed char, unsigned char, wchar_t, short,
+                                    unsigned short, int, unsigned int, long, unsigned long,
+                                    long long, unsigned long long>> {};
+template <typename T> struct is_arithmetic
+    : bool_constant<is_floating_point<T>::value || is_integral<T>::value> {};
+template <typename T> inline constexpr bool is_floating_point_v = is_floating_point<T>::value;
+template <typename T> inline constexpr bool is_integral_v = is_integral<T>::value;
+template <typename T> inline constexpr bool is_arithmetic_v = is_arithmetic<T>::value;
 }
 """
 
 _PRELUDE = """\
 #pragma once
-#include <math.h>
+#include <cmath>
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 """
@@ -231,9 +301,9 @@ STAND_INS: dict[str, str] = {
     "stdint.h": _INTEGERS,
     "cstdint": _IN_STD,
     "stddef.h": _SIZES,
-    "cstddef": _SIZES,
+    "cstddef": _SIZES_IN_STD,
     "math.h": _MATH,
-    "cmath": _MATH,
+    "cmath": _MATH_IN_STD,
     "float.h": _FLOAT,
     "cfloat": _FLOAT,
     "limits.h": _LIMITS,
@@ -249,7 +319,8 @@ STAND_INS: dict[str, str] = {
     "cstdlib": _EMPTY,
     "string.h": _EMPTY,
     "cstring": _EMPTY,
-    "utility": _EMPTY,
+    "utility": _UTILITY,
+    "initializer_list": _EMPTY,
     "stdbool.h": _EMPTY,
     "iostream": _EMPTY,
 }

@@ -36,7 +36,7 @@ def main() -> None:
     major, minor = _call(nvrtc.nvrtcVersion())
     chosen = os.environ.get(LIBRARY_VARIABLE)
     origin = chosen or wheel_version("nvidia-cuda-nvrtc")
-    os.chdir("/")  # NVRTC looks for includes in the current folder too.
+    os.chdir(toolchain.include_dirs[0])  # NVRTC looks for includes in the current folder too.
     limit_resources(MEMORY_LIMIT)
     confined = confine_to_reading(toolchain.readable_roots)
     write_frame(write_fd, {"version": f"{major}.{minor}", "origin": origin, "confined": confined})

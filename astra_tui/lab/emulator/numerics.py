@@ -64,7 +64,8 @@ def _to_odd_f32(value: Array) -> Array:
 def flush(value: Array) -> Array:
     """Subnormal float32 values to zero of the same sign (`.ftz`)."""
     small = np.abs(value) < _F32_MIN_NORMAL
-    return np.where(small, np.copysign(np.float32(0), value), value)[()]
+    flushed = np.where(small, np.copysign(np.float32(0), value), value)
+    return np.asarray(flushed)[()]
 
 
 def saturate(value: Array) -> Array:

@@ -251,7 +251,7 @@ def _floating() -> list[Program]:
 
 def _approximate() -> list[Program]:
     # ulps: the PTX ISA's error bounds, plus one for our own rounding.
-    found = [
+    return [
         _ptx("rcp.approx.ftz.f32 %0, %1;", "f32", "f32", ulps=2),
         _ptx("rcp.approx.f32 %0, %1;", "f32", "f32", ulps=2),
         _ptx("rsqrt.approx.f32 %0, %1;", "f32", "f32", ulps=3),
@@ -267,7 +267,6 @@ def _approximate() -> list[Program]:
         _ptx("ex2.approx.ftz.bf16 %0, %1;", "bf16", "bf16", ulps=2),
         _ptx("tanh.approx.f16 %0, %1;", "f16", "f16", ulps=2),
     ]
-    return found
 
 
 def _bits() -> list[Program]:
@@ -430,7 +429,7 @@ def _function(text: str, ulps: int, out: str, inputs: str, draw: str, floats: st
 def _functions() -> list[Program]:
     """CUDA's own functions, end to end. The ulps are what approximate steps inside may add up to."""
     f = "f32"
-    found = [
+    return [
         _function("expf(x0)", 2, f, f, "moderate"),
         _function("__expf(x0)", 3, f, f, "moderate"),
         _function("logf(x0)", 2, f, f, "positive"),
@@ -450,7 +449,6 @@ def _functions() -> list[Program]:
         _function("exp((double)x0)", 2, "f64", f, "moderate"),
         _function("log((double)x0)", 2, "f64", f, "positive"),
     ]
-    return found
 
 
 def _matrix_programs() -> list[Program]:

@@ -1,0 +1,157 @@
+"""The stand-ins: kernels written for nvcc compile unchanged, also beside CUDA's C++ library."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler.standins import PRELUDE_NAME, STAND_INS
+from tests.compiler.helpers import messages
+
+# What has to hold at compile time after including a header.
+FACTS = {
+    "stdint.h": [
+        *("sizeof(int8_t) == 1", "sizeof(uint16_t) == 2", "sizeof(int32_t) == 4"),
+        *("sizeof(int64_t) == 8", "sizeof(uintptr_t) == 8", "uint8_t(-1) == UINT8_MAX"),
+        *("int64_t(-1) < 0", "INT32_MIN < -INT32_MAX", "UINT64_MAX == ~uint64_t(0)"),
+        "SIZE_MAX == ~size_t(0)",
+    ],
+    "cstdint": ["sizeof(std::int64_t) == 8", "sizeof(uint8_t) == 1", "sizeof(std::size_t) == 8"],
+    "stddef.h": ["sizeof(size_t) == 8", "ptrdiff_t(-1) < 0", "NULL == 0"],
+    "cstddef": ["sizeof(std::size_t) == 8", "std::ptrdiff_t(-1) < 0"],
+    "float.h": ["FLT_MAX > 3e38f", "FLT_MIN < 2e-38f", "DBL_MAX > 1e308", "FLT_EPSILON < 2e-7f"],
+    "cfloat": ["FLT_MAX > 3e38f"],
+    "limits.h": [
+        *("INT_MAX == 2147483647", "INT_MIN < 0", "UINT_MAX == ~0u", "CHAR_BIT == 8"),
+        *("LLONG_MAX == 0x7fffffffffffffff", "CHAR_MIN < 0", "SHRT_MIN == -32768"),
+    ],
+    "climits": ["INT_MAX == 2147483647"],
+    "limits": [
+        "std::numeric_limits<float>::infinity() > std::numeric_limits<float>::max()",
+        "-std::numeric_limits<float>::infinity() < std::numeric_limits<float>::lowest()",
+        "std::numeric_limits<float>::lowest() == -FLT_MAX",
+        "std::numeric_limits<float>::epsilon() == FLT_EPSILON",
+        "std::numeric_limits<float>::quiet_NaN() != std::numeric_limits<float>::quiet_NaN()",
+        "std::numeric_limits<double>::infinity() > DBL_MAX",
+        "std::numeric_limits<int>::min() == INT_MIN",
+        "std::numeric_limits<unsigned long long>::max() == ULLONG_MAX",
+        "std::numeric_limits<signed char>::lowest() == -128",
+        "std::numeric_limits<bool>::max() && std::numeric_limits<char>::max() == 127",
+        "std::numeric_limits<int>::is_signed && !std::numeric_limits<unsigned>::is_signed",
+        "std::numeric_limits<int>::is_integer && !std::numeric_limits<float>::is_integer",
+        "std::numeric_limits<float>::has_infinity && !std::numeric_limits<int>::has_infinity",
+    ],
+    "algorithm": [
+        *("std::min(1, 2) == 1", "std::max(1.0f, 2.0f) == 2.0f", "std::clamp(5, 0, 3) == 3"),
+    ],
+    "type_traits": [
+        *("std::is_same<int, int>::value", "!std::is_same_v<int, unsigned>"),
+        *("std::is_same_v<std::conditional_t<true, int, float>, int>", "std::true_type::value"),
+        *("std::is_same_v<std::enable_if_t<true, int>, int>", "std::true_type() && 1"),
+        "std::is_same_v<std::remove_reference_t<int&&>, int>",
+        "std::is_same_v<std::remove_const_t<const int>, int>",
+        "std::is_same_v<std::remove_cv_t<const volatile int>, int>",
+        *("std::is_same_v<std::decay_t<const int&>, int>", "std::is_floating_point_v<float>"),
+        *("std::is_same_v<std::decay_t<int (&)[3]>, int*>", "std::is_integral_v<const long>"),
+        *("!std::is_integral<float>::value", "std::is_arithmetic_v<bool>"),
+        "std::is_same_v<std::integral_constant<int, 3>::value_type, int>",
+    ],
+    "cmath": ["M_PI > 3.14 && M_PI < 3.15", "M_LOG2E > 1.44"],
+}
+
+# What a kernel may do with a header; `o` is float*, `n` is int.
+USES = {
+    "": "size_t a = n; int64_t b = n; *o = INFINITY + NAN + M_PI + INT_MAX + a + b; assert(n);",
+    "math.h": "*o = sqrtf(o[1]) + -INFINITY + (isnan(o[2]) ? NAN : fmaxf(o[3], HUGE_VALF));",
+    "cmath": "*o = std::sqrt(o[1]) + std::exp(o[2]) + std::abs(o[3]) + std::fmax(o[4], 1.0f)"
+    " + std::pow(o[5], 2.0f) + std::tanh(o[6]) + std::isinf(o[7]) + std::floor(o[8]);",
+    "algorithm": "float a = 1, b = n; std::swap(a, b); *o = std::max(a, o[1]) + std::min(n, 3);",
+    "utility": "float a = 1, b = n; std::swap(a, b); *o = std::move(a) + std::forward<float>(b);",
+    "cassert": 'assert(n > 0); assert(n > 0 && "positive"); *o = 1;',
+    "assert.h": "assert(n > 0); *o = 1;",
+    "limits": "*o = n ? -std::numeric_limits<float>::infinity() : o[1];",
+    "stdio.h": 'printf("%d\\n", n);',
+    "string.h": "memcpy(o, o + 4, 16); memset(o, 0, 4);",
+    "initializer_list": "for (int i : {1, 2, 3}) *o += i;",
+    "stdbool.h": "bool yes = true; *o = yes;",
+}
+
+
+def kernel(headers: tuple[str, ...], body: str = "", facts: list[str] | None = None) -> str:
+    lines = [f"#include <{name}>" for name in headers if name]
+    lines += [f"static_assert({fact});" for fact in facts or ()]
+    return "\n".join([*lines, f"__global__ void k(float* o, int n) {{ {body} }}", ""])
+
+
+@pytest.mark.parametrize("header", FACTS)
+def test_a_header_states_the_facts(compiler: Compiler, header: str) -> None:
+    result = compiler.compile(kernel((header,), facts=FACTS[header]), ("k",))
+    assert messages(result) == ""
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("header", USES)
+def test_a_kernel_uses_a_header(compiler: Compiler, header: str) -> None:
+    result = compiler.compile(kernel((header,), USES[header]), ("k",))
+    assert messages(result) == ""
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize("header", STAND_INS)
+def test_every_header_compiles_alone_and_twice(compiler: Compiler, header: str) -> None:
+    assert compiler.compile(kernel((header, header)), ("k",)).diagnostics == ()
+
+
+def test_all_headers_compile_together_in_any_order(compiler: Compiler) -> None:
+    names, facts = tuple(STAND_INS), list(itertools.chain(*FACTS.values()))
+    for headers in (names, names[::-1]):
+        assert messages(compiler.compile(kernel(headers, facts=facts), ("k",))) == ""
+
+
+def test_the_stand_ins_live_beside_cudas_own_library(compiler: Compiler) -> None:
+    cuda = ("cuda/std/limits", "cuda/std/cmath", "cuda/std/type_traits", "cuda/std/cstdint")
+    more = ("cub/block/block_reduce.cuh", "cooperative_groups.h", "cuda_fp16.h", "cuda_runtime.h")
+    body = "*o = cuda::std::numeric_limits<float>::max() - std::numeric_limits<float>::max();"
+    for headers in ((*cuda, *more, *STAND_INS), (*STAND_INS, *more, *cuda)):
+        result = compiler.compile(kernel(headers, body), ("k",))
+        assert messages(result) == ""
+        assert result.warnings == (), "clashes of macros in headers are not the candidate's"
+
+
+def test_assert_stops_a_kernel_and_ndebug_takes_it_out(compiler: Compiler) -> None:
+    body = "assert(n > 0); *o = 1;"
+    assert "__assertfail" in compiler.compile(kernel(("cassert",), body), ("k",)).ptx
+    silent = compiler.compile("#define NDEBUG\n" + kernel(("cassert",), body), ("k",))
+    assert silent.ok
+    assert "__assertfail" not in silent.ptx
+
+
+def test_assert_can_be_switched_by_including_it_again(compiler: Compiler) -> None:
+    off = "#include <assert.h>\n#define NDEBUG\n" + kernel(("assert.h",), "assert(n); *o = 1;")
+    on = "#define NDEBUG\n#include <assert.h>\n#undef NDEBUG\n" + kernel(
+        ("assert.h",), "assert(n);"
+    )
+    assert "__assertfail" not in compiler.compile(off, ("k",)).ptx
+    assert "__assertfail" in compiler.compile(on, ("k",)).ptx
+
+
+def test_infinity_has_its_bits(compiler: Compiler) -> None:
+    body = "o[0] = INFINITY; o[1] = -INFINITY;"
+    ptx = compiler.compile(kernel((), body), ("k",)).ptx
+    bits = ("0f7F800000", "0fFF800000"), ("2139095040", "-8388608")
+    assert any(all(one in ptx for one in pair) for pair in bits)
+
+
+def test_a_mistake_inside_a_stand_in_names_the_line_that_led_there(compiler: Compiler) -> None:
+    source = kernel(("algorithm",), "\nconst int a = 1, b = 2;\nstd::swap(a, b);")
+    (first, *_) = compiler.compile(source, ("k",)).errors
+    assert first.message == "expression must be a modifiable lvalue (in utility)"
+    assert first.line == 4
+    assert first.source_line == "std::swap(a, b); }"
+
+
+def test_the_prelude_is_no_secret_way_to_other_headers() -> None:
+    included = {line.split()[1][1:-1] for line in STAND_INS[PRELUDE_NAME].splitlines()[1:]}
+    assert included <= set(STAND_INS)
