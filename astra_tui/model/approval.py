@@ -1,0 +1,164 @@
+"""Approvals: what is asked, what may be answered, and what an answer decides.
+
+Nothing is compiled before its plan is decided, and nothing is launched before its diff is. A
+decision names the hash of what was shown: an answer to anything else is refused.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from astra_tui.model.author import Author
+from astra_tui.model.contents import content_hash
+from astra_tui.model.errors import UserError
+from astra_tui.model.plan import Plan
+
+
+class Gate(StrEnum):
+    """The two places of a round at which an engineer decides."""
+
+    PLAN = "plan"
+    DIFF = "diff"
+
+
+class ApprovalStatus(StrEnum):
+    """The states of an approval; all but the first are final."""
+
+    PENDING = "pending"
+    ACCEPTED = "accepted"
+    EDITED = "edited"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+
+    @property
+    def lets_pass(self) -> bool:
+        """Whether the round goes on past the gate."""
+        return self in (ApprovalStatus.ACCEPTED, ApprovalStatus.EDITED)
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be decided: the plan or the code whose hash is `subject`.
+
+    At the diff gate the diff is the one from the source `base` to the source `subject`, and
+    `hunks` says how many parts it has.
+    """
+
+    id: str
+    gate: Gate
+    round: int
+    proposal: int
+    subject: str
+    attempt: int = 0
+    base: str = ""
+    hunks: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a reviewer says to a question.
+
+    `plan` or `source` replace what was shown (status EDITED). `hunks`, counted from 0, are the
+    accepted parts of a diff; None means all of them.
+    """
+
+    question: str
+    subject: str
+    status: ApprovalStatus
+    by: Author
+    reason: str = ""
+    plan: Plan | None = None
+    source: str | None = None
+    hunks: tuple[int, ...] | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer that was taken, as the journal keeps it: sources by their hash.
+
+    `result` is the hash of what goes on: of the plan or source as shown, or as edited. It is
+    empty where nothing goes on. `partial` lists the accepted hunks where some were refused; the
+    source that they make is then asked about anew.
+    """
+
+    question: str
+    gate: Gate
+    subject: str
+    status: ApprovalStatus
+    by: Author
+    result: str = ""
+    reason: str = ""
+    plan: Plan | None = None
+    partial: tuple[int, ...] | None = None
+
+
+class AnswerRefused(UserError):
+    """An answer that decides nothing; the question stays open."""
+
+
+def decide(question: Question, answer: Answer) -> Decision:
+    """The decision that an answer makes. Raises AnswerRefused when it fits the question badly."""
+    _check_subject(question, answer)
+    result, partial = "", None
+    match answer.status:
+        case ApprovalStatus.PENDING:
+            raise AnswerRefused("an answer has to decide: accepted, edited, rejected or cancelled")
+        case ApprovalStatus.ACCEPTED:
+            _refuse_replacement(answer)
+            partial = _partial(question, answer.hunks)
+            result = question.subject if partial is None else ""
+        case ApprovalStatus.EDITED:
+            result = _edited_hash(question, answer)
+        case ApprovalStatus.REJECTED | ApprovalStatus.CANCELLED:
+            _refuse_replacement(answer)
+    return Decision(
+        question=question.id,
+        gate=question.gate,
+        subject=question.subject,
+        status=answer.status,
+        by=answer.by,
+        result=result,
+        reason=answer.reason,
+        plan=answer.plan,
+        partial=partial,
+    )
+
+
+def _check_subject(question: Question, answer: Answer) -> None:
+    if answer.question != question.id:
+        raise AnswerRefused(f"this answers {answer.question}, but the question is {question.id}")
+    if answer.subject != question.subject:
+        raise AnswerRefused(
+            f"this answers for {answer.subject[:12]}, but what is shown is {question.subject[:12]}",
+            hint="look at it again and decide anew",
+        )
+
+
+def _refuse_replacement(answer: Answer) -> None:
+    if answer.plan is not None or answer.source is not None:
+        raise AnswerRefused(f"a replacement belongs to 'edited', not to '{answer.status.value}'")
+
+
+def _partial(question: Question, hunks: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if hunks is None:
+        return None
+    if question.gate is not Gate.DIFF:
+        raise AnswerRefused("only a diff has hunks to choose from")
+    chosen = tuple(sorted(set(hunks)))
+    unknown = [h for h in chosen if not 0 <= h < question.hunks]
+    if unknown:
+        raise AnswerRefused(f"the diff has hunks 0 to {question.hunks - 1}, not {unknown[0]}")
+    if not chosen:
+        raise AnswerRefused("no hunk is left", hint="reject the diff instead, and say why")
+    return None if len(chosen) == question.hunks else chosen
+
+
+def _edited_hash(question: Question, answer: Answer) -> str:
+    if answer.hunks is not None:
+        raise AnswerRefused("choose hunks or edit the code, one after the other")
+    if question.gate is Gate.PLAN:
+        if answer.plan is None:
+            raise AnswerRefused("an edited plan has to come with the answer")
+        return answer.plan.hash
+    if not answer.source:
+        raise AnswerRefused("an edited source has to come with the answer")
+    return content_hash(answer.source)

@@ -1,0 +1,281 @@
+"""Everything that happens in a session. The state is the fold of these and of nothing else.
+
+Durable events make the journal. Transient ones (`Transient`) only reach the screens that watch at
+the time. Sources, prompts and replies are named by their hash; the session stores them once.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Union
+
+import msgspec
+
+from astra_tui.model.approval import Decision, Question
+from astra_tui.model.author import Author
+from astra_tui.model.check import Case, CaseResult, FakeResult, PropertyResult, Verdict
+from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.plan import Plan
+from astra_tui.model.settings import RunSettings
+from astra_tui.model.verdict import Profile, RoundVerdict
+
+SCHEMA_VERSION = 1
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag=str.lower):
+    """Something that happened. `round` is 0 for the baseline, `proposal` counts from 0."""
+
+
+class Transient(Event, frozen=True):
+    """An event that is not kept."""
+
+
+class SessionOpened(Event, frozen=True, tag="session_opened"):
+    """A session began."""
+
+    schema: int
+    session: str
+    task_hash: str
+    baseline: str
+    settings: RunSettings
+    versions: dict[str, str]
+    """Versions of this program and of the parts that results depend on."""
+    forked_from: str = ""
+
+
+class EngineStarted(Event, frozen=True, tag="engine_started"):
+    """An engine took the session over: at its beginning, and when it is resumed."""
+
+    host: str
+    pid: int
+    rounds: int
+    """Rounds in all after which this engine stops."""
+
+
+class RoundOpened(Event, frozen=True, tag="round_opened"):
+    """A round began on the best candidate so far."""
+
+    round: int
+    parent: int
+    base: str
+
+
+class PlanProposed(Event, frozen=True, tag="plan_proposed"):
+    """A plan for a round."""
+
+    round: int
+    proposal: int
+    plan: Plan
+    author: Author
+
+
+class PlansEnded(Event, frozen=True, tag="plans_ended"):
+    """The team has proposed all that it has for this round; `reason` says why not more."""
+
+    round: int
+    reason: str = ""
+    refused: tuple[str, ...] = ()
+    """Moves that do not apply, each with its reason."""
+
+
+class ApprovalAsked(Event, frozen=True, tag="approval_asked"):
+    """Somebody has to decide."""
+
+    question: Question
+
+
+class DecisionTaken(Event, frozen=True, tag="decision_taken"):
+    """Somebody has."""
+
+    decision: Decision
+
+
+class CodeWritten(Event, frozen=True, tag="code_written"):
+    """A candidate was written for a plan; `attempt` counts repairs and edits from 0."""
+
+    round: int
+    proposal: int
+    attempt: int
+    candidate: str
+    base: str
+    author: Author
+    summary: str = ""
+
+
+class CodeFailed(Event, frozen=True, tag="code_failed"):
+    """The coding agent gave nothing that can be used."""
+
+    round: int
+    proposal: int
+    attempt: int
+    reason: str
+
+
+class CompileFinished(Event, frozen=True, tag="compile_finished"):
+    """A candidate was compiled, or not; `seconds` is time in the compiler."""
+
+    candidate: str
+    ok: bool
+    diagnostics: tuple[Diagnostic, ...]
+    compiler: str
+    seconds: float
+
+
+class CheckStarted(Event, frozen=True, tag="check_started"):
+    """The cases of a candidate are about to run."""
+
+    candidate: str
+    cases: int
+
+
+class CaseChecked(Event, frozen=True, tag="case_checked"):
+    """One case of a candidate ended. Its counters are in the profile, not here."""
+
+    candidate: str
+    result: CaseResult
+
+
+class CheckFinished(Event, frozen=True, tag="check_finished"):
+    """All that ran of a candidate's cases ended; `seconds` is wall time."""
+
+    candidate: str
+    verdict: Verdict
+    message: str
+    properties: tuple[PropertyResult, ...]
+    fakes: tuple[FakeResult, ...]
+    seconds: float
+
+
+class ProfileTaken(Event, frozen=True, tag="profile_taken"):
+    """What the device tells about a correct candidate."""
+
+    candidate: str
+    profile: Profile
+
+
+class AnalysisGiven(Event, frozen=True, tag="analysis_given"):
+    """What an agent makes of a failure or of a profile."""
+
+    candidate: str
+    role: str
+    text: str
+    author: Author
+
+
+class VerdictReached(Event, frozen=True, tag="verdict_reached"):
+    """The end of one proposal."""
+
+    round: int
+    proposal: int
+    verdict: RoundVerdict
+
+
+class BestChanged(Event, frozen=True, tag="best_changed"):
+    """Later rounds build on this candidate."""
+
+    round: int
+    candidate: str
+
+
+class RoundClosed(Event, frozen=True, tag="round_closed"):
+    """A round ended."""
+
+    round: int
+
+
+class NoteAdded(Event, frozen=True, tag="note_added"):
+    """The engineer tells the team something; it enters the next prompt."""
+
+    text: str
+    by: Author
+
+
+class CaseAdded(Event, frozen=True, tag="case_added"):
+    """A case more for all candidates from now on; cases are never taken away."""
+
+    case: Case
+    by: Author
+
+
+class ExchangeMade(Event, frozen=True, tag="exchange_made"):
+    """One call of a model. `request` and `reply` are hashes of what was said."""
+
+    purpose: str
+    model: str
+    request: str
+    reply: str
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+    dollars: float | None = None
+    error: str = ""
+
+
+class Paused(Event, frozen=True, tag="paused"):
+    """The engine waits; `interrupted` when it dropped the step it was in."""
+
+    by: Author
+    interrupted: bool = False
+
+
+class Continued(Event, frozen=True, tag="continued"):
+    """The engine goes on."""
+
+    by: Author
+
+
+class TroubleMet(Event, frozen=True, tag="trouble_met"):
+    """Something outside the candidates went wrong; the message says what to do."""
+
+    where: str
+    message: str
+
+
+class StopReason(StrEnum):
+    """Why an engine ended."""
+
+    ROUNDS = "rounds"
+    NO_PLAN = "no_plan"
+    BUDGET = "budget"
+    BASELINE = "baseline"
+    """The baseline itself fails, so that there is nothing to build on."""
+    CANCELLED = "cancelled"
+    UNATTENDED = "unattended"
+    """A decision is needed and there is nobody to take it."""
+    TROUBLE = "trouble"
+
+
+class SessionClosed(Event, frozen=True, tag="session_closed"):
+    """An engine ended. `digest` is that of the state before this event."""
+
+    reason: StopReason
+    message: str
+    digest: str
+
+
+class StageBegan(Transient, frozen=True, tag="stage_began"):
+    """What is going on for a proposal: "plan", "code", "compile", "check", "profile"."""
+
+    stage: str
+    round: int
+    proposal: int = 0
+
+
+class TextStreamed(Transient, frozen=True, tag="text_streamed"):
+    """A piece of a model's answer; `restart` means that what came before is void."""
+
+    role: str
+    text: str
+    restart: bool = False
+
+
+AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
+    SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlansEnded, ApprovalAsked,
+    DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
+    CheckFinished, ProfileTaken, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
+    NoteAdded, CaseAdded, ExchangeMade, Paused, Continued, TroubleMet, SessionClosed,
+    StageBegan, TextStreamed,
+]  # fmt: skip
+
+SYNCED = (DecisionTaken, VerdictReached, BestChanged, SessionOpened, SessionClosed)
+"""Events that are on the disk before the loop goes on."""

@@ -1,0 +1,237 @@
+"""From events to the state: `state = apply(state, event)`, and nothing else changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+from msgspec.structs import replace
+
+from astra_tui.model.events import (
+    AnalysisGiven,
+    ApprovalAsked,
+    BestChanged,
+    CaseAdded,
+    CaseChecked,
+    CheckFinished,
+    CheckStarted,
+    CodeFailed,
+    CodeWritten,
+    CompileFinished,
+    Continued,
+    DecisionTaken,
+    EngineStarted,
+    Event,
+    ExchangeMade,
+    NoteAdded,
+    Paused,
+    PlanProposed,
+    PlansEnded,
+    ProfileTaken,
+    RoundClosed,
+    RoundOpened,
+    SessionClosed,
+    SessionOpened,
+    TroubleMet,
+    VerdictReached,
+)
+from astra_tui.model.state import (
+    CandidateState,
+    ProposalState,
+    RoundState,
+    SessionState,
+)
+
+
+class ImpossibleEvent(ValueError):
+    """An event that cannot follow what was before: a journal that was not written by an engine."""
+
+
+def fold(events: Iterable[Event]) -> SessionState:
+    """The state after these events."""
+    return reduce(apply, events, SessionState())
+
+
+def apply(state: SessionState, event: Event) -> SessionState:
+    """The state after one event more; transient events change nothing. Raises ImpossibleEvent."""
+    rule = _RULES.get(type(event))
+    if rule is None:
+        return state
+    try:
+        return rule(state, event)
+    except (KeyError, IndexError) as error:
+        raise ImpossibleEvent(f"{type(event).__name__}: there is no {error}") from None
+
+
+def _candidate(state: SessionState, hash_: str, **changes: Any) -> SessionState:
+    changed = replace(state.candidate(hash_), **changes)
+    return replace(state, candidates={**state.candidates, hash_: changed})
+
+
+def _round(state: SessionState, number: int, **changes: Any) -> SessionState:
+    changed = replace(state.round(number), **changes)
+    rounds = tuple(changed if r.number == number else r for r in state.rounds)
+    return replace(state, rounds=rounds)
+
+
+def _proposal(state: SessionState, round_: int, index: int, **changes: Any) -> SessionState:
+    proposals = list(state.round(round_).proposals)
+    proposals[index] = replace(proposals[index], **changes)
+    return _round(state, round_, proposals=tuple(proposals))
+
+
+def _opened(state: SessionState, event: SessionOpened) -> SessionState:
+    return replace(state, opened=event, best=event.baseline)
+
+
+def _started(state: SessionState, event: EngineStarted) -> SessionState:
+    return replace(state, closed=None, paused=False, round_limit=event.rounds)
+
+
+def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
+    opened = RoundState(event.round, event.parent, event.base)
+    return replace(state, rounds=(*state.rounds, opened))
+
+
+def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
+    before = state.round(event.round).proposals
+    if event.proposal != len(before):
+        raise ImpossibleEvent(f"proposal {event.proposal} after {len(before)} others")
+    made = ProposalState(event.proposal, event.plan, event.author)
+    return _round(state, event.round, proposals=(*before, made))
+
+
+def _plans_ended(state: SessionState, event: PlansEnded) -> SessionState:
+    changes = {"planned": True, "no_plan": event.reason, "refused": event.refused}
+    return _round(state, event.round, **changes)
+
+
+def _asked(state: SessionState, event: ApprovalAsked) -> SessionState:
+    return replace(state, questions={**state.questions, event.question.id: event.question})
+
+
+def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
+    decision = event.decision
+    question = state.questions[decision.question]
+    if decision.question in state.decisions:
+        raise ImpossibleEvent(f"{question.id} was decided before")
+    if decision.subject != question.subject:
+        raise ImpossibleEvent(f"the decision on {question.id} is about something else")
+    return replace(state, decisions={**state.decisions, question.id: decision})
+
+
+def _written(state: SessionState, event: CodeWritten) -> SessionState:
+    state = _attempt(state, event)
+    return state if event.candidate in state.candidates else _candidate(state, event.candidate)
+
+
+def _attempt(state: SessionState, event: CodeWritten | CodeFailed) -> SessionState:
+    before = state.round(event.round).proposals[event.proposal].attempts
+    return _proposal(state, event.round, event.proposal, attempts=(*before, event))
+
+
+def _compiled(state: SessionState, event: CompileFinished) -> SessionState:
+    return _candidate(state, event.candidate, compilation=event)
+
+
+def _check_started(state: SessionState, event: CheckStarted) -> SessionState:
+    return _candidate(state, event.candidate, cases=event.cases, results=(), check=None)
+
+
+def _case_checked(state: SessionState, event: CaseChecked) -> SessionState:
+    results = state.candidate(event.candidate).results
+    return _candidate(state, event.candidate, results=(*results, event.result))
+
+
+def _check_finished(state: SessionState, event: CheckFinished) -> SessionState:
+    return _candidate(state, event.candidate, check=event)
+
+
+def _profiled(state: SessionState, event: ProfileTaken) -> SessionState:
+    return _candidate(state, event.candidate, profile=event.profile)
+
+
+def _analysed(state: SessionState, event: AnalysisGiven) -> SessionState:
+    before = state.candidate(event.candidate).analyses
+    return _candidate(state, event.candidate, analyses=(*before, event))
+
+
+def _judged(state: SessionState, event: VerdictReached) -> SessionState:
+    return _proposal(state, event.round, event.proposal, verdict=event.verdict)
+
+
+def _best(state: SessionState, event: BestChanged) -> SessionState:
+    return replace(_round(state, event.round, best=event.candidate), best=event.candidate)
+
+
+def _round_closed(state: SessionState, event: RoundClosed) -> SessionState:
+    return _round(state, event.round, closed=True)
+
+
+def _noted(state: SessionState, event: NoteAdded) -> SessionState:
+    return replace(state, notes=(*state.notes, event))
+
+
+def _case_added(state: SessionState, event: CaseAdded) -> SessionState:
+    return replace(state, cases=(*state.cases, event.case))
+
+
+def _exchanged(state: SessionState, event: ExchangeMade) -> SessionState:
+    old = state.usage
+    usage = replace(
+        old,
+        calls=old.calls + 1,
+        input_tokens=old.input_tokens + event.input_tokens,
+        output_tokens=old.output_tokens + event.output_tokens,
+        dollars=old.dollars + (event.dollars or 0.0),
+        unpriced_calls=old.unpriced_calls + (event.dollars is None),
+    )
+    return replace(state, usage=usage)
+
+
+def _paused(state: SessionState, _event: Paused) -> SessionState:
+    return replace(state, paused=True)
+
+
+def _continued(state: SessionState, _event: Continued) -> SessionState:
+    return replace(state, paused=False)
+
+
+def _trouble(state: SessionState, event: TroubleMet) -> SessionState:
+    return replace(state, troubles=(*state.troubles, event))
+
+
+def _closed(state: SessionState, event: SessionClosed) -> SessionState:
+    return replace(state, closed=event, paused=False)
+
+
+_RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
+    SessionOpened: _opened,
+    EngineStarted: _started,
+    RoundOpened: _round_opened,
+    PlanProposed: _proposed,
+    PlansEnded: _plans_ended,
+    ApprovalAsked: _asked,
+    DecisionTaken: _decided,
+    CodeWritten: _written,
+    CodeFailed: _attempt,
+    CompileFinished: _compiled,
+    CheckStarted: _check_started,
+    CaseChecked: _case_checked,
+    CheckFinished: _check_finished,
+    ProfileTaken: _profiled,
+    AnalysisGiven: _analysed,
+    VerdictReached: _judged,
+    BestChanged: _best,
+    RoundClosed: _round_closed,
+    NoteAdded: _noted,
+    CaseAdded: _case_added,
+    ExchangeMade: _exchanged,
+    Paused: _paused,
+    Continued: _continued,
+    TroubleMet: _trouble,
+    SessionClosed: _closed,
+}
+
+__all__ = ["CandidateState", "ImpossibleEvent", "apply", "fold"]

@@ -1,0 +1,59 @@
+"""What a run is asked to do. Every value is in the journal, so that a session explains itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from astra_tui.model.plan import Risk
+
+
+class TeamKind(StrEnum):
+    """Who does the work of the four agents."""
+
+    LLM = "llm"
+    LLM_SINGLE = "llm-single"
+    """One agent in all four roles: the ablation of the paper's table 3."""
+    PLAYBOOK = "playbook"
+
+
+class GatePolicy(StrEnum):
+    """How a gate is decided."""
+
+    ASK = "ask"
+    AUTO = "auto"
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """The policy of the two gates. `max_risk` bounds the plans that `auto` accepts."""
+
+    plan: GatePolicy = GatePolicy.ASK
+    diff: GatePolicy = GatePolicy.ASK
+    max_risk: Risk = Risk.HIGH
+    decisions: str = ""
+    """A file of decisions that are taken in order; it goes before both policies."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """Where a run stops; None means no bound."""
+
+    tokens: int | None = None
+    dollars: float | None = None
+    gpu_seconds: float | None = None
+
+
+class RunSettings(msgspec.Struct, frozen=True):
+    """Everything that a run depends on, but for secrets, which it never holds."""
+
+    task: str
+    team: TeamKind
+    device: str = "emulator"
+    rounds: int = 5
+    candidates: int = 1
+    repairs: int = 2
+    """How often a failed compile or check goes back to the coding agent."""
+    approval: Approval = Approval()
+    budget: Budget = Budget()
+    model: str = ""
+    base_url: str = ""

@@ -1,0 +1,170 @@
+"""A session as it stands: what the fold of its events makes. Immutable."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.author import Author
+from astra_tui.model.check import Case, CaseResult, Verdict
+from astra_tui.model.contents import content_hash
+from astra_tui.model.events import (
+    AnalysisGiven,
+    CheckFinished,
+    CodeFailed,
+    CodeWritten,
+    CompileFinished,
+    NoteAdded,
+    SessionClosed,
+    SessionOpened,
+    TroubleMet,
+)
+from astra_tui.model.plan import Plan
+from astra_tui.model.verdict import Profile, RoundVerdict
+
+
+class CandidateState(msgspec.Struct, frozen=True):
+    """What is known of one source, whoever wrote it and how often."""
+
+    hash: str
+    compilation: CompileFinished | None = None
+    cases: int = 0
+    """Cases that the running or finished check has."""
+    results: tuple[CaseResult, ...] = ()
+    check: CheckFinished | None = None
+    profile: Profile | None = None
+    analyses: tuple[AnalysisGiven, ...] = ()
+
+    @property
+    def correct(self) -> bool:
+        """Whether every case has passed."""
+        return self.check is not None and self.check.verdict is Verdict.PASSED
+
+    @property
+    def failures(self) -> tuple[CaseResult, ...]:
+        """The cases that speak against it."""
+        return tuple(r for r in self.results if not r.outcome.ok)
+
+
+class ProposalState(msgspec.Struct, frozen=True):
+    """One plan of a round, the code that came of it, and its verdict."""
+
+    index: int
+    plan: Plan
+    author: Author
+    attempts: tuple[CodeWritten | CodeFailed, ...] = ()
+    verdict: RoundVerdict | None = None
+
+    @property
+    def code(self) -> CodeWritten | None:
+        """The latest code."""
+        last = self.attempts[-1] if self.attempts else None
+        return last if isinstance(last, CodeWritten) else None
+
+
+class RoundState(msgspec.Struct, frozen=True):
+    """One round; round 0 is the baseline and has no proposals."""
+
+    number: int
+    parent: int
+    base: str
+    proposals: tuple[ProposalState, ...] = ()
+    planned: bool = False
+    no_plan: str = ""
+    refused: tuple[str, ...] = ()
+    best: str = ""
+    """The candidate of this round that became the best; empty if none did."""
+    closed: bool = False
+
+
+class SessionStatus(StrEnum):
+    """What the session is doing."""
+
+    NEW = "new"
+    RUNNING = "running"
+    PAUSED = "paused"
+    WAITING = "waiting"
+    """A decision is asked for."""
+    CLOSED = "closed"
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What models cost so far; `dollars` counts the calls whose price is known."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+    unpriced_calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+class SessionState(msgspec.Struct, frozen=True):
+    """The whole session."""
+
+    opened: SessionOpened | None = None
+    rounds: tuple[RoundState, ...] = ()
+    candidates: dict[str, CandidateState] = {}
+    questions: dict[str, Question] = {}
+    decisions: dict[str, Decision] = {}
+    best: str = ""
+    notes: tuple[NoteAdded, ...] = ()
+    cases: tuple[Case, ...] = ()
+    usage: Usage = Usage()
+    paused: bool = False
+    round_limit: int = 0
+    troubles: tuple[TroubleMet, ...] = ()
+    closed: SessionClosed | None = None
+
+    @property
+    def pending(self) -> tuple[Question, ...]:
+        """Questions without a decision, oldest first."""
+        return tuple(q for key, q in self.questions.items() if key not in self.decisions)
+
+    @property
+    def status(self) -> SessionStatus:
+        """What the session is doing."""
+        if self.opened is None:
+            return SessionStatus.NEW
+        if self.closed is not None:
+            return SessionStatus.CLOSED
+        if self.paused:
+            return SessionStatus.PAUSED
+        return SessionStatus.WAITING if self.pending else SessionStatus.RUNNING
+
+    def round(self, number: int) -> RoundState:
+        """The round with this number. Raises KeyError when there is none."""
+        for found in self.rounds:
+            if found.number == number:
+                return found
+        raise KeyError(number)
+
+    def candidate(self, hash_: str) -> CandidateState:
+        """What is known of a source; nothing, if it is new."""
+        return self.candidates.get(hash_) or CandidateState(hash_)
+
+    def decision_on(self, round_: int, proposal: int, gate: Gate, subject: str) -> Decision | None:
+        """The decision on what was shown at a gate of a proposal, if there is one."""
+        for key, question in self.questions.items():
+            asked = (question.round, question.proposal, question.gate, question.subject)
+            if asked == (round_, proposal, gate, subject) and key in self.decisions:
+                return self.decisions[key]
+        return None
+
+    def plan_of(self, round_: int, proposal: int) -> Plan:
+        """The plan of a proposal as it was decided: as proposed, or as the engineer edited it."""
+        proposed = self.round(round_).proposals[proposal].plan
+        decision = self.decision_on(round_, proposal, Gate.PLAN, proposed.hash)
+        if decision is not None and decision.status is ApprovalStatus.EDITED and decision.plan:
+            return decision.plan
+        return proposed
+
+    def digest(self) -> str:
+        """The same for the same events, on any machine."""
+        return content_hash(msgspec.json.encode(self, order="deterministic"))

@@ -1,0 +1,100 @@
+"""What a round says about a candidate, and the comparison that it rests on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from astra_tui.model.counters import Counters
+from astra_tui.model.dtypes import DType
+
+
+class WorkloadProfile(msgspec.Struct, frozen=True):
+    """What one workload cost. `dims` are those that were run: rows may be fewer than declared.
+
+    `blocks` and `threads` (a block) describe the launches at the workload's own size, added up
+    over launches and the largest of them.
+    """
+
+    workload: str
+    dims: dict[str, int]
+    dtype: DType
+    kernels: tuple[str, ...]
+    counters: Counters
+    blocks: int
+    threads: int
+
+
+class KernelUse(msgspec.Struct, frozen=True):
+    """Resources of one compiled kernel at the block size with which it is launched."""
+
+    kernel: str
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    occupancy: float
+    """Resident warps over the most that one SM of the compiled architecture can hold."""
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """What a device tells about a candidate, one entry a workload.
+
+    The emulator counts and never times, so that a profile of it holds no time and no speedup.
+    """
+
+    device: str
+    workloads: tuple[WorkloadProfile, ...]
+    kernels: tuple[KernelUse, ...] = ()
+
+    def ranking_key(self) -> tuple[int, int, int]:
+        """Sectors, requests and warp instructions, each added up over the workloads."""
+        keys = [w.counters.ranking_key() for w in self.workloads]
+        sectors, requests, instructions = (sum(k[i] for k in keys) for i in range(3))
+        return sectors, requests, instructions
+
+    def total(self, counter: str) -> int:
+        """One counter, added up over the workloads; `counter` names a property of Counters."""
+        return sum(int(getattr(w.counters, counter)) for w in self.workloads)
+
+
+class Outcome(StrEnum):
+    """How a candidate ended; only BETTER makes it the base of the next round."""
+
+    BETTER = "better"
+    SAME = "same"
+    WORSE = "worse"
+    INCONCLUSIVE = "inconclusive"
+    WRONG = "wrong"
+    NOT_COMPILED = "not_compiled"
+    UNSUPPORTED = "unsupported"
+    REJECTED = "rejected"
+    """The engineer said no, to the plan or to the code."""
+    NOT_WRITTEN = "not_written"
+    """No usable code came of the plan."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether the candidate was correct, so that its profile was compared."""
+        return self in (Outcome.BETTER, Outcome.SAME, Outcome.WORSE, Outcome.INCONCLUSIVE)
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Counters of a candidate beside those of the version it started from."""
+
+    basis: str
+    """"counters": the ranking key decided, as on the emulator."""
+    base_key: tuple[int, int, int]
+    candidate_key: tuple[int, int, int]
+    ratios: dict[str, float]
+    """New over old, for every counter that a plan may name."""
+
+
+class RoundVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The verdict on one candidate, with its reasons, the most important first."""
+
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    candidate: str = ""
+    base: str = ""
+    comparison: Comparison | None = None
