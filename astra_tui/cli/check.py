@@ -3,91 +3,197 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
-from astra_tui.cli.devices import open_device
+from astra_tui.cli.answers import CasesAnswer, CheckAnswer, TaskCases
+from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
-from astra_tui.model.check import CaseResult, CheckReport
-from astra_tui.model.errors import UserError
+from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
+from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
+from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import KernelTask, find_task, list_tasks, load_task
+
+if TYPE_CHECKING:
+    from astra_tui.lab.check.runner import Checker
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The cases of one task that were asked for, and how the user would name the task."""
+
+    task: KernelTask
+    named: str
+    cases: tuple[Case, ...]
+
+
+@dataclass
+class _Errors:
+    """What could not be checked. Each error is printed once, when it comes up."""
+
+    found: list[UserError] = field(default_factory=list)
+
+    def add(self, error: UserError) -> None:
+        if error.describe() not in [e.describe() for e in self.found]:
+            self.found.append(error)
+            print_error(error)
 
 
 def run(options: argparse.Namespace) -> int:
     """Checks one task, or all; prints a summary of each source, or one JSON object."""
     if options.all == bool(options.task):
         raise UserError("name a task, or say --all", hint="astra-tui kernels lists the tasks")
+    errors = _Errors()
+    wanted = _wanted(options, errors)
     if options.list:
-        return _list_cases(find_task(options.task), tuple(options.case), options.json)
+        return _list_cases(wanted, options.json)
     reports: list[CheckReport] = []
-    many = options.all
-    for task, sources in _wanted(options):
-        for report in _check_task(task, sources, options):
+    for each in wanted:
+        for report in _check_task(each, options, errors):
             reports.append(report)
-            if not options.json and not many:
-                plain.print_report(report, verbose=options.verbose)
+            if not options.json and not options.all:
+                _print(each, report, options.verbose)
     code = worst([r.verdict for r in reports])
+    if code is ExitCode.OK and errors.found:
+        code = ExitCode.BAD_INPUT
     if options.json:
-        plain.print_json({"exit_code": int(code), "reports": reports})
-    elif many:
+        entries = tuple(map(error_entry, errors.found))
+        plain.print_json(CheckAnswer(int(code), tuple(reports), entries))
+    elif options.all:
         plain.print_report_table(reports)
+        _print_failures(wanted, reports, options.verbose)
     return code
 
 
-def _wanted(options: argparse.Namespace) -> Iterator[tuple[KernelTask, list[Path]]]:
-    if options.all:
-        for found in list_tasks():
+def _wanted(options: argparse.Namespace, errors: _Errors) -> list[_Wanted]:
+    """The tasks to check, with the cases that the filters leave. Raises UserError for none."""
+    from astra_tui.lab.check.runner import NoSuchCase, select_cases
+
+    patterns = tuple(options.case)
+    if not options.all:
+        task = find_task(options.task)
+        return [_Wanted(task, options.task, select_cases(task, patterns))]
+    wanted: list[_Wanted] = []
+    for found in list_tasks():
+        try:
             task = load_task(found.folder)
-            yield task, _sources_of(task)
-        return
-    task = find_task(options.task)
-    yield task, [Path(s) for s in options.sources] or _sources_of(task)
-
-
-def _sources_of(task: KernelTask) -> list[Path]:
-    """The sources in the task's folder, the baseline first."""
-    return sorted(task.folder.glob("*.cu"), key=lambda p: (p != task.baseline_file, p.name))
+            wanted.append(_Wanted(task, found.name, select_cases(task, patterns)))
+        except NoSuchCase:
+            continue
+        except UserError as error:
+            errors.add(error)
+    if patterns and not wanted:
+        raise UserError(
+            f"no case of any task matches {', '.join(patterns)}",
+            hint="list them with: astra-tui check --all --list",
+        )
+    return wanted
 
 
 def _check_task(
-    task: KernelTask, sources: list[Path], options: argparse.Namespace
+    wanted: _Wanted, options: argparse.Namespace, errors: _Errors
 ) -> Iterator[CheckReport]:
+    """Checks the sources one after the other; one that cannot be checked does not stop the rest."""
     from astra_tui.lab.check.oracle import Oracle
-    from astra_tui.lab.check.runner import Checker, select_cases
-    from astra_tui.lab.compiler import Compiler
+    from astra_tui.lab.check.runner import Checker
 
-    cases = select_cases(task, tuple(options.case))
-    with Oracle(task) as oracle, Compiler() as compiler, open_device(options.device) as device:
-        oracle.warm_up(cases)
-        checker = Checker(task, device, compiler, oracle)
-        for source in sources:
-            text = read_text(source)
-            events = checker.check(text, str(source), cases if options.case else None)
-            with plain.progress(f"{task.name}/{source.name}", len(cases)) as advance:
-                for event in events:
-                    if isinstance(event, CaseResult):
-                        advance()
-                    elif isinstance(event, CheckReport):
-                        yield event
+    texts: dict[Path, str] = {}
+    for file in _sources(wanted.task, options.sources):
+        try:
+            texts[file] = read_text(file)
+        except UserError as error:
+            errors.add(error)
+    with ExitStack() as opened:
+        device = opened.enter_context(open_device(options.device))
+        compiler = opened.enter_context(open_compiler())
+        oracle = opened.enter_context(Oracle(wanted.task))
+        checker = Checker(wanted.task, device, compiler, oracle)
+        for file, text in texts.items():
+            try:
+                chosen = wanted.cases if options.case else None
+                yield _check_source(checker, file, text, chosen, len(wanted.cases))
+            except UnavailableHere:
+                raise
+            except UserError as error:
+                errors.add(error)
+
+
+def _check_source(
+    checker: Checker, file: Path, text: str, cases: tuple[Case, ...] | None, total: int
+) -> CheckReport:
+    report: CheckReport | None = None
+    with plain.progress(f"{checker.task.name}/{file.name}", total) as advance:
+        for event in checker.check(text, str(file), cases):
+            if isinstance(event, CaseResult):
+                advance()
+            elif isinstance(event, CheckReport):
+                report = event
+    assert report is not None, "a check ends with its report"
+    return report
+
+
+def _sources(task: KernelTask, names: list[str]) -> list[Path]:
+    """The sources that were named, else those in the task's folder, the baseline first."""
+    if names:
+        return [find_source(task, name) for name in names]
+    return sorted(task.folder.glob("*.cu"), key=lambda p: (p != task.baseline_file, p.name))
+
+
+def find_source(task: KernelTask, name: str) -> Path:
+    """A path, else the name of a file in the task's folder such as baseline.cu."""
+    path, inside = Path(name), task.folder / name
+    return inside if not path.exists() and inside.is_file() else path
 
 
 def read_text(file: Path) -> str:
-    """A source's text. Raises UserError when there is no such file."""
+    """A source's text. Raises UserError that says why when it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError("there is no such file", file=str(file)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot be read: {error}", file=str(file)) from None
+    except IsADirectoryError:
+        raise UserError("this is a folder; name a .cu file", file=str(file)) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"byte 0x{error.object[error.start]:02x} is not UTF-8",
+            file=str(file),
+            place=Place(line),
+            hint="save the file as UTF-8",
+        ) from None
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=str(file)) from None
 
 
-def _list_cases(task: KernelTask, patterns: tuple[str, ...], as_json: bool) -> int:
-    from astra_tui.lab.check.runner import select_cases
+# -- output ----------------------------------------------------------------------------------------
 
-    cases = select_cases(task, patterns)
+
+def _print(wanted: _Wanted, report: CheckReport, verbose: bool) -> None:
+    file = Path(report.source)
+    inside = file.parent == wanted.task.folder and find_source(wanted.task, file.name) == file
+    shown = file.name if inside else report.source
+    again = shlex.join(["astra-tui", "check", wanted.named, shown])
+    plain.print_report(report, shown=shown, again=again, verbose=verbose)
+
+
+def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: bool) -> None:
+    for each in wanted:
+        for report in reports:
+            if report.task_hash == each.task.hash and (
+                verbose or report.verdict is not Verdict.PASSED
+            ):
+                _print(each, report, verbose)
+
+
+def _list_cases(wanted: list[_Wanted], as_json: bool) -> ExitCode:
     if as_json:
-        plain.print_json({"cases": cases})
-    else:
-        plain.print_cases(cases)
+        plain.print_json(CasesAnswer(tuple(TaskCases(w.task.name, w.cases) for w in wanted)))
+        return ExitCode.OK
+    for each in wanted:
+        plain.print_cases(each.task.name, each.cases)
     return ExitCode.OK

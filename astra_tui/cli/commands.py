@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import astra_tui
 from astra_tui.cli.exit_codes import MEANINGS
+from astra_tui.cli.parsing import CommandParser, at_least_one
 
-_EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
+EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[CommandParser]
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """The parser for all commands."""
-    parser = argparse.ArgumentParser(
-        prog="astra-tui",
-        description=astra_tui.__doc__,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = CommandParser(prog="astra-tui", description=astra_tui.__doc__, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"astra-tui {astra_tui.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _kernels(commands)
@@ -30,18 +30,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    summary: str,
-    more: str,
-) -> argparse.ArgumentParser:
+def _command(commands: _Commands, name: str, summary: str, more: str) -> CommandParser:
     parser = commands.add_parser(
         name,
         help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}. {more}".strip(),
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=f"{summary[0].upper()}{summary[1:]}.\n{more}".strip(),
+        epilog=EPILOG,
     )
     parser.set_defaults(run=_lazily(name))
     return parser
@@ -55,11 +49,11 @@ def _lazily(name: str) -> Callable[[argparse.Namespace], int]:
     return run
 
 
-def _json(parser: argparse.ArgumentParser) -> None:
+def _json(parser: CommandParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
 
 
-def _device(parser: argparse.ArgumentParser) -> None:
+def _device(parser: CommandParser) -> None:
     parser.add_argument(
         "--device",
         default="auto",
@@ -68,7 +62,7 @@ def _device(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _kernels(commands: _Commands) -> None:
     parser = _command(
         commands,
         "kernels",
@@ -78,7 +72,7 @@ def _kernels(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _json(parser)
 
 
-def _check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _check(commands: _Commands) -> None:
     parser = _command(
         commands,
         "check",
@@ -101,7 +95,7 @@ def _check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _json(parser)
 
 
-def _counters(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _counters(commands: _Commands) -> None:
     parser = _command(
         commands,
         "counters",
@@ -113,12 +107,15 @@ def _counters(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--against", metavar="OTHER.cu", help="a version to compare with")
     parser.add_argument("--workload", metavar="NAME", help="the workload; by default the first")
     parser.add_argument(
-        "--rows", type=int, metavar="N", help="rows to run; by default as many as stay quick"
+        "--rows",
+        type=at_least_one,
+        metavar="N",
+        help="rows to run; by default as many as stay quick",
     )
     _json(parser)
 
 
-def _new(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _new(commands: _Commands) -> None:
     parser = _command(
         commands,
         "new",
@@ -133,7 +130,7 @@ def _new(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _json(parser)
 
 
-def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _doctor(commands: _Commands) -> None:
     parser = _command(
         commands,
         "doctor",

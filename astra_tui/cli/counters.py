@@ -4,71 +4,86 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
-from astra_tui.cli.check import read_text
+from astra_tui.cli.answers import CountedEntry, CountersAnswer
+from astra_tui.cli.check import find_source, read_text
+from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.check import Case
+from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, find_task
+
+if TYPE_CHECKING:
+    from astra_tui.lab.check.counting import Count
+
+_NO_BUDGET = 1 << 40
+"""Instructions that a count may take: it ends when the user interrupts it."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the annotated source, beside another version if there is one, or JSON."""
-    from astra_tui.lab.check.counting import Count, count, workload_case
-    from astra_tui.lab.check.runner import read_source
-    from astra_tui.lab.compiler import Compiler
-    from astra_tui.lab.emulator.device import Emulator
+    from astra_tui.lab.check.counting import workload_case
 
     task = find_task(options.task)
+    if options.rows is not None and not task.rows:
+        raise UserError(f"{task.name} has no dimension of rows, so --rows means nothing here")
     case = workload_case(task, options.workload, options.rows)
-    files = [_resolve(task, options.source)]
-    if options.against:
-        files.append(_resolve(task, options.against))
-    counted: list[tuple[str, str, Count]] = []
-    with Compiler() as compiler:
-        device = Emulator(budget=1 << 40)
-        for file in files:
-            text = read_text(file)
-            plain.note(f"counting {file} ...")
-            source = read_source(task, text, str(file))
-            counted.append((str(file), text, count(task, source, case, compiler, device)))
-    for name, _, result in counted:
-        if not result.compilation.ok:
-            plain.print_compile_errors(name, result.compilation)
-            return ExitCode.COMPILE_ERROR
+    names = [options.source, *([options.against] if options.against else [])]
+    counted = _count(task, case, [find_source(task, name) for name in names])
+    compulsory = task.compulsory_bytes(case.dims, case.dtype)
     if options.json:
-        plain.print_json(
-            {
-                "task": task.name,
-                "case": case,
-                "sources": [
-                    {
-                        "source": file,
-                        "kernels": result.kernels,
-                        "requests": result.counters.requests,
-                        "sectors": result.counters.sectors,
-                        "bytes": result.counters.bytes,
-                        "bank_conflicts": result.counters.bank_conflicts,
-                        "warp_instructions": result.counters.warp_instructions,
-                        "counters": result.counters,
-                        "findings": result.faults,
-                    }
-                    for file, _, result in counted
-                ],
-            }
-        )
+        entries = tuple(_entry(*each) for each in counted)
+        plain.print_json(CountersAnswer(task.name, case, compulsory, entries))
     else:
-        compulsory = task.compulsory_bytes(case.dims, case.dtype)
-        plain.print_counters(
-            task.name,
-            case,
-            compulsory,
-            [plain.CountedSource(f, t, r.counters, r.compilation, r.faults) for f, t, r in counted],
-        )
-    return ExitCode.FAILED if any(result.faults for _, _, result in counted) else ExitCode.OK
+        _print(task, case, compulsory, counted)
+    if not all(count.compilation.ok for _, _, count in counted):
+        return ExitCode.COMPILE_ERROR
+    return ExitCode.FAILED if any(count.faults for _, _, count in counted) else ExitCode.OK
 
 
-def _resolve(task: KernelTask, name: str) -> Path:
-    """A path, or the name of a file in the task's folder such as baseline.cu."""
-    path = Path(name)
-    inside = task.folder / name
-    return inside if not path.exists() and inside.is_file() else path
+def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, str, Count]]:
+    """Each file with its text and its counts."""
+    from astra_tui.lab.check.counting import count
+    from astra_tui.lab.check.runner import read_source
+    from astra_tui.lab.emulator.device import Emulator
+
+    sources = [(file, read_source(task, read_text(file), str(file))) for file in files]
+    counted: list[tuple[Path, str, Count]] = []
+    with open_compiler() as compiler:
+        device = Emulator(budget=_NO_BUDGET)
+        for file, source in sources:
+            plain.note(f"counting {file.name} ...")
+            counted.append((file, source.text, count(task, source, case, compiler, device)))
+    return counted
+
+
+def _entry(file: Path, _text: str, count: Count) -> CountedEntry:
+    return CountedEntry(
+        source=str(file),
+        compiled=count.compilation.ok,
+        diagnostics=count.compilation.diagnostics,
+        kernels=count.kernels,
+        requests=count.counters.requests,
+        sectors=count.counters.sectors,
+        bytes=count.counters.bytes,
+        bank_conflicts=count.counters.bank_conflicts,
+        warp_instructions=count.counters.warp_instructions,
+        counters=count.counters,
+        findings=count.faults,
+    )
+
+
+def _print(
+    task: KernelTask, case: Case, compulsory: int, counted: list[tuple[Path, str, Count]]
+) -> None:
+    broken = [(file, count) for file, _, count in counted if not count.compilation.ok]
+    for file, count in broken:
+        plain.print_compile_errors(str(file), count.compilation)
+    if not broken:
+        versions = [
+            plain.CountedSource(str(file), text, c.counters, c.compilation, c.faults)
+            for file, text, c in counted
+        ]
+        plain.print_counters(task.name, case, compulsory, versions)

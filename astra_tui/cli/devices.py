@@ -1,12 +1,17 @@
-"""Opens the device that `--device` names."""
+"""Opens what a command needs to run kernels: the compiler, and the device that `--device` names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from astra_tui.cli.failures import UnavailableHere
 from astra_tui.lab.device import Device
 from astra_tui.model.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from astra_tui.lab.compiler import Compiler
 
 DEVICES = ("auto", "emulator")
 
@@ -19,3 +24,18 @@ def open_device(name: str) -> Iterator[Device]:
     from astra_tui.lab.emulator.device import Emulator
 
     yield Emulator()
+
+
+@contextmanager
+def open_compiler() -> Iterator[Compiler]:
+    """The compiler. Raises UnavailableHere from the block when there is none."""
+    from astra_tui.lab.compiler import Compiler, CompilerUnavailable
+
+    try:
+        with Compiler() as compiler:
+            yield compiler
+    except CompilerUnavailable as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise UnavailableHere(
+            f"the compiler does not work here: {reason}", hint="see: astra-tui doctor"
+        ) from None

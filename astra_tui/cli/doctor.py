@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from astra_tui import plain
+from astra_tui.cli.answers import DoctorAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.health import Health, Probe
 
@@ -18,7 +19,10 @@ def run(options: argparse.Namespace) -> int:
         probes.append(probe)
         if not options.json:
             plain.print_probe(probe)
+    lacking = [p for p in probes if p.needed and p.health is not Health.OK]
+    code = ExitCode.UNSUPPORTED if lacking else ExitCode.OK
     if options.json:
-        plain.print_json({"probes": probes})
-    missing = [p for p in probes if p.needed and p.health is not Health.OK]
-    return ExitCode.UNSUPPORTED if missing else ExitCode.OK
+        plain.print_json(DoctorAnswer(int(code), tuple(probes)))
+    else:
+        plain.print_prognosis([p.name for p in lacking])
+    return code

@@ -1,5 +1,6 @@
-"""What the commands' exit codes mean; docs/commands.md is checked against this."""
+"""What the commands' exit codes mean; docs/commands.md is generated from this."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 from astra_tui.model.check import Verdict
@@ -14,6 +15,7 @@ class ExitCode(IntEnum):
     COMPILE_ERROR = 3
     UNSUPPORTED = 4
     INTERRUPTED = 130
+    PIPE_CLOSED = 141
 
 
 MEANINGS = {
@@ -23,6 +25,7 @@ MEANINGS = {
     ExitCode.COMPILE_ERROR: "the kernel source does not compile",
     ExitCode.UNSUPPORTED: "this machine or device cannot do it",
     ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.PIPE_CLOSED: "whatever read the output went away",
 }
 
 OF_VERDICT = {
@@ -34,7 +37,7 @@ OF_VERDICT = {
 }
 
 
-def worst(verdicts: list[Verdict]) -> ExitCode:
+def worst(verdicts: Sequence[Verdict]) -> ExitCode:
     """The exit code for several verdicts: the most telling one."""
     order = [Verdict.FAILED, Verdict.COMPILE_ERROR, Verdict.PLAN_ERROR, Verdict.UNSUPPORTED]
     for verdict in order:

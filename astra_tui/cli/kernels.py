@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 
 from astra_tui import plain
+from astra_tui.cli.answers import KernelsAnswer, TaskEntry, WorkloadEntry
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.failures import error_entry, print_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, list_tasks, load_task
 
@@ -20,29 +22,23 @@ def run(options: argparse.Namespace) -> int:
         except UserError as error:
             broken.append(error)
     if options.json:
-        plain.print_json(
-            {
-                "tasks": [_as_data(task) for task in tasks],
-                "errors": [error.describe() for error in broken],
-            }
-        )
+        entries = tuple(_entry(task) for task in tasks)
+        plain.print_json(KernelsAnswer(entries, tuple(map(error_entry, broken))))
     else:
         plain.print_tasks(tasks)
     for problem in broken:
-        plain.note(problem.describe())
+        print_error(problem)
     return ExitCode.FAILED if broken else ExitCode.OK
 
 
-def _as_data(task: KernelTask) -> dict[str, object]:
-    return {
-        "name": task.name,
-        "summary": task.summary,
-        "origin": task.origin,
-        "folder": str(task.folder),
-        "hash": task.hash,
-        "dtypes": [d.value for d in task.dtypes],
-        "workloads": [
-            {"name": w.name, "dims": dict(w.dims), "dtype": w.dtype.value} for w in task.workloads
-        ],
-        "sources": sorted(p.name for p in task.folder.glob("*.cu")),
-    }
+def _entry(task: KernelTask) -> TaskEntry:
+    return TaskEntry(
+        name=task.name,
+        summary=task.summary,
+        origin=task.origin,
+        folder=str(task.folder),
+        hash=task.hash,
+        dtypes=tuple(task.dtypes),
+        workloads=tuple(WorkloadEntry(w.name, dict(w.dims), w.dtype) for w in task.workloads),
+        sources=tuple(sorted(p.name for p in task.folder.glob("*.cu"))),
+    )

@@ -81,7 +81,7 @@ def _compiler() -> Probe:
             info = compiler.start()
             result = compiler.compile(_PROBE_SOURCE, ("probe",))
     except CompilerUnavailable as error:
-        return Probe("compiler", Health.MISSING, str(error), gives, "pip install astra-tui")
+        return Probe("compiler", Health.MISSING, _last_line(error), gives, "pip install astra-tui")
     if not result.ok or not result.cubin:
         text = result.errors[0].message if result.errors else "no machine code"
         return Probe("compiler", Health.BROKEN, f"{info}: {text}", gives)
@@ -101,7 +101,7 @@ def _confinement() -> Probe:
                 compiler.start()
                 log = compiler.raw_log(source)
         except (CompilerUnavailable, ChildDied, ChildTimeout) as error:
-            return Probe("confinement", Health.MISSING, str(error), gives)
+            return Probe("confinement", Health.MISSING, _last_line(error), gives)
     if "canary was read" in log:
         return Probe(
             "confinement",
@@ -121,11 +121,11 @@ def _headers() -> Probe:
         "__global__ void probe(int* out) { out[0] = 1; }\n"
     )
     try:
-        with Compiler() as compiler:
+        with Compiler(_no_cache()) as compiler:
             compiler.start()
             result = compiler.compile(source, ("probe",))
     except CompilerUnavailable as error:
-        return Probe("CUDA C++ library", Health.MISSING, str(error), gives)
+        return Probe("CUDA C++ library", Health.MISSING, _last_line(error), gives)
     version = wheel_version("nvidia-cuda-cccl")
     if result.ok:
         return Probe("CUDA C++ library", Health.OK, f"CCCL {version} compiled", gives, needed=False)
@@ -146,7 +146,7 @@ def _emulator() -> Probe:
     try:
         problem = run_on_emulator()
     except CompilerUnavailable as error:
-        return Probe("emulator", Health.MISSING, str(error), gives)
+        return Probe("emulator", Health.MISSING, _last_line(error), gives)
     if problem:
         return Probe("emulator", Health.BROKEN, problem, gives)
     return Probe("emulator", Health.OK, "a reduction ran and was right", gives)
@@ -163,7 +163,7 @@ def _reference() -> Probe:
             try:
                 hello = child.receive(120)
             except (ChildDied, ChildTimeout) as error:
-                hello = {"error": str(error)}
+                hello = {"error": _last_line(error)}
     if "error" in hello:
         return Probe("torch", Health.MISSING, hello["error"], gives, "pip install 'torch>=2.11'")
     return Probe("torch", Health.OK, f"torch {hello['torch']} computed in float64", gives)
@@ -179,7 +179,10 @@ def _disassembler() -> Probe:
     lines = answer.stdout.strip().splitlines()
     if answer.returncode or not lines:
         return Probe("nvdisasm", Health.BROKEN, f"{path} does not run", gives, needed=False)
-    return Probe("nvdisasm", Health.OK, f"{lines[-1]} ({path})", gives, needed=False)
+    release = next((x for x in lines if "release" in x), lines[-1])
+    return Probe(
+        "nvdisasm", Health.OK, release.removeprefix("Cuda compilation tools, "), gives, needed=False
+    )
 
 
 def nvdisasm_path() -> str | None:
@@ -212,5 +215,11 @@ def _gpu() -> Probe:
     return Probe("GPU", Health.OK, name.value.decode(errors="replace"), gives, needed=False)
 
 
+def _last_line(error: Exception) -> str:
+    """What an error comes to: the last line, where a process's own last words stand."""
+    return str(error).strip().splitlines()[-1]
+
+
 def _no_cache() -> ContentCache:
-    return ContentCache("doctor", root=Path("/nonexistent-astra-tui-cache"))
+    """A cache that keeps nothing, so that what is reported happened just now."""
+    return ContentCache("doctor", root=Path(os.devnull))

@@ -2,7 +2,7 @@
 
 from astra_tui.plain.counters import CountedSource, print_counters
 from astra_tui.plain.drafts import print_draft
-from astra_tui.plain.health import print_probe
+from astra_tui.plain.health import print_probe, print_prognosis
 from astra_tui.plain.output import note, print_json, print_pairs, progress, visible
 from astra_tui.plain.reports import (
     print_cases,
@@ -22,6 +22,7 @@ __all__ = [
     "print_json",
     "print_pairs",
     "print_probe",
+    "print_prognosis",
     "print_report",
     "print_report_table",
     "print_tasks",

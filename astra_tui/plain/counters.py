@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.text import Text
@@ -14,10 +14,6 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
 from astra_tui.plain.output import console, print_table, table, visible
-
-_COLUMNS = (("req", 8), ("sectors", 8), ("eff", 5), ("confl", 6), ("instr", 8))
-_WIDTH = sum(width + 1 for _, width in _COLUMNS)
-_BLANK = " " * _WIDTH
 
 
 @dataclass(frozen=True)
@@ -37,92 +33,143 @@ def print_counters(
     """Totals, then the source line by line; with two versions, in the form of a diff."""
     out = console()
     sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
-    out.print(f"{task}, {case.why}, {case.dtype.value}, {sizes}; counted by the emulator")
+    out.print(f"{task}, {case.why}, {case.dtype.value}, {sizes}")
     _print_totals(out, compulsory_bytes, versions)
     for version in versions:
         for fault in version.faults:
             out.print(f"{visible(version.file)}: {visible(fault.describe())}")
     out.print()
-    heads = [f"{visible(v.file.rpartition('/')[2])[: _WIDTH - 1]:<{_WIDTH}}" for v in versions]
-    out.print("".join(heads) if len(versions) > 1 else "", end="\n" if len(versions) > 1 else "")
-    head = "".join(f"{name:>{width}} " for name, width in _COLUMNS)
-    out.print(Text(head * len(versions) + " line", style="bold"))
-    lines = _alone(versions[0]) if len(versions) == 1 else _beside(versions[0], versions[1])
-    for line in lines:
-        out.print(line)
+    _print_lines(out, versions)
 
 
 def _print_totals(out: Console, compulsory_bytes: int, versions: Sequence[CountedSource]) -> None:
-    rows = table("", *(visible(v.file.rpartition("/")[2]) for v in versions), "")
-    counters = [v.counters for v in versions]
-    needed = compulsory_bytes / 32
-    names = (
-        ("sectors (32 bytes)", [c.sectors for c in counters], f"compulsory: {needed:,.0f}"),
-        ("requests", [c.requests for c in counters], "accesses to global memory, one a warp"),
-        ("warp instructions", [c.warp_instructions for c in counters], "PTX, before ptxas"),
-        ("shared requests", [c.shared_requests for c in counters], ""),
-        ("bank conflicts", [c.bank_conflicts for c in counters], ""),
-        ("barriers", [c.barriers for c in counters], ""),
-        ("shuffles", [c.shuffles for c in counters], ""),
-    )
-    for name, values, remark in names:
-        change = ""
-        if len(values) == 2 and values[0] and values[0] != values[1]:
-            change = f"{(values[0] / values[1] - 1) * 100:+.0f} %" if values[1] else ""
-            remark = f"{change}  {remark}".strip() if change else remark
-        rows.add_row(name, *(f"{v:,}" for v in values), remark)
-    rows.add_row("registers", *(_registers(v) for v in versions), "a thread, by kernel")
+    names = _names(versions)
+    two = len(versions) == 2
+    rows = table("", *names, *(["change"] if two else []), "")
+    for column in rows.columns[1:-1]:
+        column.justify = "right"
+    for name, values, remark in _totals([v.counters for v in versions], compulsory_bytes):
+        change = [_change(*values)] if two else []
+        rows.add_row(name, *(f"{v:,}" for v in values), *change, remark)
+    registers = [_registers(v) for v in versions]
+    rows.add_row("registers", *registers, *([""] if two else []), "a thread, by kernel")
     print_table(out, rows)
-    if len(versions) == 2:
+    if two:
         keys = [v.counters.ranking_key() for v in versions]
         order = "equal" if keys[0] == keys[1] else "better" if keys[0] < keys[1] else "worse"
-        name = visible(versions[0].file.rpartition("/")[2])
-        out.print(f"{name} is {order} by the emulator's key (sectors, requests, instructions)")
+        out.print(f"{names[0]} is {order} by the emulator's key (sectors, requests, instructions)")
     out.print(f"counts depend on the compiler: {versions[0].counters.compiler}")
+
+
+def _totals(
+    counters: Sequence[Counters], compulsory_bytes: int
+) -> Iterator[tuple[str, list[int], str]]:
+    """Name, a value for each version, and a remark; what nobody does is left out."""
+    compulsory = f"of 32 bytes; compulsory: {compulsory_bytes / 32:,.0f}"
+    yield "sectors", [c.sectors for c in counters], compulsory
+    yield "requests", [c.requests for c in counters], "to global memory, one a warp"
+    yield "instructions", [c.warp_instructions for c in counters], "of PTX, one a warp"
+    optional = (
+        ("shared requests", [c.shared_requests for c in counters], "to shared memory, one a warp"),
+        ("bank conflicts", [c.bank_conflicts for c in counters], "extra passes over shared memory"),
+        ("barriers", [c.barriers for c in counters], "waits, one a warp"),
+        ("shuffles", [c.shuffles for c in counters], "one a warp"),
+    )
+    yield from (entry for entry in optional if any(entry[1]))
+
+
+def _change(new: int, old: int) -> str:
+    return f"{(new / old - 1) * 100:+.0f} %" if old and new != old else ""
+
+
+def _names(versions: Sequence[CountedSource]) -> list[str]:
+    """How the versions are told apart: by file name, or by path where that is the same."""
+    files = [visible(v.file) for v in versions]
+    short = [file.rpartition("/")[2] for file in files]
+    return short if len(set(short)) == len(short) else files
 
 
 def _registers(version: CountedSource) -> str:
     return ", ".join(str(k.resources.registers) for k in version.compilation.kernels)
 
 
-def _alone(version: CountedSource) -> Iterator[str]:
+# -- line by line ----------------------------------------------------------------------------------
+
+_COLUMNS = ("req", "sectors", "eff", "confl", "instr")
+_Cells = tuple[str, ...]
+_NOTHING: _Cells = ("",) * len(_COLUMNS)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of a source: its number, what was counted there, and in which version it is."""
+
+    number: int
+    cells: _Cells
+    text: str
+    mark: str = " "
+
+
+def _print_lines(out: Console, versions: Sequence[CountedSource]) -> None:
+    """The source with its counts; columns in which nothing was counted are left out.
+
+    A line is cut at the edge of a terminal, so that the columns stay in line.
+    """
+    if len(versions) == 1:
+        lines = _annotated(versions[0])
+    else:
+        lines = list(_merged(*map(_annotated, versions)))
+        names = _names(versions)
+        out.print(f"+ {names[0]}   - {names[1]}   no mark: text and counts are the same in both")
+    rows = [_COLUMNS, *(line.cells for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kept = [i for i in range(len(_COLUMNS)) if any(line.cells[i] for line in lines)]
+
+    def counts(cells: _Cells) -> str:
+        return "".join(f"{cells[i]:>{widths[i]}} " for i in kept)
+
+    width = out.width if out.file.isatty() else None
+    out.print(Text(f"{counts(_COLUMNS)} line", style="bold"))
+    for line in lines:
+        row = f"{counts(line.cells)}{line.number:5} {line.mark} {visible(line.text)}"
+        out.print(row.expandtabs(8).rstrip()[:width])
+
+
+def _annotated(version: CountedSource) -> list[_Line]:
     cells = _cells(version.counters)
-    for number, text in enumerate(version.text.splitlines(), 1):
-        yield f"{cells.get(number, _BLANK)}{number:5} | {visible(text)}"
+    texts = enumerate(version.text.splitlines(), 1)
+    return [_Line(number, cells.get(number, _NOTHING), text) for number, text in texts]
 
 
-def _beside(new: CountedSource, old: CountedSource) -> Iterator[str]:
-    """Both versions in the order of a diff: the new one's counts left, the old one's right."""
-    mine, theirs = _cells(new.counters), _cells(old.counters)
-    a, b = old.text.splitlines(), new.text.splitlines()
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+def _merged(new: list[_Line], old: list[_Line]) -> Iterator[_Line]:
+    """Both versions as a diff of text and counts."""
+    before, after = ([(line.text, line.cells) for line in side] for side in (old, new))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
-            for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-                left, right = mine.get(j + 1, _BLANK), theirs.get(i + 1, _BLANK)
-                yield f"{left}{right}{j + 1:5}   {visible(b[j])}"
+            yield from new[j1:j2]
         else:
-            for i in range(i1, i2):
-                yield f"{_BLANK}{theirs.get(i + 1, _BLANK)}{i + 1:5} - {visible(a[i])}"
-            for j in range(j1, j2):
-                yield f"{mine.get(j + 1, _BLANK)}{_BLANK}{j + 1:5} + {visible(b[j])}"
+            yield from (replace(line, mark="-") for line in old[i1:i2])
+            yield from (replace(line, mark="+") for line in new[j1:j2])
 
 
-def _cells(counters: Counters) -> dict[int, str]:
-    """The counts of each source line as text of fixed width."""
-    lines = {c.line: c.warp_instructions for c in counters.lines}
-    found: dict[int, str] = {}
-    for line in {*lines, *(a.line for a in counters.accesses)}:
+def _cells(counters: Counters) -> dict[int, _Cells]:
+    """The counts of each source line as text, in the order of `_COLUMNS`."""
+    instructions = {c.line: c.warp_instructions for c in counters.lines}
+    found: dict[int, _Cells] = {}
+    for line in {*instructions, *(a.line for a in counters.accesses)}:
         here = [a for a in counters.accesses if a.line == line]
-        requests = sum(a.requests for a in here)
         sectors = sum(a.sectors for a in here)
         moved = sum(a.bytes for a in here if a.space == "global")
-        values = (
-            f"{requests:,}" if requests else "",
-            f"{sectors:,}" if sectors else "",
+        found[line] = (
+            _number(sum(a.requests for a in here)),
+            _number(sectors),
             f"{moved / (32 * sectors):.0%}" if sectors else "",
-            f"{sum(a.conflicts for a in here):,}" if any(a.conflicts for a in here) else "",
-            f"{lines.get(line, 0):,}",
+            _number(sum(a.conflicts for a in here)),
+            _number(instructions.get(line, 0)),
         )
-        cells = zip(values, _COLUMNS, strict=True)
-        found[line] = "".join(f"{value:>{width}} " for value, (_, width) in cells)
     return found
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count else ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.console import Console
 from rich.text import Text
 
 from astra_tui.model.health import Health, Probe
@@ -10,12 +13,29 @@ from astra_tui.plain.output import console, visible
 _STYLES = {Health.OK: "green", Health.MISSING: "yellow", Health.BROKEN: "bold red"}
 
 
+_NAME_WIDTH = 17
+_TEXT_AT = 8 + _NAME_WIDTH
+
+
 def print_probe(probe: Probe) -> None:
     """One probe: its outcome, and for what is missing what it would add and how to get it."""
     out = console()
     mark = Text(f"{probe.health.value:<8}", style=_STYLES[probe.health])
-    out.print(Text.assemble(mark, f"{probe.name:<17} {visible(probe.detail)}"))
+    out.print(Text.assemble(mark, f"{probe.name:<{_NAME_WIDTH}} {visible(probe.detail)}"))
     if probe.health is not Health.OK:
-        out.print(f"{'':8}{'':17}  gives: {probe.gives}")
+        _remark(out, "for", probe.gives)
         if probe.remedy:
-            out.print(f"{'':8}{'':17}  get it: {visible(probe.remedy)}")
+            _remark(out, "needs", probe.remedy)
+
+
+def _remark(out: Console, what: str, text: str) -> None:
+    out.print(f"{'':{_TEXT_AT}} {what}: {visible(text)}")
+
+
+def print_prognosis(lacking: Sequence[str]) -> None:
+    """What the probes amount to: whether kernels can be checked here, and what to do next."""
+    out = console()
+    if lacking:
+        out.print(f"\nkernels cannot be checked here before this works: {', '.join(lacking)}")
+    else:
+        out.print("\nkernels can be checked here; try: astra-tui check silu_and_mul")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +33,20 @@ def note(text: str, file: TextIO | None = None) -> None:
     print(visible(text), file=file or sys.stderr)
 
 
+def indented(out: Console, text: str, indent: int) -> None:
+    """A paragraph with an indent, wrapped between words on a terminal and left whole in a pipe."""
+    margin = " " * indent
+    width = out.width if out.file.isatty() else 1 << 20
+    words = textwrap.TextWrapper(
+        max(width, indent + 20),
+        initial_indent=margin,
+        subsequent_indent=margin + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    out.print(words.fill(visible(text)))
+
+
 def print_json(data: Any) -> None:
     """One JSON object on stdout, in the layout that docs/json.md describes."""
     encoded = msgspec.json.encode(data, enc_hook=str)
@@ -50,10 +67,11 @@ def _harmless(character: str) -> bool:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Progress on stderr: a live line on a terminal, else a line every few seconds."""
+    """Progress on stderr: a live line where the terminal can, else a line every few seconds."""
     started = shown = time.monotonic()
     done = 0
-    live = sys.stderr.isatty()
+    live = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    width = shutil.get_terminal_size().columns - 1
 
     def advance() -> None:
         nonlocal done, shown
@@ -61,7 +79,8 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         now = time.monotonic()
         if live and now - shown > 0.1:
             shown = now
-            sys.stderr.write(f"\r\x1b[K{what}: {done}/{total} cases")
+            line = f"{done}/{total} cases  {what}"
+            sys.stderr.write(f"\r\x1b[K{line[:width]}")
             sys.stderr.flush()
         elif not live and now - shown > _PROGRESS_SECONDS:
             shown = now
@@ -92,5 +111,8 @@ def table(*columns: str) -> Table:
 
 
 def print_table(out: Console, made: Table) -> None:
-    """Prints a table within the width of the terminal."""
-    out.print(made, soft_wrap=False)
+    """Prints a table within the width of the terminal, with nothing after the last column."""
+    with out.capture() as captured:
+        out.print(made, soft_wrap=False)
+    for line in captured.get().splitlines():
+        out.file.write(line.rstrip() + "\n")

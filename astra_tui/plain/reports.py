@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, Ou
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
 from astra_tui.model.task import KernelTask
-from astra_tui.plain.output import console, print_table, table, visible
+from astra_tui.plain.output import console, indented, print_table, table, visible
 
 MAX_SHOWN_CASES = 5
 
@@ -35,8 +36,10 @@ def print_tasks(tasks: Sequence[KernelTask]) -> None:
     print_table(console(), rows)
 
 
-def print_cases(cases: Sequence[Case]) -> None:
-    """The cases of a suite, with the reason for each."""
+def print_cases(task: str, cases: Sequence[Case]) -> None:
+    """The cases of a task, with the reason for each."""
+    out = console()
+    out.print(f"{task}: {_counted(len(cases), 'case')}")
     rows = table("case", "sizes", "why")
     for case in cases:
         sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
@@ -44,14 +47,18 @@ def print_cases(cases: Sequence[Case]) -> None:
         if case.outside_contract:
             why += f" (outside the contract: {case.outside_contract}; has to be refused)"
         rows.add_row(case.id, sizes, visible(why))
-    print_table(console(), rows)
+    print_table(out, rows)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 # -- check reports ---------------------------------------------------------------------------------
 
 
 def print_report_table(reports: Sequence[CheckReport]) -> None:
-    """One line for each source, then the failures in full."""
+    """One line for each source."""
     out = console()
     for device in dict.fromkeys(f"on {r.device}, {r.compiler}" for r in reports):
         out.print(device)
@@ -67,28 +74,31 @@ def print_report_table(reports: Sequence[CheckReport]) -> None:
             f"{report.seconds:.1f} s",
         )
     print_table(out, rows)
-    for report in reports:
-        if report.verdict is not Verdict.PASSED:
-            print_report(report)
 
 
-def print_report(report: CheckReport, verbose: bool = False) -> None:
-    """A check's outcome: the verdict, what it rests on, and each failure with its place."""
+def print_report(
+    report: CheckReport, *, shown: str, again: str = "", verbose: bool = False
+) -> None:
+    """A check's outcome: the verdict, what it rests on, and each failure with its place.
+
+    `shown` is how the source is named here; `again` the command that checks it.
+    """
     out = console()
-    out.print(
-        Text.assemble(
-            (f"{report.verdict.value.upper()} ", _STYLES[report.verdict]),
-            f"{report.task}  {visible(report.source)}  on {report.device}, {report.compiler}",
-        )
-    )
-    out.print(f"  {visible(report.message)}  ({report.seconds:.1f} s)")
+    verdict = report.verdict.value.upper().replace("_", " ")
+    title = f" {report.task} {visible(shown)}"
+    out.print(Text.assemble((verdict, _STYLES[report.verdict]), title))
+    how = f"on {report.device}, {report.compiler}, {report.seconds:.1f} s"
+    if report.verdict is Verdict.COMPILE_ERROR:
+        out.print(f"  {how}")
+    else:
+        indented(out, f"{report.message}; {how}", 2)
     for diagnostic in report.diagnostics[: 3 if report.verdict is Verdict.PASSED else None]:
         _print_diagnostic(out, diagnostic)
     if verbose:
         _print_all_cases(out, report)
     failed = report.failed_cases
     for result in failed[:MAX_SHOWN_CASES]:
-        _print_failure(out, report, result)
+        _print_failure(out, report, result, again)
     if len(failed) > MAX_SHOWN_CASES:
         left = len(failed) - MAX_SHOWN_CASES
         out.print(f"  and {left} more; --verbose shows every case, --json everything")
@@ -125,7 +135,7 @@ def _print_evidence(out: Console, report: CheckReport) -> None:
 
 
 def _print_all_cases(out: Console, report: CheckReport) -> None:
-    rows = table("case", "outcome", "error", "ulp", "kernels", "why")
+    rows = table("case", "outcome", "error", "ulp", "why")
     for result in report.cases:
         worst = result.worst
         rows.add_row(
@@ -133,28 +143,26 @@ def _print_all_cases(out: Console, report: CheckReport) -> None:
             result.outcome.value,
             f"{worst.error:.3f}" if worst else "",
             f"{worst.max_ulp:.0f}" if worst else "",
-            visible(", ".join(result.kernels)),
             visible(result.case.why),
         )
     print_table(out, rows)
 
 
-def _print_failure(out: Console, report: CheckReport, result: CaseResult) -> None:
+def _print_failure(out: Console, report: CheckReport, result: CaseResult, again: str) -> None:
     case = result.case
     sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
     out.print(Text.assemble("  ", (result.outcome.value, "red"), f"  {case.id}  ({sizes})"))
-    out.print(f"    {visible(case.why)}")
-    for output in result.outputs:
-        if not output.ok:
-            out.print(f"    {visible(_output_words(output))}")
+    indented(out, f"why: {case.why}", 4)
+    wrong = [o for o in result.outputs if not o.ok]
+    for output in wrong:
+        indented(out, _output_words(output), 4)
     faults = [f for f in result.findings if not f.is_warning]
     for finding in faults:
         _print_finding(out, report, finding)
-    if not faults and not any(not o.ok for o in result.outputs):
-        out.print(f"    {visible(result.message)}")
-    out.print(
-        f"    alone: astra-tui check {report.task} {visible(report.source)} --case '{case.id}'"
-    )
+    if not faults and not wrong:
+        indented(out, result.message, 4)
+    if again:
+        out.print(f"    alone: {visible(again)} --case {shlex.quote(case.id)}")
 
 
 def _output_words(output: OutputError) -> str:
@@ -166,7 +174,7 @@ def _output_words(output: OutputError) -> str:
 
 
 def _print_finding(out: Console, report: CheckReport, finding: Finding) -> None:
-    out.print(f"    {visible(finding.describe())}")
+    indented(out, finding.describe(), 4)
     if finding.line:
         line = source_line(report.source, finding.line)
         if line:
@@ -187,7 +195,7 @@ def source_line(file: str, line: int) -> str:
 
 def _print_diagnostic(out: Console, diagnostic: Diagnostic) -> None:
     place = f"line {diagnostic.line}: " if diagnostic.line else ""
-    out.print(f"  {place}{diagnostic.severity.value}: {visible(diagnostic.message)}")
+    indented(out, f"{place}{diagnostic.severity.value}: {diagnostic.message}", 2)
     if diagnostic.source_line:
         out.print(f"    {visible(diagnostic.source_line)}")
         if diagnostic.column:
@@ -210,6 +218,6 @@ def _worst_output(report: CheckReport) -> tuple[CaseResult, OutputError] | None:
 def print_compile_errors(file: str, compilation: Compilation) -> None:
     """What the compiler says of a source that does not compile."""
     out = console()
-    out.print(Text.assemble(("COMPILE_ERROR ", "bold red"), f"{visible(file)}"))
+    out.print(Text.assemble(("COMPILE ERROR ", "bold red"), visible(file)))
     for diagnostic in compilation.diagnostics:
         _print_diagnostic(out, diagnostic)

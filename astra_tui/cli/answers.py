@@ -1,0 +1,110 @@
+"""The JSON objects that `--json` prints; docs/json.md is generated from these."""
+
+from __future__ import annotations
+
+import msgspec
+
+from astra_tui.model.check import Case, CheckReport
+from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.counters import Counters
+from astra_tui.model.dtypes import DType
+from astra_tui.model.findings import Finding
+from astra_tui.model.health import Probe
+
+
+class ErrorEntry(msgspec.Struct, frozen=True):
+    """One thing that could not be used, with its place."""
+
+    message: str
+    file: str
+    line: int
+    column: int
+    hint: str
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """The answer of every command that could not do what was asked."""
+
+    exit_code: int
+    error: ErrorEntry
+
+
+class WorkloadEntry(msgspec.Struct, frozen=True):
+    """One workload of a kernel task."""
+
+    name: str
+    dims: dict[str, int]
+    dtype: DType
+
+
+class TaskEntry(msgspec.Struct, frozen=True):
+    """One kernel task."""
+
+    name: str
+    summary: str
+    origin: str
+    folder: str
+    hash: str
+    dtypes: tuple[DType, ...]
+    workloads: tuple[WorkloadEntry, ...]
+    sources: tuple[str, ...]
+
+
+class KernelsAnswer(msgspec.Struct, frozen=True):
+    """`kernels --json`."""
+
+    tasks: tuple[TaskEntry, ...]
+    errors: tuple[ErrorEntry, ...]
+
+
+class CheckAnswer(msgspec.Struct, frozen=True):
+    """`check --json`."""
+
+    exit_code: int
+    reports: tuple[CheckReport, ...]
+    errors: tuple[ErrorEntry, ...]
+
+
+class TaskCases(msgspec.Struct, frozen=True):
+    """The cases of one task."""
+
+    task: str
+    cases: tuple[Case, ...]
+
+
+class CasesAnswer(msgspec.Struct, frozen=True):
+    """`check --list --json`."""
+
+    tasks: tuple[TaskCases, ...]
+
+
+class CountedEntry(msgspec.Struct, frozen=True):
+    """One source and what was counted."""
+
+    source: str
+    compiled: bool
+    diagnostics: tuple[Diagnostic, ...]
+    kernels: tuple[str, ...]
+    requests: int
+    sectors: int
+    bytes: int
+    bank_conflicts: int
+    warp_instructions: int
+    counters: Counters
+    findings: tuple[Finding, ...]
+
+
+class CountersAnswer(msgspec.Struct, frozen=True):
+    """`counters --json`."""
+
+    task: str
+    case: Case
+    compulsory_bytes: int
+    sources: tuple[CountedEntry, ...]
+
+
+class DoctorAnswer(msgspec.Struct, frozen=True):
+    """`doctor --json`."""
+
+    exit_code: int
+    probes: tuple[Probe, ...]

@@ -1,0 +1,33 @@
+"""What a command says when it cannot do what was asked."""
+
+from __future__ import annotations
+
+from astra_tui import plain
+from astra_tui.cli.answers import ErrorAnswer, ErrorEntry
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.errors import UserError
+
+
+class UnavailableHere(UserError):
+    """Something that the command needs is not on this machine."""
+
+
+def report_failure(error: UserError, as_json: bool) -> ExitCode:
+    """Prints the error on stderr, and as JSON on stdout if asked; returns the exit code."""
+    code = ExitCode.BAD_INPUT
+    if isinstance(error, UnavailableHere):
+        code = ExitCode.UNSUPPORTED
+    print_error(error)
+    if as_json:
+        plain.print_json(ErrorAnswer(int(code), error_entry(error)))
+    return code
+
+
+def print_error(error: UserError) -> None:
+    """The error on stderr."""
+    plain.note(f"astra-tui: {error.describe()}")
+
+
+def error_entry(error: UserError) -> ErrorEntry:
+    """The error as data."""
+    return ErrorEntry(error.message, error.file, error.place.line, error.place.column, error.hint)
