@@ -6,127 +6,120 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import tree_sitter_cuda
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
-_LANGUAGE = Language(tree_sitter_cuda.language())
-_DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__"}
+from astra_tui.lab.draft.expressions import Helper
+from astra_tui.lab.draft.syntax import (
+    ancestors,
+    arguments_of,
+    declarators,
+    declared_name,
+    descendants,
+    line_of,
+    parse,
+    parse_expression,
+    text_of,
+)
+
+_MARKS = re.compile(r"__restrict__|__restrict|\brestrict\b|__grid_constant__|__align__\([^)]*\)")
 
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """One parameter as it is written."""
+    """One parameter as it is written; `pointers` is how many `*` its type has."""
 
     name: str
     type: str
-    is_pointer: bool
+    pointers: int
     is_const: bool
+    default: str = ""
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether this is a pointer to elements."""
+        return self.pointers == 1
 
 
 @dataclass(frozen=True)
 class KernelText:
-    """A `__global__` function: its name, template parameters, parameters and body."""
+    """A `__global__` function. `scope` names the namespaces around it."""
 
     name: str
-    template: tuple[tuple[str, str], ...]
-    """Kind ("typename", "int", ...) and name of each template parameter."""
+    scope: tuple[str, ...]
+    template: tuple[tuple[str, str, str], ...]
+    """Kind ("typename", "int", ...), name and default of each template parameter."""
     parameters: tuple[KernelParameter, ...]
-    body: str
-    line: int
+    node: Node
+    """The function's definition."""
+
+    @property
+    def line(self) -> int:
+        """The line where it begins."""
+        return line_of(self.node)
+
+    @property
+    def qualified(self) -> str:
+        """Its name with its namespaces."""
+        return "::".join((*(part for part in self.scope if part), self.name))
 
 
 @dataclass(frozen=True)
 class HostLaunch:
-    """A `kernel<<<...>>>(...)`, with what its function says about the names in it."""
+    """A `kernel<<<...>>>(...)`, and the host function that it stands in."""
 
     kernel: str
-    template_args: tuple[str, ...]
-    configuration: tuple[str, ...]
-    arguments: tuple[str, ...]
-    host_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Local names to the expressions that they were initialised with (three for a dim3)."""
-    host_integers: tuple[str, ...] = ()
-    line: int = 0
+    template_args: tuple[Node, ...]
+    configuration: tuple[Node, ...]
+    arguments: tuple[Node, ...]
+    function: Node
+    call: Node
+
+    @property
+    def line(self) -> int:
+        """The line of the launch."""
+        return line_of(self.call)
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """A parsed source. `pieces` are its top-level parts, in order."""
+    """A parsed source."""
 
+    root: Node
     kernels: tuple[KernelText, ...]
     launches: tuple[HostLaunch, ...]
-    pieces: tuple[Piece, ...]
-    constants: dict[str, str]
-    """Names of `#define`s and constexpr integers with their text."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A top-level part: its text, whether it is host code, an include, or a function's name."""
-
-    text: str
-    kind: str
-    """"include", "host", "plain function" (unannotated) or "kept"."""
-    name: str = ""
-    line: int = 0
+    constants: dict[str, Node] = field(default_factory=dict)
+    """Values of object-like macros, of constants outside of functions, of enumerators."""
+    helpers: dict[str, Helper] = field(default_factory=dict)
+    """Macros with parameters, and functions that only return an expression."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Names of types that stand for other types."""
+    functions: dict[str, Node] = field(default_factory=dict)
+    """Definitions of functions by name; of several with one name, the first."""
 
 
 def read_source(text: str) -> SourceText:
     """Parses a CUDA source; what the grammar does not understand is passed over."""
-    tree = Parser(_LANGUAGE).parse(text.encode())
-    top = list(_unwrapped(tree.root_node))
-    kernels = [k for node in top for k in _kernels(node)]
-    launches = [launch for node in top for launch in _launches(node)]
-    pieces = tuple(_piece(node) for node in top)
-    return SourceText(tuple(kernels), tuple(launches), pieces, _constants(top))
+    root = parse(text)
+    functions = [n for n in descendants(root) if n.type == "function_definition"]
+    by_name: dict[str, Node] = {}
+    for function in functions:
+        by_name.setdefault(function_name(function), function)
+    return SourceText(
+        root,
+        tuple(k for k in map(_kernel, functions) if k is not None),
+        tuple(launch for f in functions for launch in _launches(f)),
+        dict(_constants(root)),
+        dict(_helpers(root, functions)),
+        dict(_aliases(root)),
+        by_name,
+    )
 
 
-def text_of(node: Node) -> str:
-    """The source text of a node."""
-    return (node.text or b"").decode()
+# -- functions -------------------------------------------------------------------------------------
 
 
-def descendants(node: Node) -> Iterator[Node]:
-    """The node and everything below it, in order."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(current.children))
-
-
-def _unwrapped(node: Node) -> Iterator[Node]:
-    """Top-level nodes; `extern "C"` and namespaces are opened where they hold kernels."""
-    for child in node.children:
-        if child.type == "linkage_specification":
-            body = child.child_by_field_name("body")
-            if body is not None and body.type == "declaration_list":
-                yield from _unwrapped(body)
-            elif body is not None:
-                yield body
-        elif child.type not in ("{", "}", ";"):
-            yield child
-
-
-def _functions(node: Node) -> Iterator[tuple[Node, Node | None]]:
-    """Function definitions with the template that they stand in."""
-    for child in descendants(node):
-        if child.type == "function_definition":
-            parent = child.parent
-            yield child, parent if parent and parent.type == "template_declaration" else None
-
-
-def _specifiers(function: Node) -> set[str]:
-    body = function.child_by_field_name("body")
-    end = body.start_byte if body else function.end_byte
-    return {c.type for c in function.children if c.start_byte < end} | {
-        text_of(c)
-        for c in function.children
-        if c.start_byte < end and c.type != "function_declarator"
-    }
-
-
-def _declarator(function: Node) -> Node | None:
+def function_declarator(function: Node) -> Node | None:
+    """The part of a definition that holds name and parameters."""
     for child in descendants(function):
         if child.type == "function_declarator":
             return child
@@ -135,153 +128,197 @@ def _declarator(function: Node) -> Node | None:
     return None
 
 
-def _kernels(node: Node) -> Iterator[KernelText]:
-    for function, template in _functions(node):
-        declarator = _declarator(function)
-        if "__global__" not in _specifiers(function) or declarator is None:
-            continue
-        name = declarator.child_by_field_name("declarator")
-        parameters = declarator.child_by_field_name("parameters")
-        body = function.child_by_field_name("body")
-        if name is not None and parameters is not None and body is not None:
-            yield KernelText(
-                text_of(name),
-                tuple(_template_parameters(template)),
-                tuple(_parameters(parameters)),
-                text_of(body),
-                function.start_point[0] + 1,
-            )
+def function_name(function: Node) -> str:
+    """The name of a function, without namespaces and template arguments."""
+    declarator = function_declarator(function)
+    named = declarator.child_by_field_name("declarator") if declarator is not None else None
+    return text_of(named).partition("<")[0].rpartition("::")[2].strip()
 
 
-def _template_parameters(template: Node | None) -> Iterator[tuple[str, str]]:
-    listed = template.child_by_field_name("parameters") if template else None
-    for child in listed.named_children if listed else ():
-        words = re.findall(r"\w+", text_of(child).partition("=")[0])
-        if len(words) >= 2:
-            kind = "typename" if words[0] in ("typename", "class") else " ".join(words[:-1])
-            yield kind, words[-1]
+def specifiers(function: Node) -> set[str]:
+    """The words before a function's name: `__global__`, `static`, ..."""
+    declarator = function_declarator(function)
+    end = declarator.start_byte if declarator is not None else function.end_byte
+    begin = function.start_byte
+    head = (function.text or b"")[: end - begin].decode(errors="replace")
+    return set(re.findall(r"\w+", head))
 
 
-def _parameters(listed: Node) -> Iterator[KernelParameter]:
+def template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
+    """The template parameters of a function."""
+    above = function.parent
+    listed = above.child_by_field_name("parameters") if above is not None else None
+    if above is None or above.type != "template_declaration" or listed is None:
+        return ()
+    found = []
     for child in listed.named_children:
-        if child.type not in ("parameter_declaration", "optional_parameter_declaration"):
-            continue
-        text = re.sub(r"__restrict__|__grid_constant__|\brestrict\b", " ", text_of(child))
-        text = text.partition("=")[0]
-        match = re.match(r"^(.*?)(\w+)\s*(\[\s*\])?\s*$", text.strip(), re.DOTALL)
-        if match is None:
-            continue
-        declared = match[1]
-        is_pointer = "*" in declared or bool(match[3])
-        base = re.sub(r"\bconst\b|\bvolatile\b|[*&]", " ", declared)
-        yield KernelParameter(
-            match[2], " ".join(base.split()), is_pointer, bool(re.search(r"\bconst\b", declared))
-        )
+        declared, _, default = text_of(child).partition("=")
+        words = re.findall(r"\w+", declared)
+        if child.type != "comment" and len(words) >= 2 and "..." not in declared:
+            kind = "typename" if words[0] in ("typename", "class") else " ".join(words[:-1])
+            found.append((kind, words[-1], default.strip()))
+    return tuple(found)
 
 
-def _launches(node: Node) -> Iterator[HostLaunch]:
-    for function, _ in _functions(node):
-        body = function.child_by_field_name("body")
-        declarator = _declarator(function)
-        for call in descendants(body) if body else ():
-            configuration = next((c for c in call.children if c.type == "kernel_call_syntax"), None)
-            if call.type == "call_expression" and configuration is not None and body is not None:
-                yield _launch(call, configuration, body, declarator)
-
-
-def _launch(call: Node, configuration: Node, body: Node, declarator: Node | None) -> HostLaunch:
-    function = call.children[0]
-    template_args: tuple[str, ...] = ()
-    name = text_of(function)
-    if function.type == "template_function":
-        name = text_of(function.children[0])
-        template_args = tuple(text_of(c) for c in function.children[1].named_children)
-    arguments = call.child_by_field_name("arguments") or call.children[-1]
-    integers = [
-        p.name
-        for p in (_parameters(declarator.child_by_field_name("parameters")) if declarator else ())  # type: ignore[arg-type]
-        if not p.is_pointer
-    ]
-    return HostLaunch(
-        name,
-        template_args,
-        tuple(text_of(c) for c in configuration.named_children),
-        tuple(text_of(c) for c in arguments.named_children),
-        dict(_host_values(body)),
-        tuple(integers),
-        call.start_point[0] + 1,
+def parameters_of(function: Node) -> tuple[KernelParameter, ...]:
+    """The parameters of a function."""
+    declarator = function_declarator(function)
+    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+    return tuple(
+        _parameter(child)
+        for child in (listed.named_children if listed is not None else ())
+        if child.type in ("parameter_declaration", "optional_parameter_declaration")
     )
 
 
-def _host_values(body: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """`int blocks = ...;` and `dim3 grid(...)` of a host function."""
-    for node in descendants(body):
-        if node.type != "declaration":
+def _parameter(node: Node) -> KernelParameter:
+    declarator = node.child_by_field_name("declarator")
+    default = text_of(node.child_by_field_name("default_value"))
+    end = declarator.start_byte if declarator is not None else node.end_byte
+    before = (node.text or b"")[: end - node.start_byte].decode(errors="replace")
+    marks = text_of(declarator)
+    base = re.sub(r"\b(const|volatile|struct|typename)\b|[*&]", " ", _MARKS.sub(" ", before))
+    pointers = before.count("*") + marks.count("*") + bool(re.search(r"\[[^\]]*\]", marks))
+    return KernelParameter(
+        declared_name(declarator),
+        " ".join(base.split()),
+        pointers,
+        bool(re.search(r"\bconst\b", before)),
+        default,
+    )
+
+
+def _kernel(function: Node) -> KernelText | None:
+    if "__global__" not in specifiers(function) or function.child_by_field_name("body") is None:
+        return None
+    return KernelText(
+        function_name(function), scope_of(function), template_of(function),
+        parameters_of(function), function,
+    )  # fmt: skip
+
+
+def scope_of(node: Node) -> tuple[str, ...]:
+    """The namespaces around a node, "" for one without a name."""
+    found = []
+    for above, _ in ancestors(node):
+        if above.type == "namespace_definition":
+            found.append(text_of(above.child_by_field_name("name")))
+    return tuple(reversed(found))
+
+
+# -- launches --------------------------------------------------------------------------------------
+
+
+def _launches(function: Node) -> Iterator[HostLaunch]:
+    body = function.child_by_field_name("body")
+    for call in descendants(body) if body is not None else ():
+        configured = next((c for c in call.children if c.type == "kernel_call_syntax"), None)
+        if call.type != "call_expression" or configured is None:
             continue
-        text = text_of(node).rstrip(";").strip()
-        match = re.match(
-            r"^(?:const\s+|constexpr\s+|static\s+)*(?P<type>[\w:]+(?:\s+(?:int|long))*)\s+"
-            r"(?P<name>\w+)\s*(?:=\s*(?P<value>.+)|[({](?P<list>.+)[)}])$",
-            text,
-            re.DOTALL,
+        named = call.children[0]
+        if named.type == "qualified_identifier":
+            named = named.child_by_field_name("name") or named
+        given = (
+            named.child_by_field_name("arguments") if named.type == "template_function" else None
         )
-        if match is None:
-            continue
-        value = match["value"] or match["list"]
-        inner = re.match(r"^dim3\s*[({](.*)[)}]$", value.strip(), re.DOTALL)
-        if match["type"] == "dim3":
-            yield match["name"], split_arguments(inner[1] if inner else value)
-        else:
-            yield match["name"], (value.strip(),)
-
-
-def split_arguments(text: str) -> tuple[str, ...]:
-    """Splits at commas that stand outside brackets."""
-    parts, depth, current = [], 0, ""
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            parts.append(current.strip())
-            current = ""
-        else:
-            current += character
-    return (*parts, current.strip()) if current.strip() else tuple(parts)
-
-
-def _constants(top: list[Node]) -> dict[str, str]:
-    found = {}
-    for node in top:
-        text = text_of(node).strip()
-        define = re.match(r"^#\s*define\s+(\w+)\s+(\S.*)$", text)
-        constant = re.match(
-            r"^(?:static\s+)?(?:constexpr|const)\s+[\w\s]*?(\w+)\s*=\s*([^;]+);?$", text
+        yield HostLaunch(
+            text_of(named).partition("<")[0].rpartition("::")[2].strip(),
+            tuple(given.named_children) if given is not None else (),
+            tuple(configured.named_children),
+            tuple(arguments_of(call)),
+            function,
+            call,
         )
-        match = define or constant
-        if match:
-            found[match[1]] = match[2].strip()
+
+
+def local_values(launch: HostLaunch) -> dict[str, Node]:
+    """What the host function says that its variables are, up to the launch.
+
+    A variable whose address is taken gets its value elsewhere, so it is left out.
+    """
+    found: dict[str, Node] = {}
+    unknown: set[str] = set()
+    for node in descendants(launch.function):
+        if node.start_byte >= launch.call.start_byte:
+            break
+        if node.type == "declaration":
+            found.update(_initialised(node))
+        elif node.type == "assignment_expression" and text_of(node.children[1]) == "=":
+            value = node.child_by_field_name("right")
+            if value is not None:
+                found[text_of(node.child_by_field_name("left"))] = value
+        elif node.type == "pointer_expression" and text_of(node).startswith("&"):
+            unknown.add(text_of(node.child_by_field_name("argument")))
+    return {name: value for name, value in found.items() if name not in unknown}
+
+
+def _initialised(declaration: Node) -> Iterator[tuple[str, Node]]:
+    is_dim3 = text_of(declaration.child_by_field_name("type")) == "dim3"
+    for name, declarator in declarators(declaration):
+        value = declarator.child_by_field_name("value")
+        if is_dim3 and declarator.type == "function_declarator":
+            # `dim3 grid(rows)` reads like the declaration of a function.
+            listed = text_of(declarator.child_by_field_name("parameters"))
+            value = parse_expression(f"dim3{listed}")
+        if value is not None:
+            yield name, value
+
+
+def declared_types(function: Node) -> dict[str, str]:
+    """The types of a function's parameters and of its local pointers and numbers."""
+    found = {p.name: p.type for p in parameters_of(function)}
+    for node in descendants(function):
+        if node.type == "declaration":
+            base = re.sub(r"\bconst\b", "", text_of(node.child_by_field_name("type"))).strip()
+            found.update((name, base) for name, _ in declarators(node))
     return found
 
 
-def _piece(node: Node) -> Piece:
-    text, line = text_of(node), node.start_point[0] + 1
-    if node.type == "preproc_include":
-        match = re.search(r"[<\"]([^>\"]+)[>\"]", text)
-        return Piece(text, "include", match[1] if match else "", line)
-    functions = list(_functions(node))
-    if functions and node.type in ("function_definition", "template_declaration"):
-        function, _ = functions[0]
-        declarator = _declarator(function)
-        named = declarator.child_by_field_name("declarator") if declarator else None
-        name = text_of(named) if named is not None else ""
-        if _specifiers(function) & _DEVICE_WORDS:
-            return Piece(text, "kept", name, line)
-        is_host = "<<<" in text or re.search(r"\bcuda[A-Z]\w*\(|\bstd::|\bat::|\btorch::", text)
-        return Piece(text, "host" if is_host or name == "main" else "plain function", name, line)
-    if node.type in ("expression_statement", "ERROR") or re.search(
-        r"\bstd::(?!min|max|numeric)|\btorch::|\bat::|using namespace std|TORCH_LIBRARY|PYBIND11",
-        text,
-    ):
-        return Piece(text, "host", "", line)
-    if node.type in ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier"):
-        text += ";"
-    return Piece(text, "kept", "", line)
+# -- names of the whole file -----------------------------------------------------------------------
+
+
+def _constants(root: Node) -> Iterator[tuple[str, Node]]:
+    for node in descendants(root):
+        if node.type == "preproc_def":
+            value = parse_expression(text_of(node.child_by_field_name("value")).strip() or ";")
+            if value is not None:
+                yield text_of(node.child_by_field_name("name")), value
+        elif node.type == "enumerator" and node.child_by_field_name("value") is not None:
+            value = node.child_by_field_name("value")
+            if value is not None:
+                yield text_of(node.child_by_field_name("name")), value
+        elif node.type in ("declaration", "field_declaration") and _is_outside(node):
+            is_constant = re.search(r"\bconst(expr)?\b", text_of(node).partition("=")[0])
+            yield from _initialised(node) if is_constant else ()
+
+
+def _is_outside(node: Node) -> bool:
+    return all(above.type != "compound_statement" for above, _ in ancestors(node))
+
+
+def _helpers(root: Node, functions: list[Node]) -> Iterator[tuple[str, Helper]]:
+    for node in descendants(root):
+        if node.type == "preproc_function_def":
+            text = " ".join(text_of(node.child_by_field_name("value")).split())
+            body = parse_expression(text.replace("\\", " ")) if text else None
+            listed = node.child_by_field_name("parameters")
+            if body is not None and listed is not None:
+                names = tuple(text_of(c) for c in listed.named_children)
+                yield text_of(node.child_by_field_name("name")), Helper(names, body)
+    for function in functions:
+        body = function.child_by_field_name("body")
+        inside = [c for c in body.named_children if c.type != "comment"] if body is not None else []
+        if len(inside) == 1 and inside[0].type == "return_statement" and inside[0].named_children:
+            names = tuple(p.name for p in parameters_of(function))
+            yield function_name(function), Helper(names, inside[0].named_children[0])
+
+
+def _aliases(root: Node) -> Iterator[tuple[str, str]]:
+    for node in descendants(root):
+        if node.type == "type_definition":
+            for name, declarator in declarators(node):
+                if declarator.type == "type_identifier":
+                    yield name, text_of(node.child_by_field_name("type"))
+        elif node.type == "alias_declaration":
+            kind = node.child_by_field_name("type")
+            yield text_of(node.child_by_field_name("name")), text_of(kind)

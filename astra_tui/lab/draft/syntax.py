@@ -1,0 +1,170 @@
+"""Small steps through the syntax tree of a CUDA source, as tree-sitter gives it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+_LANGUAGE = Language(tree_sitter_cuda.language())
+
+_CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
+_NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
+_WORD_TYPES = {
+    "int", "unsigned", "long", "short", "size_t", "ptrdiff_t", "auto", "dim3", "bool", "float",
+    "double",
+}  # fmt: skip
+
+
+def parse(text: str) -> Node:
+    """The root of a text's tree; what the grammar does not understand is in ERROR nodes."""
+    return Parser(_LANGUAGE).parse(text.encode(errors="replace")).root_node
+
+
+def parse_expression(text: str) -> Node | None:
+    """The tree of one C++ expression, or None when the text is something else."""
+    root = parse(f"auto _ = (\n{text}\n);")
+    declarator = next((n for n in descendants(root) if n.type == "init_declarator"), None)
+    value = declarator.child_by_field_name("value") if declarator else None
+    if root.has_error or root.named_child_count != 1 or value is None:
+        return None
+    whole = value.type == "parenthesized_expression" and value.named_child_count == 1
+    return value.named_children[0] if whole else None
+
+
+def text_of(node: Node | None) -> str:
+    """The source text of a node, "" for none."""
+    return (node.text or b"").decode(errors="replace") if node is not None else ""
+
+
+def one_line(text: str, most: int = 60) -> str:
+    """A text for a message: blanks joined, cut after `most` characters."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= most else joined[: most - 3] + "..."
+
+
+def line_of(node: Node) -> int:
+    """The line where a node begins, from 1."""
+    return int(node.start_point[0]) + 1
+
+
+def descendants(node: Node) -> Iterator[Node]:
+    """The node and everything below it, in order."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(current.children))
+
+
+def ancestors(node: Node) -> Iterator[tuple[Node, Node]]:
+    """Each node above with the child through which the way led, from the inside out."""
+    below = node
+    while below.parent is not None:
+        yield below.parent, below
+        below = below.parent
+
+
+def declared_name(declarator: Node | None) -> str:
+    """The name inside of a declarator such as `*x`, `x[4]` or `x = 1`."""
+    while declarator is not None and declarator.type not in _NAME_TYPES:
+        inner = declarator.child_by_field_name("declarator")
+        if inner is None:
+            inner = next(
+                (
+                    c
+                    for c in declarator.named_children
+                    if "declarator" in c.type or c.type in _NAME_TYPES
+                ),
+                None,
+            )
+        declarator = inner
+    return text_of(declarator)
+
+
+def declarators(declaration: Node) -> Iterator[tuple[str, Node]]:
+    """The names that a declaration declares, each with its declarator."""
+    for number, child in enumerate(declaration.children):
+        if declaration.field_name_for_child(number) == "declarator":
+            name = declared_name(child)
+            if name:
+                yield name, child
+
+
+def without_wrapping(node: Node) -> Node:
+    """An expression without the parentheses and casts around it."""
+    while True:
+        if node.type == "parenthesized_expression" and node.named_child_count == 1:
+            node = node.named_children[0]
+        elif node.type == "cast_expression":
+            inner = node.child_by_field_name("value")
+            if inner is None:
+                return node
+            node = inner
+        elif node.type == "call_expression" and is_cast(node):
+            node = arguments_of(node)[0]
+        else:
+            return node
+
+
+def is_cast(call: Node) -> bool:
+    """Whether a call is `static_cast<T>(x)`, `int(x)` and the like."""
+    function = call.child_by_field_name("function")
+    if function is None or len(arguments_of(call)) != 1:
+        return False
+    if function.type == "template_function":
+        return text_of(function.child_by_field_name("name")) in _CASTS
+    text = text_of(function)
+    return function.type == "primitive_type" or bool(re.fullmatch(r"u?int\d+_t|size_t", text))
+
+
+def cast_type(node: Node) -> str:
+    """The type that a cast names, "" when the node is no cast."""
+    if node.type == "cast_expression":
+        return text_of(node.child_by_field_name("type"))
+    function = node.child_by_field_name("function")
+    if node.type == "call_expression" and function is not None and is_cast(node):
+        given = function.child_by_field_name("arguments")
+        return text_of(given)[1:-1].strip() if given is not None else text_of(function)
+    return ""
+
+
+def arguments_of(call: Node) -> list[Node]:
+    """The arguments of a call, of a dim3 or of an initialiser list."""
+    listed = call.child_by_field_name("arguments")
+    if listed is None and call.type in ("argument_list", "initializer_list"):
+        listed = call
+    if listed is None:
+        listed = next((c for c in call.children if c.type == "argument_list"), None)
+    return [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
+
+
+def called_name(call: Node) -> str:
+    """The name of the function that is called, without namespaces and template arguments."""
+    function = call.child_by_field_name("function")
+    text = text_of(function).partition("<")[0]
+    return text.rpartition("::")[2].strip()
+
+
+def integer_value(text: str) -> int | None:
+    """The value of a C++ integer literal, or None."""
+    match = re.fullmatch(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[0-9][0-9']*)[uUlLzZ]*", text)
+    if match is None:
+        return None
+    digits = match[1].replace("'", "")
+    if len(digits) > 24:
+        return None
+    try:
+        octal = len(digits) > 1 and digits.startswith("0") and digits[1] not in "xXbB"
+        return int(digits, 8 if octal else 0)
+    except ValueError:
+        return None
+
+
+def is_integer_type(text: str) -> bool:
+    """Whether a declaration's type is an integer (auto counts, as in `auto n = x.size(0)`)."""
+    words = set(re.findall(r"\w+", text)) - {"const", "constexpr", "static", "std"}
+    known = _WORD_TYPES - {"dim3", "float", "double"}
+    return bool(words) and all(w in known or re.fullmatch(r"u?int\d+_t", w) for w in words)
