@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from math import prod
 
 from rich.console import Console
 from rich.text import Text
@@ -14,7 +15,7 @@ from astra_tui.model.findings import Finding
 from astra_tui.model.task import KernelTask
 from astra_tui.plain.output import console, indented, print_table, table, visible
 
-MAX_SHOWN_CASES = 5
+MAX_SHOWN_CAUSES = 5
 
 _SHORT_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
@@ -96,42 +97,58 @@ def print_report(
         _print_diagnostic(out, diagnostic)
     if verbose:
         _print_all_cases(out, report)
-    failed = report.failed_cases
-    for result in failed[:MAX_SHOWN_CASES]:
-        _print_failure(out, report, result, again)
-    if len(failed) > MAX_SHOWN_CASES:
-        left = len(failed) - MAX_SHOWN_CASES
-        out.print(f"  and {left} more; --verbose shows every case, --json everything")
-    _print_evidence(out, report)
+    causes = _by_cause(report.failed_cases)
+    for alike in causes[:MAX_SHOWN_CAUSES]:
+        _print_failure(out, report, alike, again)
+    if len(causes) > MAX_SHOWN_CAUSES:
+        left = _counted(len(causes) - MAX_SHOWN_CAUSES, "more kind")
+        out.print(f"  and {left} of failure; --verbose shows every case, --json everything")
+    _print_remarks(out, report)
+    if report.verdict is Verdict.PASSED:
+        _print_evidence(out, report)
+
+
+def _by_cause(failed: Sequence[CaseResult]) -> list[list[CaseResult]]:
+    """Failed cases that have the same fault at the same line together, each time smallest first."""
+    causes: dict[tuple[object, ...], list[CaseResult]] = {}
+    for result in failed:
+        faults = [f for f in result.findings if not f.is_warning]
+        wrong = [o.argument for o in result.outputs if not o.ok]
+        place = (faults[0].kind, faults[0].line) if faults else tuple(wrong)
+        causes.setdefault((result.outcome, *place), []).append(result)
+    return [sorted(alike, key=lambda r: prod(r.case.dims.values())) for alike in causes.values()]
+
+
+def _print_remarks(out: Console, report: CheckReport) -> None:
+    """Properties that do not hold bit for bit, and warnings."""
+    for prop in report.properties:
+        if not prop.ok or not prop.bitwise:
+            indented(out, f"{prop.name} ({prop.dtype.value}): {prop.message or 'not the same'}", 2)
+    warnings = {f.describe(): f for r in report.cases for f in r.findings if f.is_warning}
+    for text in list(warnings)[:MAX_SHOWN_CAUSES]:
+        indented(out, f"warning: {text}", 2)
 
 
 def _print_evidence(out: Console, report: CheckReport) -> None:
+    """What a passed check rests on."""
     worst = _worst_output(report)
     if worst:
         result, output = worst
-        out.print(
-            f"  worst error: {output.error:.2f} of the bound "
-            f"({output.argument} in {result.case.id})"
-        )
-    for prop in report.properties:
-        if not prop.ok or not prop.bitwise:
-            text = prop.message or "not the same"
-            out.print(f"  {prop.name} ({prop.dtype.value}): {visible(text)}")
+        where = f"{output.argument} in {result.case.id}"
+        out.print(f"  worst error: {output.error:.2f} of the bound ({where})")
     if report.properties and all(p.bitwise for p in report.properties):
         names = ", ".join(dict.fromkeys(p.name for p in report.properties))
-        out.print(f"  bit for bit the same: {names}")
+        indented(out, f"bit for bit the same: {names}", 2)
     if report.fakes:
-        caught = [f"{f.name} ({f.rejected}/{f.cases})" for f in report.fakes]
-        out.print(f"  fakes that the cases reject: {', '.join(caught)}")
-    warnings = {f.describe(): f for r in report.cases for f in r.findings if f.is_warning}
-    for finding in list(warnings.values())[:MAX_SHOWN_CASES]:
-        out.print(f"  warning: {visible(finding.describe())}")
+        caught = ", ".join(f"{f.name} ({f.rejected}/{f.cases})" for f in report.fakes)
+        indented(out, f"fakes that the cases reject: {caught}", 2)
     if report.counters is not None:
         c = report.counters
-        out.print(
-            f"  all cases together: {c.sectors:,} sectors, {c.requests:,} requests, "
+        text = (
+            f"all cases together: {c.sectors:,} sectors, {c.requests:,} requests, "
             f"{c.warp_instructions:,} warp instructions"
         )
+        indented(out, text, 2)
 
 
 def _print_all_cases(out: Console, report: CheckReport) -> None:
@@ -148,10 +165,15 @@ def _print_all_cases(out: Console, report: CheckReport) -> None:
     print_table(out, rows)
 
 
-def _print_failure(out: Console, report: CheckReport, result: CaseResult, again: str) -> None:
+def _print_failure(
+    out: Console, report: CheckReport, alike: Sequence[CaseResult], again: str
+) -> None:
+    """The first of several cases that failed alike."""
+    result = alike[0]
     case = result.case
     sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
-    out.print(Text.assemble("  ", (result.outcome.value, "red"), f"  {case.id}  ({sizes})"))
+    more = f" and {_counted(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
+    out.print(Text.assemble("  ", (result.outcome.value, "red"), f"  {case.id}  ({sizes}){more}"))
     indented(out, f"why: {case.why}", 4)
     wrong = [o for o in result.outputs if not o.ok]
     for output in wrong:
