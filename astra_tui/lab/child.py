@@ -98,6 +98,19 @@ class Child:
         with self._watched(seconds):
             return read_frame(self._read_fd, seconds)
 
+    def kill(self) -> None:
+        """Ends the process at once, from any thread; whoever waits for it gets ChildDied."""
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def send(self, message: Any, seconds: float) -> None:
+        """Sends one message whose answers `receive` will bring."""
+        self._start_if_new()
+        with self._watched(seconds):
+            write_frame(self._write_fd, message, seconds)
+
     def close(self) -> None:
         """Ends the process and everything that it started."""
         if self._process is not None:

@@ -97,14 +97,22 @@ class Checker:
         self._allowances: dict[tuple[str, str], Allowance] = {}
 
     def check(
-        self, text: str, file: str, cases: tuple[Case, ...] | None = None
+        self,
+        text: str,
+        file: str,
+        cases: tuple[Case, ...] | None = None,
+        *,
+        whole_suite: bool | None = None,
     ) -> Iterator[CheckEvent]:
         """Checks a source; yields events as they come, the report last.
+
+        `whole_suite` says that `cases` hold the task's suite and more, so that the suite is put
+        to the proof as well; by default this is so when no cases are given.
 
         Raises PlanError for a plan that cannot be read or does not fit the task, and other
         UserErrors for a task whose reference fails.
         """
-        whole_suite = cases is None
+        whole_suite = cases is None if whole_suite is None else whole_suite
         suite = build_suite(self.task) if cases is None else cases
         check = _Check(self, read_source(self.task, text, file), suite)
         self.oracle.warm_up(suite)

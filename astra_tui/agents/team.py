@@ -1,0 +1,134 @@
+"""What the loop asks of a team, and what it tells it. A team is a model's agents or the playbook.
+
+The four roles are those of Astra (arXiv 2509.07506, section 4). Compiling, checking and profiling
+are steps of the loop; their results reach the agents as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from astra_tui.model.author import Author
+from astra_tui.model.check import Case
+from astra_tui.model.plan import Plan
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import Outcome, Profile
+
+OnText = Callable[[str, str, bool], None]
+"""Told of each piece of an answer: role, text, and whether all before it is void."""
+
+
+class Role(StrEnum):
+    """The four agents."""
+
+    PLANNING = "planning"
+    CODING = "coding"
+    TESTING = "testing"
+    PROFILING = "profiling"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A plan of an earlier round, or of this one, and what came of it."""
+
+    round: int
+    plan: Plan
+    base: str
+    """Hash of the source that it started from."""
+    outcome: Outcome
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What an agent gets to know: the task, the source to improve, and all that was learnt."""
+
+    task: KernelTask
+    round: int
+    base: str
+    source: str
+    profile: Profile | None
+    tried: tuple[Tried, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the engineer told the team, oldest first."""
+    analysis: str = ""
+    """What the profiling agent made of the profile."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Code of this plan that did not do: what was wrong with it, for the coding agent."""
+
+    source: str
+    stage: str
+    """"compile", "check" or "review"."""
+    message: str
+
+
+@dataclass(frozen=True)
+class PlanDraft:
+    """A plan and its author."""
+
+    plan: Plan
+    author: Author
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """The plans of a round, best first; `reason` says why there are fewer than asked for."""
+
+    plans: tuple[PlanDraft, ...]
+    reason: str = ""
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CodeDraft:
+    """A whole kernel source."""
+
+    source: str
+    author: Author
+    summary: str = ""
+
+
+class NotWritten(Exception):
+    """The coding agent has no code for this plan; the message says why."""
+
+
+class TeamUnavailable(Exception):
+    """The team cannot work at all, as when a server is gone; the message says what to do."""
+
+
+class Team(Protocol):
+    """Four agents. Every method may be cancelled at any time and then leaves nothing behind."""
+
+    author: Author
+
+    async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
+        """At most `count` plans for the next round. Raises TeamUnavailable."""
+        ...
+
+    async def code(
+        self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
+    ) -> CodeDraft:
+        """The source after a plan; after a failure, the next attempt. Raises NotWritten."""
+        ...
+
+    async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
+        """Cases that try to break this source, beside those that every candidate has to pass."""
+        ...
+
+    async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
+        """What is wrong with a source that failed, in words; empty when there is nothing to say."""
+        ...
+
+    async def read_profile(self, brief: Brief, on_text: OnText) -> str:
+        """The bottleneck that the profile shows, in words; it holds no numbers of its own."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of connections."""
+        ...
