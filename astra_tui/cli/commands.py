@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import astra_tui
@@ -34,7 +35,7 @@ def _command(commands: _Commands, name: str, summary: str, more: str) -> Command
     parser = commands.add_parser(
         name,
         help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.\n{more}".strip(),
+        description=f"{summary[0].upper()}{summary[1:]}.\n{fill(more, 79)}".strip(),
         epilog=EPILOG,
     )
     parser.set_defaults(run=_lazily(name))

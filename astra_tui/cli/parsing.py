@@ -22,6 +22,17 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(**settings, allow_abbrev=False)
         self._intermixing = False
 
+    def commands(self) -> dict[str, CommandParser]:
+        """The parsers of the commands by name; empty for a command itself."""
+        if self._subparsers is None:
+            return {}
+        (action,) = self._subparsers._group_actions
+        return {str(k): v for k, v in dict(action.choices or {}).items()}
+
+    def actions(self) -> list[argparse.Action]:
+        """The arguments and flags, in the order of the help."""
+        return [a for a in self._actions if not isinstance(a, argparse._HelpAction)]
+
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:

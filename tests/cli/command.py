@@ -1,0 +1,85 @@
+"""Runs the real command in a fresh process, in a folder and a home of the test's own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from dataclasses import dataclass, field
+from pathlib import Path
+
+COMMAND = (sys.executable, "-m", "astra_tui")
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Shell:
+    """A folder to run commands in, and their environment."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {k: os.environ[k] for k in ("PATH", "ASTRA_TUI_CACHE") if k in os.environ}
+        home = {"HOME": str(self.folder / "home"), "LANG": "C.UTF-8", "COLUMNS": "80"}
+        return {**kept, **home, **self.variables, **more}
+
+    def run(self, *arguments: str, **variables: str) -> Outcome:
+        """Runs `astra-tui ARGUMENTS` with its output in pipes."""
+        ended = subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self.folder,
+            env=self.environment(**variables),
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        outcome = Outcome(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+        assert "Traceback" not in outcome.out + outcome.err, outcome.err
+        return outcome
+
+    def on_terminal(self, *arguments: str, columns: int = 80, **variables: str) -> Outcome:
+        """Runs it with stdout and stderr on one terminal; all of its output is in `out`."""
+        ours, theirs = open_terminal(columns)
+        environment = self.environment(**{"TERM": "xterm-256color", **variables})
+        environment.pop("COLUMNS")
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], cwd=self.folder, env=environment, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        text = read_terminal(ours)
+        return Outcome(process.wait(SECONDS), text.replace("\r\n", "\n"), "")
+
+
+def open_terminal(columns: int) -> tuple[int, int]:
+    """Our end and the command's end of a new terminal with 24 lines."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    return ours, theirs
+
+
+def read_terminal(fd: int, until: str | None = None) -> str:
+    """What the command writes: up to a word, else until it has closed its end."""
+    data = b""
+    while until is None or until.encode() not in data:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:  # Linux says EIO when the other end is closed.
+            break
+        if not part:
+            break
+        data += part
+    return data.decode()

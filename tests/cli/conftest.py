@@ -1,0 +1,37 @@
+"""A shell for every test, with kernels that are right and wrong in known ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Shell
+from tests.conftest import ROOT
+
+SILU = ROOT / "kernels" / "silu_and_mul"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """An empty folder; tasks are found among the bundled ones."""
+    (tmp_path / "home").mkdir()
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def sources(shell: Shell) -> dict[str, str]:
+    """Kernel sources by what is wrong with them, written into the shell's folder."""
+    good = (SILU / "baseline.cu").read_text(encoding="utf-8")
+    versions = {
+        "good.cu": good,
+        "tail.cu": good.replace("i < count", "i <= count"),
+        "wrong.cu": good.replace("expf(-gate)", "expf(gate)"),
+        "no_compile.cu": good.replace("const float up", "const flaot up"),
+        "no_plan.cu": good.replace("@launch", "launch"),
+        "broken_plan.cu": good.replace("grid=min(ceil_div", "grid=min((ceil_div"),
+    }
+    assert len(set(versions.values())) == len(versions)
+    for name, text in versions.items():
+        (shell.folder / name).write_text(text, encoding="utf-8")
+    return versions

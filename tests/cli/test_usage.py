@@ -1,0 +1,98 @@
+"""Help, unknown names and bad values: what somebody sees who mistypes."""
+
+from __future__ import annotations
+
+import pytest
+
+import astra_tui
+from astra_tui.cli.commands import build_parser
+from astra_tui.cli.exit_codes import MEANINGS, ExitCode
+from tests.cli.command import Shell
+
+COMMANDS = sorted(build_parser().commands())
+
+
+def test_version(shell: Shell) -> None:
+    outcome = shell.run("--version")
+    assert (outcome.code, outcome.out) == (0, f"astra-tui {astra_tui.__version__}\n")
+
+
+def test_no_command_shows_the_help(shell: Shell) -> None:
+    outcome = shell.run()
+    assert outcome.code == ExitCode.OK
+    assert outcome.out == shell.run("--help").out
+    for name in COMMANDS:
+        assert f"    {name} " in outcome.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name: str) -> None:
+    outcome = shell.run(name, "--help")
+    assert (outcome.code, outcome.err) == (ExitCode.OK, "")
+    assert outcome.out.startswith(f"usage: astra-tui {name} ")
+    for code, meaning in MEANINGS.items():
+        assert f"{int(code):3}  {meaning}" in outcome.out
+    for action in build_parser().commands()[name].actions():
+        assert action.help, action.dest
+        assert all(flag in outcome.out for flag in action.option_strings)
+    assert max(map(len, outcome.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["chekc"], "there is no command 'chekc'", "did you mean 'check'?"),
+        (["zzz"], "there is no command 'zzz'", "valid names: check, counters,"),
+        (["kernels", "--jsno"], "there is no flag --jsno", "did you mean '--json'?"),
+        (["check", "--cas=x"], "there is no flag --cas", "did you mean '--case'?"),
+        (["check", "--verb", "x"], "there is no flag --verb", "did you mean '--verbose'?"),
+        (["kernels", "one"], "one argument too many: one", "astra-tui kernels --help"),
+        (["counters", "silu_and_mul"], "SOURCE.cu", "see: astra-tui counters --help"),
+        (["check"], "name a task, or say --all", "astra-tui kernels lists the tasks"),
+        (["check", "x", "--all"], "name a task, or say --all", "astra-tui kernels"),
+        (["check", "silu_mul"], "no kernel task 'silu_mul'", "did you mean 'silu_and_mul'?"),
+        (["check", "qqq"], "no kernel task 'qqq'", "valid names: fused_add_rmsnorm, "),
+        (["check", "x" * 300], "there is no kernel task", "valid names: "),
+        (["counters", "silu_mul", "a.cu"], "no kernel task", "did you mean 'silu_and_mul'?"),
+        (
+            ["check", "silu_and_mul", "--device", "emulater"],
+            "there is no device 'emulater'",
+            "did you mean 'emulator'?",
+        ),
+        (
+            ["check", "silu_and_mul", "--case", "nothing/*"],
+            "no case of silu_and_mul matches nothing/*",
+            "--list",
+        ),
+        (["check", "--all", "--case", "nothing/*"], "no case of any task", "--list"),
+        (
+            ["counters", "silu_and_mul", "baseline.cu", "--workload", "16x409"],
+            "silu_and_mul has no workload '16x409'",
+            "did you mean '16x4096'?",
+        ),
+        (
+            ["counters", "silu_and_mul", "baseline.cu", "--rows", "0"],
+            "--rows: '0' is not a whole number of 1 or more",
+            "--help",
+        ),
+        (["counters", "silu_and_mul", "baseline.cu", "--rows", "x"], "'x' is not", "--help"),
+        (["new", "folder"], "the following arguments are required: --from", "--help"),
+        (["new", "folder", "--from", "none.cu"], "none.cu: there is no such file", ""),
+    ],
+)
+def test_bad_usage_says_what_and_what_next(
+    shell: Shell, arguments: list[str], message: str, hint: str
+) -> None:
+    outcome = shell.run(*arguments)
+    assert outcome.code == ExitCode.BAD_INPUT
+    assert outcome.out == ""
+    first, *rest = outcome.err.splitlines()
+    assert message in first
+    assert hint in "".join(rest)
+    assert len(rest) <= 1
+
+
+def test_flags_may_stand_between_arguments(shell: Shell, sources: dict[str, str]) -> None:
+    outcome = shell.run("check", "silu_and_mul", "--case", "float16/d=1", "good.cu", "-v")
+    assert outcome.code == ExitCode.OK
+    assert "PASSED silu_and_mul good.cu" in outcome.out
