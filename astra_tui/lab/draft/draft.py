@@ -10,6 +10,7 @@ from astra_tui.lab.draft.elements import Ask, Elements, read_elements
 from astra_tui.lab.draft.expressions import free_name, printed
 from astra_tui.lab.draft.geometry import guess_grid, read_launch, size_arguments
 from astra_tui.lab.draft.launching import Sizes
+from astra_tui.lab.draft.linear import combined
 from astra_tui.lab.draft.reading import (
     HostLaunch,
     KernelText,
@@ -18,6 +19,7 @@ from astra_tui.lab.draft.reading import (
     read_source,
 )
 from astra_tui.lab.draft.scalars import read_scalars
+from astra_tui.lab.draft.strides import recognise_strides
 from astra_tui.lab.draft.task_file import TaskDraft, reference_stub, task_toml
 from astra_tui.lab.draft.tensors import TensorReader, read_accesses
 from astra_tui.lab.draft.types import is_size_type
@@ -50,6 +52,8 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
     sizes = Sizes(taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, points.append)
     accesses = read_accesses(source, kernel, plan, elements, sizes)
+    if recognise_strides(kernel, accesses, plan, sizes, points.append):
+        accesses = read_accesses(source, kernel, plan, elements, sizes)
     if plan.grid is None:
         plan = replace(plan, grid=guess_grid(kernel.node, accesses, sizes, points.append))
     found = TensorReader(kernel, elements, sizes, accesses, points.append).read(plan)
@@ -124,9 +128,12 @@ def _names_of_arguments(source: SourceText, kernel: KernelText) -> set[str]:
 
 def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> list[str]:
     """A condition for a block whose size grows with the dimensions without a limit."""
-    product = " * ".join(f"({printed(part)})" for part in block if not _is_capped(part))
+    growing = [part for part in block if not _is_capped(part)]
+    product: Expression = Integer(1)
+    for part in growing:
+        product = combined("*", product, part)
     used = set().union(*map(names_in, block)) & set(sizes.workload)
-    return [f"{product} <= {MAX_BLOCK}"] if product and used else []
+    return [f"{printed(product)} <= {MAX_BLOCK}"] if growing and used else []
 
 
 def _is_capped(part: Expression) -> bool:

@@ -343,7 +343,7 @@ class Rewriter:
         function = call.child_by_field_name("function")
         owner = function.child_by_field_name("argument") if function is not None else None
         tensor = self.meaning.tensors.get(text_of(owner))
-        number = integer_value(text_of(axis))
+        number = 0 if text_of(axis) == "-2" else integer_value(text_of(axis))
         if tensor is None or number is None:
             return None
         return Call("stride", (Name(tensor), Integer(number)))

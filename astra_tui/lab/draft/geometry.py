@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -24,9 +24,12 @@ from astra_tui.lab.draft.reading import (
     KernelText,
     SourceText,
     function_name,
+    parameters_of,
     template_of,
 )
 from astra_tui.lab.draft.syntax import (
+    arguments_of,
+    called_name,
     descendants,
     integer_value,
     parse_expression,
@@ -71,6 +74,7 @@ def read_launch(
     host = Host(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
     host.numbers.update(_host_numbers(source, launch, ask))
+    host.numbers.update(_thread_counts(source, launch, ask))
     host.bind_arguments()
     _bind_rest(source, kernel, sizes, ask)
     template, numbers = _template(kernel, elements, host, ask)
@@ -115,6 +119,35 @@ def _host_numbers(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str,
             ask(f"template parameter {name} of the launcher: no call shows it; draft says {value}")
         found[name] = value
     return found
+
+
+def _thread_counts(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str, int]:
+    """Values of the host function's parameters that choose a number of threads.
+
+    They tune the launch and say nothing of the operator, so they are no dimensions.
+    """
+    found: dict[str, int] = {}
+    passed = {text_of(argument) for argument in launch.arguments}
+    for place, parameter in enumerate(parameters_of(launch.function)):
+        name = parameter.name
+        if not _THREAD_COUNT.search(name) or parameter.pointers or name in passed:
+            continue
+        if not is_size_type(parameter, source.aliases):
+            continue
+        given = integer_value(parameter.default)
+        for call in _calls(source, function_name(launch.function)):
+            arguments = arguments_of(call)
+            value = integer_value(text_of(arguments[place])) if place < len(arguments) else None
+            given = value if given is None else given
+        found[name] = given if given is not None else DEFAULT_BLOCK
+        ask(f"{name} is chosen by the caller; the plan uses {found[name]}")
+    return found
+
+
+def _calls(source: SourceText, name: str) -> Iterator[Node]:
+    for node in descendants(source.root):
+        if node.type == "call_expression" and called_name(node) == name:
+            yield node
 
 
 _NAMES = ("identifier", "type_identifier", "type_descriptor")

@@ -221,7 +221,7 @@ class Host:
         found = self._over_names(definition, known)
         if found is None:
             return False
-        names = names_in(found) - _TYPE_NAMES
+        names = names_in(found) - _TYPE_NAMES - set(self.tensors.values())
         return not names or bool(names & (set(known.values()) | set(DEVICE_ATTRIBUTES)))
 
     # -- failures --------------------------------------------------------------------------------

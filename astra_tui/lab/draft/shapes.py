@@ -226,9 +226,9 @@ def _is_known(value: Polynomial) -> bool:
     return all(atom.is_size for atom in value.atoms())
 
 
-def _magnitude(stride: Polynomial) -> tuple[int, int]:
+def _magnitude(stride: Polynomial) -> tuple[bool, int, int]:
     ((monomial, factor),) = stride.terms.items()
-    return len(monomial), factor
+    return is_stride(stride), len(monomial), factor
 
 
 def is_stride(value: Polynomial) -> bool:

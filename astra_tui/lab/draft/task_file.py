@@ -63,7 +63,7 @@ class TaskDraft:
         """
         firsts = {t.sizes[0] for t in self.written}
         name = firsts.pop() if len(firsts) == 1 else ""
-        if name not in self.dims or len(self.dims) < 2:
+        if name not in self.dims or len(self.dims) < 2 or not all(t.is_read for t in self.tensors):
             return ""
         others = " ".join(s for t in self.tensors for s in t.sizes[t.sizes[0] == name :])
         return "" if re.search(rf"\b{name}\b", others) else name
@@ -97,22 +97,21 @@ def _head(task: TaskDraft) -> Iterator[str]:
 
 
 def _dims(task: TaskDraft) -> Iterator[str]:
-    chosen = {t.choices for t in task.tensors}
     for name in task.dims:
-        sizes = dimension_sizes(name, task, name in chosen)
+        sizes = dimension_sizes(name, task)
         yield f"\n[dims.{name}]"
         yield 'about = ""'
         yield f"typical = {16 if name == task.rows else min(sizes, key=lambda s: abs(s - 128))}"
         yield f"sizes = {list(sizes)}"
 
 
-def dimension_sizes(name: str, task: TaskDraft, is_chosen: bool) -> tuple[int, ...]:
+def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
     """Sizes to try: tiny and odd ones, or multiples where the contract asks for them."""
     for condition in task.accepts:
         multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
         if multiple:
             return tuple(int(multiple[1]) * factor for factor in _MULTIPLES)
-    if is_chosen:
+    if any(t.choices == name for t in task.tensors):
         return _LONG_SIZES
     return _ROW_SIZES if name == task.rows else _SIZES
 
@@ -193,9 +192,9 @@ def _bytes(task: TaskDraft) -> str:
 def _workload(task: TaskDraft) -> Iterator[str]:
     usual = _WORKLOAD.get(len(task.dims), 32)
     for name, value in task.dims.items():
-        sizes = dimension_sizes(name, task, False)
-        multiple = sizes[0] if sizes not in (_ROW_SIZES, _SIZES) else 1
-        yield f"{name} = {value if value is not None else max(usual // multiple, 1) * multiple}"
+        sizes = dimension_sizes(name, task)
+        least = sizes[0] if sizes not in (_ROW_SIZES, _SIZES) else 1
+        yield f"{name} = {value if value is not None else max(usual // least, 1) * least}"
 
 
 # -- reference.py ----------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ class TensorDraft:
     role: Role
     dtype: DType | None
     sizes: tuple[str, ...]
+    is_read: bool = True
+    """Whether the sizes were read from the source; otherwise they are a guess."""
     strided: bool = False
     choices: str = ""
     """The dimension that its elements choose from, when it holds indices."""
@@ -103,8 +105,9 @@ class TensorReader:
         if not self.sizes.workload:
             self.sizes.add("n")
             self.ask("the kernel takes no size; the draft assumes one dimension n")
+        guess = max(shapes.values(), key=len, default=()) or tuple(self.sizes.workload)[:3]
         return TensorsDraft(
-            tuple(self._tensor(p, shapes[p.name]) for p in pointers), tuple(self.conditions)
+            tuple(self._tensor(p, shapes[p.name], guess) for p in pointers), tuple(self.conditions)
         )
 
     def _of(self, parameter: KernelParameter) -> list[Access]:
@@ -150,13 +153,15 @@ class TensorReader:
 
     # -- roles -----------------------------------------------------------------------------------
 
-    def _tensor(self, parameter: KernelParameter, shape: tuple[str, ...]) -> TensorDraft:
+    def _tensor(
+        self, parameter: KernelParameter, shape: tuple[str, ...], guess: tuple[str, ...]
+    ) -> TensorDraft:
         dtype, _ = self.elements.of(parameter)
         name = free_name(parameter.name)
         if dtype is None:
             self.ask(f"{name} points to {parameter.type}: say which element type it holds")
         role, evidence = self._role(parameter)
-        sizes = shape or tuple(self.sizes.workload)
+        sizes = shape or guess
         how = "" if shape else " is a guess: no index in the body shows it"
         self.ask(f"{name}: role {role.value} ({evidence}), shape [{', '.join(sizes)}]{how}")
         return TensorDraft(
@@ -164,6 +169,7 @@ class TensorReader:
             role,
             self.elements.written(parameter),
             sizes,
+            bool(shape),
             self._is_strided(name) and len(sizes) > 1,
             self.choices.get(parameter.name, ""),
         )
