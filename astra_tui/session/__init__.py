@@ -1,1 +1,1 @@
-"""Journals of optimisation sessions: writing, replay, report, export. Nothing here yet."""
+"""Sessions on disk: writing a journal, reading it back, finding and summarising sessions."""

@@ -1,0 +1,164 @@
+"""The only writer of a session."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import SYNCED, Event, Transient
+from astra_tui.session.blobs import (
+    read_blob,
+    source_path,
+    sync_folder,
+    write_blob,
+    write_file,
+)
+from astra_tui.session.lock import WriterLock
+from astra_tui.session.reading import JournalContents, journal_path, read_journal
+from astra_tui.session.records import Record, decode_record, encode_record, timestamp
+from astra_tui.session.redaction import Redactor
+
+_EMPTY = JournalContents((), (), 0)
+
+
+class Journal:
+    """Appends events to a session's journal and stores the texts that they name.
+
+    Everything written goes through the redactor. `found` is what the journal held when it was
+    opened. One writer a session: `create` and `reopen` raise UserError while another one is open.
+    """
+
+    def __init__(self, folder: Path, redactor: Redactor, lock: WriterLock, found: JournalContents):
+        self.folder = folder
+        self.found = found
+        self._redactor = redactor
+        self._lock = lock
+        self._next = found.records[-1].seq + 1 if found.records else 0
+        self._end = found.whole_bytes
+        self._handle = os.open(journal_path(folder), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @classmethod
+    def create(cls, folder: Path, redactor: Redactor) -> Journal:
+        """A new session in a folder that has none; the folder is made where it is missing."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot be made: {error.strerror}", file=str(folder)) from None
+        lock = WriterLock(folder)
+        try:
+            if journal_path(folder).exists():
+                raise UserError("there is a session in this folder already", file=str(folder))
+            journal = cls(folder, redactor, lock, _EMPTY)
+            sync_folder(folder)
+        except BaseException:
+            lock.release()
+            raise
+        return journal
+
+    @classmethod
+    def reopen(cls, folder: Path, redactor: Redactor) -> Journal:
+        """A session that goes on. An incomplete last line is put aside as `journal.damaged-N`."""
+        read_journal(folder)
+        lock = WriterLock(folder)
+        try:
+            found = read_journal(folder)
+            _set_tail_aside(folder, found)
+            return cls(folder, redactor, lock, found)
+        except BaseException:
+            lock.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the writing; a second call does nothing."""
+        if self._handle >= 0:
+            os.fsync(self._handle)
+            os.close(self._handle)
+            self._handle = -1
+            self._lock.release()
+
+    def append(self, event: Event, sync: bool | None = None) -> Record:
+        """Writes one event; it is on the disk afterwards if `sync`, by default as `SYNCED` says.
+
+        Returns the record as a reader will see it: redacted, and with the types of the model.
+        Whoever folds live folds `record.event`, so that a replay reaches the same state. Raises
+        TypeError for a transient event and UserError when the disk does not take it.
+        """
+        if isinstance(event, Transient):
+            raise TypeError(f"{type(event).__name__} is transient and not kept")
+        now = timestamp(datetime.now(UTC))
+        line = encode_record(self._next, now, time.monotonic(), self._redactor.clean(event))
+        record = decode_record(line)
+        self._write(line, type(event) in SYNCED if sync is None else sync)
+        self._next += 1
+        return record
+
+    def put(self, text: str) -> str:
+        """Stores a text once and returns the hash of what is stored.
+
+        That is the text itself, byte for byte, unless it holds a secret.
+        """
+        return write_blob(self.folder, self._redactor.text(text))
+
+    def put_source(self, text: str) -> str:
+        """Like `put`; the source also gets a file of its own, at `source_path`."""
+        clean = self._redactor.text(text)
+        hash_ = write_blob(self.folder, clean)
+        path = source_path(self.folder, hash_)
+        if not path.exists():
+            write_file(path, clean.encode())
+        return hash_
+
+    def get(self, hash_: str) -> str:
+        """A stored text. Raises UserError when it is missing or damaged."""
+        return read_blob(self.folder, hash_)
+
+    def _write(self, line: bytes, sync: bool) -> None:
+        if self._handle < 0:
+            raise ValueError("the journal is closed")
+        try:
+            _write_all(self._handle, line, self._end)
+            if sync:
+                os.fsync(self._handle)
+        except OSError as error:
+            # Half a line in the middle would damage the journal once the disk has room again.
+            os.ftruncate(self._handle, self._end)
+            raise UserError(
+                f"the journal cannot be written: {error.strerror}",
+                file=str(journal_path(self.folder)),
+                hint="make room on the disk and resume the session",
+            ) from None
+        self._end += len(line)
+
+
+def _write_all(handle: int, content: bytes, offset: int) -> None:
+    done = 0
+    while done < len(content):
+        done += os.pwrite(handle, content[done:], offset + done)
+
+
+def _set_tail_aside(folder: Path, found: JournalContents) -> None:
+    path = journal_path(folder)
+    tail = path.read_bytes()[found.whole_bytes :]
+    if not tail:
+        return
+    number = 1
+    while (aside := folder / f"journal.damaged-{number}").exists():
+        number += 1
+    write_file(aside, tail)
+    os.truncate(path, found.whole_bytes)

@@ -1,0 +1,90 @@
+"""A session has one writer at a time, whichever way the one before it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.model.errors import UserError
+
+LOCK_NAME = "lock"
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The process that writes a session."""
+
+    pid: int
+    host: str
+
+    def describe(self) -> str:
+        """As in "process 4711 on host"."""
+        return f"process {self.pid} on {self.host}"
+
+
+class WriterLock:
+    """The right to write a session, from construction to `release`.
+
+    The kernel drops it when the process ends, however that happens. Raises UserError, which names
+    the holder, when another writer has it.
+    """
+
+    def __init__(self, folder: Path):
+        path = folder / LOCK_NAME
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._handle)
+            raise _held(path) from None
+        me = Holder(os.getpid(), socket.gethostname())
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, msgspec.json.encode(me), 0)
+
+    def release(self) -> None:
+        """Lets the next writer in; a second call does nothing."""
+        if self._handle >= 0:
+            os.ftruncate(self._handle, 0)
+            os.close(self._handle)
+            self._handle = -1
+
+
+def writer_of(folder: Path) -> Holder | None:
+    """Who writes the session now; None when nobody does.
+
+    It looks at the name in the lock and not at the lock, which a look would take for a moment.
+    """
+    holder = _named_in(folder / LOCK_NAME)
+    if holder is None or (holder.host == socket.gethostname() and not _is_alive(holder.pid)):
+        return None
+    return holder
+
+
+def _held(path: Path) -> UserError:
+    holder = _named_in(path)
+    who = holder.describe() if holder else "another process"
+    return UserError(
+        f"{who} writes this session",
+        file=str(path.parent),
+        hint="wait until it ends, or end it; a session has one writer at a time",
+    )
+
+
+def _named_in(path: Path) -> Holder | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,118 @@
+"""Reading a journal: what is whole is read, what is not is reported with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.model.errors import Place, UserError
+from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
+from astra_tui.model.fold import fold
+from astra_tui.model.state import SessionState
+from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, Record, decode_record
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """A part of a journal that cannot be read: its line, from 1, and its first byte, from 0."""
+
+    line: int
+    offset: int
+    message: str
+    truncated: bool = False
+    """The last line ends in the middle, as after a crash."""
+
+    def describe(self, file: Path) -> str:
+        """As in "sessions/x/journal.jsonl:7: message"."""
+        return f"{file}:{self.line}: {self.message}"
+
+
+class JournalContents(msgspec.Struct, frozen=True):
+    """The records of a journal in order, and what could not be read between them."""
+
+    records: tuple[Record, ...]
+    damage: tuple[Damage, ...]
+    whole_bytes: int
+    """Where the last complete line ends."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events of the records."""
+        return tuple(r.event for r in self.records)
+
+    def state(self) -> SessionState:
+        """The fold of the events. Raises ImpossibleEvent when one cannot follow the others."""
+        return fold(self.events)
+
+
+class _EventHead(msgspec.Struct):
+    event: str
+    schema: int = 0
+
+
+class _RecordHead(msgspec.Struct):
+    event: _EventHead
+
+
+_heads = msgspec.json.Decoder(_RecordHead)
+
+
+def journal_path(folder: Path) -> Path:
+    """Where a session keeps its journal."""
+    return folder / JOURNAL_NAME
+
+
+def read_journal(folder: Path) -> JournalContents:
+    """Everything in a session's journal that is whole.
+
+    Raises UserError when there is no journal, or when a newer version of this program wrote it.
+    """
+    path = journal_path(folder)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        message = "this folder holds no session: its journal is missing"
+        raise UserError(message, file=str(path)) from None
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=str(path)) from None
+    return parse_journal(content, path)
+
+
+def parse_journal(content: bytes, path: Path) -> JournalContents:
+    """The records in the bytes of a journal; `path` names it in messages."""
+    records: list[Record] = []
+    damage: list[Damage] = []
+    *lines, tail = content.split(b"\n")
+    offset = 0
+    for number, line in enumerate(lines, start=1):
+        _refuse_newer(line, path, number)
+        try:
+            record = decode_record(line)
+            _check_order(record, records)
+            records.append(record)
+        except MalformedRecord as error:
+            damage.append(Damage(number, offset, f"this line cannot be read: {error}"))
+        offset += len(line) + 1
+    if tail:
+        message = "the last line ends in the middle"
+        damage.append(Damage(len(lines) + 1, offset, message, truncated=True))
+    return JournalContents(tuple(records), tuple(damage), offset)
+
+
+def _refuse_newer(line: bytes, path: Path, number: int) -> None:
+    try:
+        head = _heads.decode(line).event
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    if head.event == SessionOpened.__struct_config__.tag and head.schema > SCHEMA_VERSION:
+        raise UserError(
+            f"this journal has schema {head.schema}; this program reads up to {SCHEMA_VERSION}",
+            file=str(path),
+            place=Place(number),
+            hint="upgrade astra-tui: a newer version wrote this session",
+        )
+
+
+def _check_order(record: Record, before: list[Record]) -> None:
+    if before and record.seq <= before[-1].seq:
+        raise MalformedRecord(f"number {record.seq} after number {before[-1].seq}")
