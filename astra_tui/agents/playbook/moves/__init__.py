@@ -1,0 +1,9 @@
+"""The moves, one a file."""
+
+from astra_tui.agents.playbook.api import Move
+from astra_tui.agents.playbook.moves.hoist_invariants import HoistInvariants
+
+
+def all_moves() -> tuple[Move, ...]:
+    """Every move of the playbook, in a fixed order."""
+    return (HoistInvariants(),)
