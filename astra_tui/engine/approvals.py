@@ -1,0 +1,64 @@
+"""The gates: a question goes to the policies first, then to whoever attends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from astra_tui.engine.desk import Desk
+from astra_tui.engine.record import Record
+from astra_tui.engine.stops import Stop
+from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
+from astra_tui.model.events import ApprovalAsked, DecisionTaken, StopReason
+from astra_tui.model.plan import Plan
+
+
+class Policy(Protocol):
+    """Answers that need nobody."""
+
+    def answer(self, question: Question, plan: Plan) -> Answer | None:
+        """An answer, or None when it is not for this policy to decide."""
+        ...
+
+
+class Approvals:
+    """Gets questions decided, once each."""
+
+    def __init__(self, record: Record, desk: Desk, policies: Sequence[Policy], wait: bool):
+        self._record = record
+        self._desk = desk
+        self._policies = policies
+        self._wait = wait
+        """Whether to wait for somebody to come when nobody attends."""
+
+    async def decide(self, question: Question, plan: Plan) -> Decision:
+        """The decision on a question: the one of the journal, else a new one.
+
+        Raises Stop when nobody is there to ask.
+        """
+        taken = self._record.state.decisions.get(question.id)
+        if taken is not None and taken.subject == question.subject:
+            return taken
+        if question.id not in self._record.state.questions:
+            self._record.emit(ApprovalAsked(question))
+        answer, decision = await self._answer(question, plan)
+        if answer.source is not None:
+            self._record.store.put_source(answer.source)
+        self._record.emit(DecisionTaken(decision))
+        return decision
+
+    async def _answer(self, question: Question, plan: Plan) -> tuple[Answer, Decision]:
+        for policy in self._policies:
+            answer = policy.answer(question, plan)
+            if answer is not None:
+                try:
+                    return answer, decide(question, answer)
+                except AnswerRefused as error:
+                    raise Stop(StopReason.TROUBLE, f"{answer.by.describe()}: {error}") from None
+        if not self._desk.attendants and not self._wait:
+            raise Stop(
+                StopReason.UNATTENDED,
+                f"the {question.gate.value} of round {question.round} waits for a decision, "
+                "and there is nobody to take it",
+            )
+        return await self._desk.ask(question)

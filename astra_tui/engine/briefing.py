@@ -1,0 +1,55 @@
+"""What the agents get to know of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astra_tui.agents.team import Brief, Tried
+from astra_tui.engine.record import Record
+from astra_tui.model.approval import Gate
+from astra_tui.model.hunks import hunks_of, split_lines
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask
+
+
+def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
+    """The brief for a round: the base, its profile, what was tried and what the engineer said."""
+    state = record.state
+    base = state.round(round_).base
+    known = state.candidate(base)
+    analysis = next((a.text for a in reversed(known.analyses) if a.role == "profiling"), "")
+    return Brief(
+        task=task,
+        round=round_,
+        base=base,
+        source=record.store.get(base),
+        profile=known.profile,
+        tried=tuple(_tried(state)),
+        notes=(*(n.text for n in state.notes), *_refused_hunks(record)),
+        analysis=analysis,
+    )
+
+
+def _tried(state: SessionState) -> Iterator[Tried]:
+    for round_ in state.rounds:
+        for proposal in round_.proposals:
+            if proposal.verdict is not None:
+                plan = state.plan_of(round_.number, proposal.index)
+                verdict = proposal.verdict
+                yield Tried(round_.number, plan, round_.base, verdict.outcome, verdict.reasons)
+
+
+def _refused_hunks(record: Record) -> Iterator[str]:
+    """What engineers took out of diffs, so that it is not written again."""
+    state = record.state
+    for decision in state.decisions.values():
+        if decision.gate is not Gate.DIFF or decision.partial is None:
+            continue
+        question = state.questions[decision.question]
+        old, new = record.store.get(question.base), record.store.get(question.subject)
+        lines = split_lines(new)
+        for index, hunk in enumerate(hunks_of(old, new)):
+            if index not in decision.partial:
+                text = "".join(lines[hunk.new_start : hunk.new_end])
+                why = f" ({decision.reason})" if decision.reason else ""
+                yield f"the engineer refused this part of a diff{why}:\n{text}"

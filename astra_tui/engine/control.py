@@ -1,0 +1,69 @@
+"""Pause, interrupt and cancel: what an engineer may do at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+
+from astra_tui.engine.record import Record
+from astra_tui.model.author import Author
+from astra_tui.model.events import Continued, Paused
+
+
+class Control:
+    """Holds the loop between two steps, or drops the step it is in."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._go = asyncio.Event()
+        self._go.set()
+        self._step: asyncio.Task[None] | None = None
+        self._interrupted: Author | None = None
+        self.cancelled: Author | None = None
+
+    async def checkpoint(self) -> None:
+        """Waits here while the session is paused."""
+        await self._go.wait()
+
+    def pause(self, by: Author) -> None:
+        """Stops before the next step; what runs is finished first."""
+        if self._go.is_set():
+            self._go.clear()
+            self._record.emit(Paused(by))
+
+    def go_on(self, by: Author) -> None:
+        """Ends a pause. A step that was interrupted begins anew."""
+        if not self._go.is_set():
+            self._record.emit(Continued(by))
+            self._go.set()
+
+    def interrupt(self, by: Author) -> None:
+        """Drops the running step and pauses."""
+        if self._step is not None and not self._step.done() and self._interrupted is None:
+            self._interrupted = by
+            self._step.cancel()
+
+    def cancel(self, by: Author) -> None:
+        """Ends the run; the session can be resumed."""
+        self.cancelled = self.cancelled or by
+        self._go.set()
+        if self._step is not None:
+            self._step.cancel()
+
+    async def supervise(self, loop: object) -> None:
+        """Runs the loop, again after every interrupt: it finds its place from the state."""
+        while True:
+            self._step = asyncio.ensure_future(loop())  # type: ignore[operator]
+            try:
+                await self._step
+                return
+            except asyncio.CancelledError:
+                if self._interrupted is None or self.cancelled is not None:
+                    self._step.cancel()
+                    raise
+                if self._go.is_set():
+                    self._go.clear()
+                self._record.emit(Paused(self._interrupted, interrupted=True))
+                self._interrupted = None
+            await self._go.wait()
+            if self.cancelled is not None:
+                raise asyncio.CancelledError

@@ -1,0 +1,245 @@
+"""The optimisation loop: rounds of plan, approval, code, approval, check, profile, verdict.
+
+Source: Astra, algorithm 1 (arXiv 2509.07506), with an engineer at two gates of every round, and
+with the rule that only a candidate that is correct and better becomes the base.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import AsyncIterator, Sequence
+
+from astra_tui.agents.team import Team, TeamUnavailable
+from astra_tui.engine.approvals import Approvals, Policy
+from astra_tui.engine.briefing import brief_for
+from astra_tui.engine.control import Control
+from astra_tui.engine.desk import Desk
+from astra_tui.engine.lab import Lab, LabTrouble
+from astra_tui.engine.proposal import Ports, Proposal
+from astra_tui.engine.record import Record, Store
+from astra_tui.engine.stops import Stop, check_budget, check_rounds
+from astra_tui.engine.trial import (
+    Place,
+    check_candidate,
+    compile_candidate,
+    describe_errors,
+    describe_failures,
+    profile_candidate,
+)
+from astra_tui.model.author import Author
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import (
+    AnalysisGiven,
+    BestChanged,
+    CaseAdded,
+    EngineStarted,
+    Event,
+    NoteAdded,
+    PlanProposed,
+    PlansEnded,
+    RoundClosed,
+    RoundOpened,
+    SessionClosed,
+    StageBegan,
+    StopReason,
+    TextStreamed,
+    TroubleMet,
+)
+from astra_tui.model.settings import RunSettings
+from astra_tui.model.state import RoundState, SessionState
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import Outcome
+
+
+class Engine:
+    """One run of a session. `run` yields its events; answers and orders may come at any time."""
+
+    def __init__(
+        self,
+        task: KernelTask,
+        settings: RunSettings,
+        store: Store,
+        state: SessionState,
+        team: Team,
+        policies: Sequence[Policy] = (),
+        *,
+        wait_for_engineer: bool = False,
+    ):
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self.record = Record(store, state, self._events.put_nowait)
+        self.desk = Desk()
+        self.control = Control(self.record)
+        self._settings = settings
+        processes = max(1, min(settings.candidates, os.cpu_count() or 1))
+        self._ports = Ports(
+            task=task,
+            settings=settings,
+            record=self.record,
+            team=team,
+            lab=Lab(task, processes),
+            approvals=Approvals(self.record, self.desk, policies, wait_for_engineer),
+            control=self.control,
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """The session as it stands."""
+        return self.record.state
+
+    async def run(self) -> AsyncIterator[Event]:
+        """Works until a stop rule holds; yields every event, the last a SessionClosed."""
+        main = asyncio.ensure_future(self._main())
+        try:
+            while (event := await self._events.get()) is not None:
+                yield event
+            await main
+        finally:
+            if not main.done():
+                main.cancel()
+                await asyncio.wait([main])
+
+    def add_note(self, text: str, by: Author) -> None:
+        """Something that the team should know from its next prompt on."""
+        self.record.emit(NoteAdded(text, by))
+
+    def add_case(self, event: CaseAdded) -> None:
+        """A case more for every candidate that is checked from now on."""
+        self.record.emit(event)
+
+    async def _main(self) -> None:
+        rounds = self._settings.rounds
+        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds))
+        stop = Stop(StopReason.CANCELLED, "cancelled")
+        try:
+            await self.control.supervise(self._rounds)
+        except Stop as reached:
+            stop = reached
+        except asyncio.CancelledError:
+            if self.control.cancelled is not None:
+                stop = Stop(
+                    StopReason.CANCELLED, f"cancelled by {self.control.cancelled.describe()}"
+                )
+        except (TeamUnavailable, LabTrouble, UserError) as error:
+            self.record.emit(TroubleMet(type(error).__name__, str(error)))
+            stop = Stop(StopReason.TROUBLE, str(error))
+        except BaseException as error:
+            stop = Stop(StopReason.TROUBLE, f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self._ports.lab.close()
+            await self._ports.team.close()
+            self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
+            self._events.put_nowait(None)
+
+    async def _rounds(self) -> None:
+        await self._baseline()
+        while True:
+            number = self._next_round()
+            await self.control.checkpoint()
+            check_budget(self.state, self._settings.budget)
+            await self._round(number)
+
+    def _next_round(self) -> int:
+        last = self.state.rounds[-1]
+        if not last.closed:
+            return last.number
+        check_rounds(self.state)
+        return last.number + 1
+
+    async def _baseline(self) -> None:
+        """Round 0: nothing can be built on a baseline that is wrong."""
+        opened = self.state.opened
+        assert opened is not None
+        baseline = opened.baseline
+        if not self.state.rounds:
+            self.record.emit(RoundOpened(0, 0, baseline))
+        if self.state.round(0).closed:
+            return
+        record, lab, place = self.record, self._ports.lab, Place(0)
+        compiled = await compile_candidate(record, lab, baseline, place)
+        if not compiled.ok:
+            why = describe_errors(compiled)
+            raise Stop(StopReason.BASELINE, f"the baseline does not compile: {why}")
+        await check_candidate(record, lab, baseline, place)
+        if not self.state.candidate(baseline).correct:
+            why = describe_failures(record, baseline)
+            raise Stop(StopReason.BASELINE, f"the baseline fails its own check: {why}")
+        try:
+            await profile_candidate(record, lab, baseline, place)
+        except UserError as error:
+            raise Stop(StopReason.BASELINE, f"the baseline: {error.describe()}") from None
+        record.emit(RoundClosed(0))
+
+    async def _round(self, number: int) -> None:
+        if number == len(self.state.rounds):
+            self.record.emit(RoundOpened(number, self._parent(), self.state.best))
+        if not self.state.round(number).planned:
+            await self._plan(number)
+        proposals = self.state.round(number).proposals
+        if not proposals:
+            reason = self.state.round(number).no_plan
+            self.record.emit(RoundClosed(number))
+            raise Stop(StopReason.NO_PLAN, reason or "the team has no plan left")
+        async with _FirstErrorGroup() as group:
+            for proposal in proposals:
+                group.create_task(Proposal(self._ports, number, proposal.index).run())
+        self._choose_best(self.state.round(number))
+        self.record.emit(RoundClosed(number))
+
+    def _parent(self) -> int:
+        """The round in which the best candidate was made."""
+        return next((r.number for r in reversed(self.state.rounds) if r.best), 0)
+
+    async def _plan(self, number: int) -> None:
+        state = self.state.round(number)
+        if state.proposals:  # The journal ends between a plan and the end of planning.
+            self.record.emit(PlansEnded(number))
+            return
+        self.record.emit(StageBegan("plan", number))
+        await self._read_profile(number)
+        brief = brief_for(self.record, self._ports.task, number)
+        answer = await self._ports.team.plan(brief, self._settings.candidates, self._stream)
+        for index, draft in enumerate(answer.plans):
+            self.record.emit(PlanProposed(number, index, draft.plan, draft.author))
+        self.record.emit(PlansEnded(number, answer.reason, answer.refused))
+
+    async def _read_profile(self, number: int) -> None:
+        base = self.state.round(number).base
+        if any(a.role == "profiling" for a in self.state.candidate(base).analyses):
+            return
+        brief = brief_for(self.record, self._ports.task, number)
+        words = await self._ports.team.read_profile(brief, self._stream)
+        if words:
+            self.record.emit(AnalysisGiven(base, "profiling", words, self._ports.team.author))
+
+    def _stream(self, role: str, text: str, restart: bool) -> None:
+        self.record.emit(TextStreamed(role, text, restart))
+
+    def _choose_best(self, round_: RoundState) -> None:
+        better = [
+            (p.verdict.comparison.candidate_key, p.index, p.verdict.candidate)
+            for p in round_.proposals
+            if p.verdict is not None
+            and p.verdict.outcome is Outcome.BETTER
+            and p.verdict.comparison is not None
+        ]
+        if better and not round_.best:
+            self.record.emit(BestChanged(round_.number, min(better)[2]))
+
+
+class _FirstErrorGroup:
+    """A task group that raises the first error itself, not a group of errors."""
+
+    def __init__(self) -> None:
+        self._group = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> asyncio.TaskGroup:
+        return await self._group.__aenter__()
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            await self._group.__aexit__(kind, error, trace)  # type: ignore[arg-type]
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None

@@ -1,0 +1,285 @@
+"""One proposal of a round, from its plan to its verdict.
+
+Every step looks at the state first: what the journal holds is not done again, so that a session
+goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astra_tui.agents.team import Failure, NotWritten, Team
+from astra_tui.engine.approvals import Approvals
+from astra_tui.engine.briefing import brief_for
+from astra_tui.engine.control import Control
+from astra_tui.engine.judging import judge
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.record import Record
+from astra_tui.engine.trial import (
+    Place,
+    check_candidate,
+    compile_candidate,
+    describe_errors,
+    describe_failures,
+    profile_candidate,
+)
+from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.author import AuthorKind
+from astra_tui.model.check import Verdict
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import (
+    AnalysisGiven,
+    CaseAdded,
+    CodeFailed,
+    CodeWritten,
+    StageBegan,
+    TextStreamed,
+    VerdictReached,
+)
+from astra_tui.model.hunks import apply_hunks, hunks_of
+from astra_tui.model.plan import Plan
+from astra_tui.model.settings import RunSettings
+from astra_tui.model.state import ProposalState
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import Outcome, RoundVerdict
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything that a round works with."""
+
+    task: KernelTask
+    settings: RunSettings
+    record: Record
+    team: Team
+    lab: Lab
+    approvals: Approvals
+    control: Control
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A candidate that did not do, and the verdict if nobody mends it."""
+
+    failure: Failure
+    outcome: Outcome
+
+    def verdict(self, candidate: str, base: str) -> RoundVerdict:
+        lines = tuple(line for line in self.failure.message.splitlines() if line)
+        return RoundVerdict(self.outcome, lines, candidate, base)
+
+
+class Proposal:
+    """Works on one plan of one round."""
+
+    def __init__(self, ports: Ports, round_: int, index: int):
+        self.ports = ports
+        self.record = ports.record
+        self.place = Place(round_, index)
+
+    @property
+    def _state(self) -> ProposalState:
+        return self.record.state.round(self.place.round).proposals[self.place.proposal]
+
+    @property
+    def _base(self) -> str:
+        return self.record.state.round(self.place.round).base
+
+    @property
+    def _plan(self) -> Plan:
+        return self.record.state.plan_of(self.place.round, self.place.proposal)
+
+    async def run(self) -> None:
+        """Ends with a verdict in the journal."""
+        if self._state.verdict is None:
+            verdict = await self._work()
+            self.record.emit(VerdictReached(self.place.round, self.place.proposal, verdict))
+
+    async def _work(self) -> RoundVerdict:
+        decision = await self._decide_plan()
+        if not decision.status.lets_pass:
+            return self._rejected(decision, "the plan")
+        attempt = self._state.attempts[-1] if self._state.attempts else await self._write(None)
+        while True:
+            if isinstance(attempt, CodeFailed):
+                return RoundVerdict(Outcome.NOT_WRITTEN, (attempt.reason,), "", self._base)
+            result = await self._try(attempt)
+            if isinstance(result, CodeWritten):
+                attempt = result
+            elif isinstance(result, RoundVerdict):
+                return result
+            elif self._repairs_left():
+                attempt = await self._write(result.failure)
+                if isinstance(attempt, CodeFailed):
+                    return result.verdict(self._last_candidate(), self._base)
+            else:
+                return result.verdict(attempt.candidate, self._base)
+
+    def _repairs_left(self) -> bool:
+        written = [a for a in self._state.attempts if not _by_engineer(a)]
+        return len(written) <= self.ports.settings.repairs
+
+    def _last_candidate(self) -> str:
+        return next(
+            a.candidate for a in reversed(self._state.attempts) if isinstance(a, CodeWritten)
+        )
+
+    def _rejected(self, decision: Decision, what: str, candidate: str = "") -> RoundVerdict:
+        reason = decision.reason or "no reason was given"
+        by = decision.by.describe()
+        return RoundVerdict(
+            Outcome.REJECTED, (f"{by} {decision.status.value} {what}: {reason}",),
+            candidate, self._base,
+        )  # fmt: skip
+
+    # -- gates -----------------------------------------------------------------------------------
+
+    async def _decide_plan(self) -> Decision:
+        plan = self._state.plan
+        question = Question(
+            id=f"{self.place.round}.{self.place.proposal}.plan",
+            gate=Gate.PLAN,
+            round=self.place.round,
+            proposal=self.place.proposal,
+            subject=plan.hash,
+        )
+        await self.ports.control.checkpoint()
+        return await self.ports.approvals.decide(question, plan)
+
+    async def _decide_diff(self, code: CodeWritten) -> Decision:
+        old, new = self.record.store.get(self._base), self.record.store.get(code.candidate)
+        question = Question(
+            id=f"{self.place.round}.{self.place.proposal}.diff.{code.attempt}",
+            gate=Gate.DIFF,
+            round=self.place.round,
+            proposal=self.place.proposal,
+            subject=code.candidate,
+            attempt=code.attempt,
+            base=self._base,
+            hunks=len(hunks_of(old, new)),
+        )
+        await self.ports.control.checkpoint()
+        return await self.ports.approvals.decide(question, self._plan)
+
+    def _is_approved(self, candidate: str) -> bool:
+        """Whether some decision of this proposal let exactly these bytes pass."""
+        state = self.record.state
+        return any(
+            decision.gate is Gate.DIFF
+            and decision.result == candidate
+            and (state.questions[key].round, state.questions[key].proposal)
+            == (self.place.round, self.place.proposal)
+            for key, decision in state.decisions.items()
+        )
+
+    # -- code ------------------------------------------------------------------------------------
+
+    async def _write(self, failure: Failure | None) -> CodeWritten | CodeFailed:
+        await self.ports.control.checkpoint()
+        self.record.emit(StageBegan("code", self.place.round, self.place.proposal))
+        brief = brief_for(self.record, self.ports.task, self.place.round)
+        number = len(self._state.attempts)
+        event: CodeWritten | CodeFailed
+        try:
+            draft = await self.ports.team.code(brief, self._plan, failure, self._stream)
+        except NotWritten as error:
+            event = CodeFailed(self.place.round, self.place.proposal, number, str(error))
+        else:
+            candidate = self.record.store.put_source(draft.source)
+            event = CodeWritten(
+                self.place.round, self.place.proposal, number, candidate, self._base,
+                draft.author, draft.summary,
+            )  # fmt: skip
+        self.record.emit(event)
+        return event
+
+    def _stream(self, role: str, text: str, restart: bool) -> None:
+        self.record.emit(TextStreamed(role, text, restart))
+
+    def _write_as_engineer(self, decision: Decision, text: str, what: str) -> CodeWritten:
+        candidate = self.record.store.put_source(text)
+        event = CodeWritten(
+            self.place.round, self.place.proposal, len(self._state.attempts), candidate,
+            self._base, decision.by, what,
+        )  # fmt: skip
+        self.record.emit(event)
+        return event
+
+    # -- trial -----------------------------------------------------------------------------------
+
+    async def _try(self, code: CodeWritten) -> RoundVerdict | CodeWritten | _Failed:
+        """A verdict, or what stands in its way, or other code that the engineer made of it."""
+        candidate = code.candidate
+        text = self.record.store.get(candidate)
+        if candidate == self._base:
+            return _Failed(
+                Failure(text, "review", "the source is the same as before"), Outcome.NOT_WRITTEN
+            )
+        await self.ports.control.checkpoint()
+        compiled = await compile_candidate(self.record, self.ports.lab, candidate, self.place)
+        if not compiled.ok:
+            failure = Failure(text, "compile", describe_errors(compiled))
+            return _Failed(failure, Outcome.NOT_COMPILED)
+        if not self._is_approved(candidate):
+            decision = await self._decide_diff(code)
+            if decision.status is ApprovalStatus.EDITED:
+                edited = self.record.store.get(decision.result)
+                return self._write_as_engineer(decision, edited, "edited by the engineer")
+            if not decision.status.lets_pass:
+                return self._rejected(decision, "the code", candidate)
+            if decision.partial is not None:
+                return self._take_hunks(decision, text)
+        return await self._check(code, text)
+
+    def _take_hunks(self, decision: Decision, text: str) -> CodeWritten:
+        assert decision.partial is not None
+        chosen = apply_hunks(self.record.store.get(self._base), text, decision.partial)
+        kept = ", ".join(str(h + 1) for h in decision.partial)
+        return self._write_as_engineer(decision, chosen, f"only hunks {kept} of the diff")
+
+    async def _check(self, code: CodeWritten, text: str) -> RoundVerdict | _Failed:
+        candidate = code.candidate
+        await self._add_cases(text)
+        await self.ports.control.checkpoint()
+        check = await check_candidate(self.record, self.ports.lab, candidate, self.place)
+        if check.verdict is Verdict.UNSUPPORTED:
+            return RoundVerdict(Outcome.UNSUPPORTED, (check.message,), candidate, self._base)
+        if check.verdict is not Verdict.PASSED:
+            return await self._explain(candidate, text)
+        await self.ports.control.checkpoint()
+        try:
+            await profile_candidate(self.record, self.ports.lab, candidate, self.place)
+        except UserError as error:
+            return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
+        return self._judge(candidate)
+
+    async def _add_cases(self, text: str) -> None:
+        """Lets the testing agent add cases, once for each plan."""
+        if self._state.code is None or self._state.code.attempt:
+            return
+        brief = brief_for(self.record, self.ports.task, self.place.round)
+        known = {c.id for c in self.record.state.cases}
+        for case in await self.ports.team.cases(brief, self._plan, text):
+            if case.id not in known:
+                known.add(case.id)
+                self.record.emit(CaseAdded(case, self.ports.team.author))
+
+    async def _explain(self, candidate: str, text: str) -> _Failed:
+        failure = Failure(text, "check", describe_failures(self.record, candidate))
+        brief = brief_for(self.record, self.ports.task, self.place.round)
+        words = await self.ports.team.explain(brief, text, failure)
+        if words:
+            self.record.emit(AnalysisGiven(candidate, "testing", words, self.ports.team.author))
+            failure = Failure(text, "check", f"{failure.message}\n{words}")
+        return _Failed(failure, Outcome.WRONG)
+
+    def _judge(self, candidate: str) -> RoundVerdict:
+        base = self.record.state.candidate(self._base).profile
+        mine = self.record.state.candidate(candidate).profile
+        assert base is not None
+        assert mine is not None
+        return judge(self._base, base, candidate, mine)
+
+
+def _by_engineer(attempt: CodeWritten | CodeFailed) -> bool:
+    return isinstance(attempt, CodeWritten) and attempt.author.kind is AuthorKind.ENGINEER

@@ -1,0 +1,128 @@
+"""Compiling, checking and profiling one candidate, with every step in the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.record import Record
+from astra_tui.model.check import CaseResult, CheckReport
+from astra_tui.model.compilation import Compilation, Diagnostic, Severity
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import (
+    CaseChecked,
+    CheckFinished,
+    CheckStarted,
+    CompileFinished,
+    ProfileTaken,
+    StageBegan,
+)
+
+SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the session a candidate is tried."""
+
+    round: int
+    proposal: int = 0
+
+
+async def compile_candidate(
+    record: Record, lab: Lab, candidate: str, place: Place
+) -> CompileFinished:
+    """Compiles a candidate unless the journal says what came of it."""
+    known = record.state.candidate(candidate).compilation
+    if known is not None:
+        return known
+    record.emit(StageBegan("compile", place.round, place.proposal))
+    try:
+        compilation = await lab.compile(record.store.get(candidate), _file(candidate))
+    except UserError as error:
+        event = CompileFinished(candidate, False, (_diagnostic(error),), "", 0.0)
+    else:
+        event = _finished(candidate, compilation)
+    record.emit(event)
+    return event
+
+
+async def check_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> CheckFinished:
+    """Checks a candidate unless the journal holds a whole check of it."""
+    known = record.state.candidate(candidate)
+    if known.check is not None:
+        return known.check
+    record.emit(StageBegan("check", place.round, place.proposal))
+    added = record.state.cases
+    text = record.store.get(candidate)
+    finished: CheckFinished | None = None
+    async for event in lab.check(text, _file(candidate), added):
+        if isinstance(event, int):
+            record.emit(CheckStarted(candidate, event))
+        elif isinstance(event, CaseResult):
+            record.emit(CaseChecked(candidate, event))
+        elif isinstance(event, CheckReport):
+            finished = _check_finished(candidate, event)
+    assert finished is not None
+    record.emit(finished)
+    return finished
+
+
+async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> None:
+    """Profiles a correct candidate unless the journal holds its profile. Raises UserError."""
+    if record.state.candidate(candidate).profile is None:
+        record.emit(StageBegan("profile", place.round, place.proposal))
+        profile = await lab.profile(record.store.get(candidate), _file(candidate))
+        record.emit(ProfileTaken(candidate, profile))
+
+
+def describe_errors(compilation: CompileFinished) -> str:
+    """The compiler's errors, one a line, as an agent or an engineer reads them."""
+    lines = []
+    for diagnostic in compilation.diagnostics:
+        if diagnostic.severity is Severity.ERROR:
+            where = f"line {diagnostic.line}: " if diagnostic.line else ""
+            lines.append(f"{where}{diagnostic.message}")
+            if diagnostic.source_line:
+                lines.append(f"    {diagnostic.source_line.strip()}")
+    return "\n".join(lines)
+
+
+def describe_failures(record: Record, candidate: str) -> str:
+    """The first failed cases of a check, with why each case exists."""
+    known = record.state.candidate(candidate)
+    lines = [known.check.message] if known.check is not None else []
+    for result in known.failures[:SHOWN_FAILURES]:
+        lines.append(f"case {result.case.id} ({result.case.why}): {result.message}")
+    more = len(known.failures) - SHOWN_FAILURES
+    return "\n".join([*lines, *([f"and {more} cases more"] if more > 0 else [])])
+
+
+def _finished(candidate: str, compilation: Compilation) -> CompileFinished:
+    return CompileFinished(
+        candidate=candidate,
+        ok=compilation.ok,
+        diagnostics=compilation.diagnostics,
+        compiler=compilation.compiler,
+        seconds=compilation.seconds,
+    )
+
+
+def _check_finished(candidate: str, report: CheckReport) -> CheckFinished:
+    return CheckFinished(
+        candidate=candidate,
+        verdict=report.verdict,
+        message=report.message,
+        properties=report.properties,
+        fakes=report.fakes,
+        seconds=report.seconds,
+    )
+
+
+def _diagnostic(error: UserError) -> Diagnostic:
+    message = error.message + (f" ({error.hint})" if error.hint else "")
+    return Diagnostic(Severity.ERROR, message, error.place.line, error.place.column)
+
+
+def _file(candidate: str) -> str:
+    return f"{candidate[:12]}.cu"
