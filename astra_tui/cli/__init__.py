@@ -13,23 +13,11 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one or two lines on stderr."""
-    from astra_tui.cli.commands import build_parser
     from astra_tui.cli.parsing import write_anything
-    from astra_tui.model.errors import UserError
 
     write_anything()
     try:
-        parser = build_parser()
-        options = parser.parse_args(arguments)
-        if getattr(options, "run", None) is None:
-            parser.print_help()
-            return ExitCode.OK
-        try:
-            code = int(options.run(options))
-        except UserError as error:
-            from astra_tui.cli.failures import report_failure
-
-            code = report_failure(error, as_json=getattr(options, "json", False))
+        code = _run(arguments)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -39,3 +27,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python flushes stdout once more at exit; that must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PIPE_CLOSED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from astra_tui.cli.commands import build_parser
+    from astra_tui.model.errors import UserError
+
+    parser = build_parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as ended:  # --help, --version or bad usage, about which all is said
+        return int(ended.code or ExitCode.OK)
+    if getattr(options, "run", None) is None:
+        parser.print_help()
+        return ExitCode.OK
+    try:
+        return int(options.run(options))
+    except UserError as error:
+        from astra_tui.cli.failures import report_failure
+
+        return report_failure(error, as_json=getattr(options, "json", False))

@@ -13,7 +13,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
-from astra_tui.plain.output import console, print_table, table, visible
+from astra_tui.plain.output import console, indented, print_table, table, visible
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ def print_counters(
     """Totals, then the source line by line; with two versions, in the form of a diff."""
     out = console()
     sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
-    out.print(f"{task}, {case.why}, {case.dtype.value}, {sizes}")
+    indented(out, f"{task}, {case.why}, {case.dtype.value}, {sizes}", 0)
     _print_totals(out, compulsory_bytes, versions)
     for version in versions:
         for fault in version.faults:
-            out.print(f"{visible(version.file)}: {visible(fault.describe())}")
+            indented(out, f"{version.file}: {fault.describe()}", 0)
     out.print()
     _print_lines(out, versions)
 
@@ -57,8 +57,9 @@ def _print_totals(out: Console, compulsory_bytes: int, versions: Sequence[Counte
     if two:
         keys = [v.counters.ranking_key() for v in versions]
         order = "equal" if keys[0] == keys[1] else "better" if keys[0] < keys[1] else "worse"
-        out.print(f"{names[0]} is {order} by the emulator's key (sectors, requests, instructions)")
-    out.print(f"counts depend on the compiler: {versions[0].counters.compiler}")
+        key = "the emulator's key (sectors, requests, instructions)"
+        indented(out, f"{names[0]} is {order} by {key}", 0)
+    indented(out, f"counts depend on the compiler: {versions[0].counters.compiler}", 0)
 
 
 def _totals(
@@ -120,7 +121,8 @@ def _print_lines(out: Console, versions: Sequence[CountedSource]) -> None:
     else:
         lines = list(_merged(*map(_annotated, versions)))
         names = _names(versions)
-        out.print(f"+ {names[0]}   - {names[1]}   no mark: text and counts are the same in both")
+        legend = f"+ {names[0]}, - {names[1]}, no mark: text and counts are the same in both"
+        indented(out, legend, 0)
     rows = [_COLUMNS, *(line.cells for line in lines)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     kept = [i for i in range(len(_COLUMNS)) if any(line.cells[i] for line in lines)]

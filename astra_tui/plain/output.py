@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import msgspec
 from rich.console import Console
@@ -19,12 +19,26 @@ _PROGRESS_SECONDS = 2.0
 _PIPE_WIDTH = 240
 
 
+class _Console(Console):
+    """A console that lets the caller know when the reader of its output is gone."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError from None
+
+
 def console(file: TextIO | None = None) -> Console:
     """A console that obeys NO_COLOR and prints text as it is; a pipe gets lines of any length."""
     file = file or sys.stdout
-    width = None if file.isatty() else _PIPE_WIDTH
-    return Console(
-        file=file, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False
+    columns, lines = shutil.get_terminal_size()
+    # Without a height, rich takes every dumb terminal to be 80 columns wide.
+    return _Console(
+        file=file,
+        width=columns if file.isatty() else _PIPE_WIDTH,
+        height=lines,
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
 
 

@@ -135,7 +135,7 @@ def _print_evidence(out: Console, report: CheckReport) -> None:
     if worst:
         result, output = worst
         where = f"{output.argument} in {result.case.id}"
-        out.print(f"  worst error: {output.error:.2f} of the bound ({where})")
+        indented(out, f"worst error: {output.error:.2f} of the bound ({where})", 2)
     if report.properties and all(p.bitwise for p in report.properties):
         names = ", ".join(dict.fromkeys(p.name for p in report.properties))
         indented(out, f"bit for bit the same: {names}", 2)

@@ -1,0 +1,63 @@
+"""`counters`, `kernels` and `doctor`."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_tui.cli.exit_codes import ExitCode
+from tests.cli.command import Shell
+
+
+def test_counters_annotates_the_source(shell: Shell, sources: dict[str, str]) -> None:
+    outcome = shell.run("counters", "silu_and_mul", "good.cu", "--rows", "1")
+    assert (outcome.code, outcome.err) == (ExitCode.OK, "counting good.cu ...\n")
+    loads = [x for x in outcome.out.splitlines() if "const float gate = " in x]
+    # 4096 halves are 8192 bytes: 256 sectors, asked for by 128 warps.
+    assert [x.split()[:4] for x in loads] == [["128", "256", "100%", "896"]]
+    assert sources["good.cu"].splitlines()[0] in outcome.out
+
+
+def test_counters_beside_another_version(shell: Shell) -> None:
+    names = ("production.cu", "--against", "baseline.cu")
+    outcome = shell.run("counters", "silu_and_mul", *names, "--rows", "1")
+    assert outcome.code == ExitCode.OK
+    requests = next(x for x in outcome.out.splitlines() if x.startswith("requests"))
+    # 16-byte accesses need an eighth of the requests of 2-byte ones.
+    assert requests.split()[1:5] == ["48", "384", "-88", "%"]
+    assert "production.cu is better by the emulator's key" in outcome.out
+
+
+@pytest.mark.usefixtures("sources")
+def test_counters_of_broken_sources(shell: Shell) -> None:
+    broken = shell.run("counters", "silu_and_mul", "no_compile.cu")
+    assert broken.code == ExitCode.COMPILE_ERROR
+    assert broken.out.startswith("COMPILE ERROR no_compile.cu\n  line 21: error: ")
+    faulty = shell.run("counters", "silu_and_mul", "tail.cu", "--rows", "1")
+    assert faulty.code == ExitCode.FAILED
+    assert "tail.cu: line 20: global_out_of_bounds" in faulty.out
+    missing = shell.run("counters", "silu_and_mul", "good.cu", "--against", "missing.cu")
+    assert (missing.code, missing.out) == (ExitCode.BAD_INPUT, "")
+    assert missing.err == "astra-tui: missing.cu: there is no such file\n"
+
+
+def test_kernels_lists_the_bundled_tasks(shell: Shell) -> None:
+    outcome = shell.run("kernels")
+    assert (outcome.code, outcome.err) == (ExitCode.OK, "")
+    names = [line.split()[0] for line in outcome.out.splitlines()]
+    assert names == ["task", "fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul"]
+
+
+def test_doctor_tries_everything_and_says_what_to_do_next(shell: Shell) -> None:
+    outcome = shell.run("doctor")
+    assert (outcome.code, outcome.err) == (ExitCode.OK, "")
+    *probes, last = outcome.out.splitlines()
+    assert last == "kernels can be checked here; try: astra-tui check silu_and_mul"
+    for name in ("compiler", "emulator", "torch"):
+        assert any(p.startswith(f"ok      {name} ") for p in probes)
+
+
+def test_doctor_without_a_compiler(shell: Shell) -> None:
+    outcome = shell.run("doctor", ASTRA_TUI_NVRTC=str(shell.folder / "libnvrtc.so.13"))
+    assert outcome.code == ExitCode.UNSUPPORTED
+    assert "missing compiler " in outcome.out
+    assert outcome.out.splitlines()[-1].startswith("kernels cannot be checked here")
