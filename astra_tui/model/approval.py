@@ -110,6 +110,7 @@ def decide(question: Question, answer: Answer) -> Decision:
             result = _edited_hash(question, answer)
         case ApprovalStatus.REJECTED | ApprovalStatus.CANCELLED:
             _refuse_replacement(answer)
+            _refuse_hunks(answer)
     return Decision(
         question=question.id,
         gate=question.gate,
@@ -146,19 +147,25 @@ def _partial(question: Question, hunks: tuple[int, ...] | None) -> tuple[int, ..
     chosen = tuple(sorted(set(hunks)))
     unknown = [h for h in chosen if not 0 <= h < question.hunks]
     if unknown:
-        raise AnswerRefused(f"the diff has hunks 0 to {question.hunks - 1}, not {unknown[0]}")
+        count = question.hunks
+        raise AnswerRefused(f"the diff has {count} hunks, counted from 0; not hunk {unknown[0]}")
     if not chosen:
         raise AnswerRefused("no hunk is left", hint="reject the diff instead, and say why")
     return None if len(chosen) == question.hunks else chosen
+
+
+def _refuse_hunks(answer: Answer) -> None:
+    if answer.hunks is not None:
+        raise AnswerRefused(f"hunks belong to 'accepted', not to '{answer.status.value}'")
 
 
 def _edited_hash(question: Question, answer: Answer) -> str:
     if answer.hunks is not None:
         raise AnswerRefused("choose hunks or edit the code, one after the other")
     if question.gate is Gate.PLAN:
-        if answer.plan is None:
-            raise AnswerRefused("an edited plan has to come with the answer")
+        if answer.plan is None or answer.source is not None:
+            raise AnswerRefused("an edited plan, and no source, has to come with the answer")
         return answer.plan.hash
-    if not answer.source:
-        raise AnswerRefused("an edited source has to come with the answer")
+    if not answer.source or answer.plan is not None:
+        raise AnswerRefused("an edited source, and no plan, has to come with the answer")
     return content_hash(answer.source)

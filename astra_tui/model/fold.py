@@ -82,6 +82,8 @@ def _proposal(state: SessionState, round_: int, index: int, **changes: Any) -> S
 
 
 def _opened(state: SessionState, event: SessionOpened) -> SessionState:
+    if state.opened is not None:
+        raise ImpossibleEvent("the session was opened before")
     return replace(state, opened=event, best=event.baseline)
 
 
@@ -90,6 +92,8 @@ def _started(state: SessionState, event: EngineStarted) -> SessionState:
 
 
 def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
+    if any(r.number == event.round for r in state.rounds):
+        raise ImpossibleEvent(f"round {event.round} was opened before")
     opened = RoundState(event.round, event.parent, event.base)
     return replace(state, rounds=(*state.rounds, opened))
 
@@ -108,7 +112,10 @@ def _plans_ended(state: SessionState, event: PlansEnded) -> SessionState:
 
 
 def _asked(state: SessionState, event: ApprovalAsked) -> SessionState:
-    return replace(state, questions={**state.questions, event.question.id: event.question})
+    question = event.question
+    if state.questions.get(question.id, question) != question:
+        raise ImpossibleEvent(f"{question.id} asked about something else before")
+    return replace(state, questions={**state.questions, question.id: question})
 
 
 def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
@@ -116,7 +123,7 @@ def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
     question = state.questions[decision.question]
     if decision.question in state.decisions:
         raise ImpossibleEvent(f"{question.id} was decided before")
-    if decision.subject != question.subject:
+    if (decision.gate, decision.subject) != (question.gate, question.subject):
         raise ImpossibleEvent(f"the decision on {question.id} is about something else")
     return replace(state, decisions={**state.decisions, question.id: decision})
 

@@ -34,28 +34,18 @@ _Value = TypeVar("_Value")
 class Redactor:
     """Replaces secrets with `[redacted]`: the given ones, and whatever has the shape of a key.
 
-    A given secret is also found as JSON and URLs escape it, so that text which quotes a request
+    Given are `secrets` and the values of environment variables named like a key, a token or a
+    password. They are also found as JSON and URLs escape them, so that text which quotes a request
     or a reply is covered. Secrets shorter than `SHORTEST_SECRET` are ignored.
     """
 
-    def __init__(self, secrets: Iterable[str] = ()):
-        spellings = {s for secret in secrets if _is_secret(secret) for s in _spellings(secret)}
+    def __init__(self, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None):
+        variables = os.environ if environment is None else environment
+        known = [*secrets, *_secrets_of(variables)]
+        spellings = {s for secret in known if _is_secret(secret) for s in _spellings(secret)}
         # Longest first: a secret that begins with another one must go as a whole.
         longest_first = sorted(spellings, key=lambda s: (-len(s), s))
         self._given = re.compile("|".join(map(re.escape, longest_first))) if spellings else None
-
-    @classmethod
-    def from_environment(
-        cls, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None
-    ) -> Redactor:
-        """One that also knows the values of variables named like a key, token or password."""
-        variables = os.environ if environment is None else environment
-        found = (
-            value
-            for name, value in variables.items()
-            if any(word in name.upper() for word in _SECRET_NAMES)
-        )
-        return cls([*secrets, *found])
 
     def text(self, text: str) -> str:
         """The text without secrets, and without lone surrogates, which no file could hold."""
@@ -82,6 +72,14 @@ class Redactor:
         if isinstance(value, tuple | list):
             return type(value)(self._cleaned(v) for v in value)
         return value
+
+
+def _secrets_of(variables: Mapping[str, str]) -> list[str]:
+    return [
+        value
+        for name, value in variables.items()
+        if any(word in name.upper() for word in _SECRET_NAMES)
+    ]
 
 
 def _is_secret(text: str) -> bool:

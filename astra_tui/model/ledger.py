@@ -1,0 +1,103 @@
+"""Predictions beside what was measured: how far an author's expectations can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from astra_tui.model.author import AuthorKind
+from astra_tui.model.plan import Counter, Plan, Prediction
+from astra_tui.model.state import ProposalState, SessionState
+from astra_tui.model.verdict import Comparison, Outcome
+
+SMALLEST_RATIO = 1e-3
+"""Ratios below count as this one: a counter that falls to 0 has no logarithm."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """One prediction beside its measurement; ratios are new over old, below 1 is better."""
+
+    counter: Counter
+    predicted_ratio: float
+    measured_ratio: float
+    right_direction: bool
+    log_error: float
+    """|ln(measured / predicted)|: 0 is exact, 0.69 is off by a factor of two."""
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """How the predictions of one team and model came out.
+
+    `plans` counts all of them, `measured` those whose counter could be compared. A plan that the
+    engineer edited is the engineer's, under the team "engineer".
+    """
+
+    team: str
+    model: str
+    plans: int
+    measured: int
+    right_direction: int
+    better: int
+    mean_log_error: float | None
+    """None when nothing was measured."""
+
+
+def score(prediction: Prediction, comparison: Comparison) -> Score | None:
+    """The prediction's score; None when the base did not have the counter, so it has no ratio."""
+    measured = comparison.ratios.get(prediction.counter.value)
+    if measured is None:
+        return None
+    predicted = prediction.counter_ratio
+    return Score(
+        counter=prediction.counter,
+        predicted_ratio=predicted,
+        measured_ratio=measured,
+        right_direction=_direction(predicted) == _direction(measured),
+        log_error=abs(math.log(_bounded(measured) / _bounded(predicted))),
+    )
+
+
+def ledger(state: SessionState) -> tuple[LedgerEntry, ...]:
+    """One entry for each team and model that proposed a plan in the session."""
+    kept: dict[tuple[str, str], list[tuple[ProposalState, Plan]]] = {}
+    for round_ in state.rounds:
+        for proposal in round_.proposals:
+            plan = state.plan_of(round_.number, proposal.index)
+            kept.setdefault(_owner(state, proposal, plan), []).append((proposal, plan))
+    return tuple(_entry(*owner, plans) for owner, plans in kept.items())
+
+
+def _owner(state: SessionState, proposal: ProposalState, plan: Plan) -> tuple[str, str]:
+    if plan != proposal.plan or proposal.author.kind is AuthorKind.ENGINEER:
+        return AuthorKind.ENGINEER.value, ""
+    team = state.opened.settings.team.value if state.opened else ""
+    return team, proposal.author.name if proposal.author.kind is AuthorKind.MODEL else ""
+
+
+def _entry(team: str, model: str, plans: Iterable[tuple[ProposalState, Plan]]) -> LedgerEntry:
+    plans = tuple(plans)
+    verdicts = [(proposal.verdict, plan) for proposal, plan in plans if proposal.verdict]
+    scores = [
+        found
+        for verdict, plan in verdicts
+        if verdict.comparison and (found := score(plan.prediction, verdict.comparison))
+    ]
+    return LedgerEntry(
+        team=team,
+        model=model,
+        plans=len(plans),
+        measured=len(scores),
+        right_direction=sum(s.right_direction for s in scores),
+        better=sum(verdict.outcome is Outcome.BETTER for verdict, _ in verdicts),
+        mean_log_error=math.fsum(s.log_error for s in scores) / len(scores) if scores else None,
+    )
+
+
+def _direction(ratio: float) -> int:
+    return (ratio > 1) - (ratio < 1)
+
+
+def _bounded(ratio: float) -> float:
+    return max(ratio, SMALLEST_RATIO)

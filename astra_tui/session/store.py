@@ -1,0 +1,141 @@
+"""Where sessions live, what they are called, and what a list of them shows."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.session.lock import writer_of
+from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.records import JOURNAL_NAME
+
+DEFAULT_FOLDER = "sessions"
+
+INTERRUPTED = "interrupted"
+"""Not closed, and nobody writes it: it can be resumed."""
+UNREADABLE = "unreadable"
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class SessionSummary(msgspec.Struct, frozen=True):
+    """One session of a list.
+
+    `status` is one of SessionStatus, or "interrupted", or "unreadable", where `damage` says why.
+    `rounds` counts the closed ones without the baseline; `best` is the hash of the best candidate.
+    `started` and `ended` are times of the first and last event, UTC.
+    """
+
+    name: str
+    folder: str
+    task: str
+    team: str
+    device: str
+    status: str
+    rounds: int
+    best: str
+    started: str
+    ended: str
+    damage: tuple[str, ...]
+
+
+def sessions_folder(configured: str | None) -> Path:
+    """The folder that holds sessions: the configured one, else `sessions` where we are."""
+    return Path(configured).expanduser() if configured else Path(DEFAULT_FOLDER)
+
+
+def new_session_folder(root: Path, task: str, now: datetime) -> Path:
+    """Makes a folder named after the task and the time, as in silu_and_mul-20261121-142233."""
+    stem = _NOT_IN_NAMES.sub("-", Path(task).name).strip("-.") or "session"
+    name = f"{stem}-{now:%Y%m%d-%H%M%S}"
+    number = 1
+    while not _made(folder := root / (name if number == 1 else f"{name}-{number}")):
+        number += 1
+    return folder
+
+
+def _made(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        message = f"cannot be made: {error.strerror}"
+        raise UserError(message, file=str(folder), hint="choose another folder") from None
+    return True
+
+
+def find_session(name_or_path: str, root: Path) -> Path:
+    """The folder of a session. Raises UserError, which offers the nearest name, if there is none.
+
+    A name is looked up in `root`; anything else is a path to the folder or to its journal.
+    """
+    given = Path(name_or_path).expanduser()
+    if given.name == JOURNAL_NAME:
+        given = given.parent
+    for folder in (root / name_or_path, given):
+        if _is_session(folder):
+            return folder
+    names = [folder.name for folder in _session_folders(root)]
+    hint = nearest(Path(name_or_path).name, names) if names else f"{root} holds no sessions"
+    raise UserError(f"there is no session '{name_or_path}'", hint=hint)
+
+
+def list_sessions(root: Path) -> list[SessionSummary]:
+    """All sessions in a folder, the oldest first. One that cannot be read is listed as such."""
+    summaries = [summarise(folder) for folder in _session_folders(root)]
+    return sorted(summaries, key=lambda s: (s.started, s.name))
+
+
+def summarise(folder: Path) -> SessionSummary:
+    """The line of one session."""
+    try:
+        contents = read_journal(folder)
+        state = contents.state()
+    except (UserError, ImpossibleEvent) as error:
+        return _unreadable(folder, str(error))
+    if state.opened is None:
+        return _unreadable(folder, "the journal does not begin with the opening of a session")
+    settings = state.opened.settings
+    path = journal_path(folder)
+    return SessionSummary(
+        name=folder.name,
+        folder=str(folder),
+        task=settings.task,
+        team=settings.team.value,
+        device=settings.device,
+        status=_status(state, folder),
+        rounds=sum(r.closed for r in state.rounds if r.number > 0),
+        best=state.best,
+        started=contents.records[0].time,
+        ended=contents.records[-1].time,
+        damage=tuple(d.describe(path) for d in contents.damage),
+    )
+
+
+def _status(state: SessionState, folder: Path) -> str:
+    if state.status is SessionStatus.CLOSED or writer_of(folder):
+        return state.status.value
+    return INTERRUPTED
+
+
+def _unreadable(folder: Path, message: str) -> SessionSummary:
+    return SessionSummary(
+        folder.name, str(folder), "", "", "", UNREADABLE, 0, "", "", "", (message,)
+    )
+
+
+def _is_session(folder: Path) -> bool:
+    return journal_path(folder).is_file()
+
+
+def _session_folders(root: Path) -> list[Path]:
+    if not root.is_dir():
+        return []
+    return sorted(folder for folder in root.iterdir() if _is_session(folder))
