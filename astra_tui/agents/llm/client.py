@@ -65,7 +65,7 @@ class OpenAILLM:
 
     async def complete(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
         """Answer `request`, telling `on_delta` of each piece. Raises LLMError."""
-        call = Call(self.endpoint, request, on_delta or _ignore)
+        call = Call(request, on_delta or _ignore)
         try:
             async with asyncio.timeout(self.endpoint.timeouts.total) as deadline:
                 return await self._persist(call, deadline)
@@ -131,7 +131,7 @@ class OpenAILLM:
 class Call:
     """The state of one call over its attempts."""
 
-    def __init__(self, endpoint: Endpoint, request: Request, on_delta: OnDelta):
+    def __init__(self, request: Request, on_delta: OnDelta):
         self.request = request
         self.sent = 0
         self._on_delta = on_delta

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from astra_tui.agents.llm.messages import AnswerSchema, Json, Message, Role
+from astra_tui.agents.llm.messages import AnswerSchema, Message, Role
 
 
 class SchemaMode(IntEnum):
