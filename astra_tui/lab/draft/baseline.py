@@ -18,14 +18,23 @@ _CUDA_HEADERS = re.compile(r"cuda[\w/]*\.hp?p?|cub/.*|cuda/std/.*|mma\.h|coopera
 _TYPE_HEADERS = {DType.FLOAT16: "cuda_fp16.h", DType.BFLOAT16: "cuda_bf16.h"}
 
 
-def plan_text(kernel: KernelText, launch: LaunchDraft, arguments: tuple[str, ...]) -> str:
-    """The launch plan in its own language."""
+def plan_text(
+    kernel: KernelText,
+    launch: LaunchDraft,
+    arguments: tuple[str, ...],
+    accepts: tuple[str, ...],
+) -> str:
+    """The launch plan in its own language; it refuses what the contract does not accept."""
     template = f"<{', '.join(launch.template)}>" if launch.template else ""
     line = f"{kernel.qualified}{template} grid={_sizes(launch.grid or ())}"
     line += f" block={_sizes(launch.block)}"
     if launch.shared:
         line += f" shared={launch.shared}"
-    return f"{line}\n    args=({', '.join(arguments)})"
+    text = f"{line}\n    args=({', '.join(arguments)})"
+    if not accepts:
+        return text
+    inner = text.replace("\n", "\n    ")
+    return f"when {' and '.join(accepts)}:\n    {inner}"
 
 
 def _sizes(parts: tuple[Expression, ...]) -> str:

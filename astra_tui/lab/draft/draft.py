@@ -20,7 +20,7 @@ from astra_tui.lab.draft.reading import (
 )
 from astra_tui.lab.draft.scalars import read_scalars
 from astra_tui.lab.draft.strides import recognise_strides
-from astra_tui.lab.draft.task_file import TaskDraft, reference_stub, task_toml
+from astra_tui.lab.draft.task_file import TaskDraft, highest_value, reference_stub, task_toml
 from astra_tui.lab.draft.tensors import TensorReader, read_accesses
 from astra_tui.lab.draft.types import is_size_type
 from astra_tui.model.errors import UserError, nearest
@@ -72,7 +72,7 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
         kernel,
         elements.task,
         Path(file).name,
-        plan_text(kernel, plan, arguments),
+        plan_text(kernel, plan, arguments, task.accepts),
         points.append,
     )
     points.extend(_to_confirm(task, elements))
@@ -152,14 +152,15 @@ def _is_capped(part: Expression) -> bool:
 def _to_confirm(task: TaskDraft, elements: Elements) -> list[str]:
     """The points that every draft has."""
     found = [
-        f"{t.name} holds {t.dtype.value}: say which values are valid"
+        f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: the draft "
+        f"draws 0 to {highest_value(t)}; say which values are valid"
         for t in task.tensors
         if t.dtype is not None and not t.dtype.is_float and t.role.value in ("in", "inout")
     ]
     if task.rows:
         found.append(f"rows = {task.rows}: confirm that no row depends on another, or delete it")
     if task.accepts:
-        found.append(f"contract: {', '.join(task.accepts)} follows from the source")
+        found.append(f"contract: the source suggests {', '.join(task.accepts)}; confirm")
     if len(elements.task) > 1:
         names = ", ".join(d.value for d in elements.task)
         found.append(f"dtypes: {names} are all checked; delete those that you do not use")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_tui.lab.draft.tensors import TensorDraft
+from astra_tui.lab.draft.tensors import TensorDraft, product
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Role
 
@@ -17,6 +17,8 @@ LARGEST_CHOICE = 63
 _ROW_SIZES = (0, 1, 2, 7, 19, 83)
 _LONG_SIZES = (64, 65, 100, 128)
 _SIZES = (1, 2, 7, 32, 33, 111, 256, 613, 1024)
+_MANY_SIZES = (1, 2, 7, 8, 31, 64, 100)
+"""For each of three dimensions or more, so that the product stays small."""
 _MULTIPLES = (1, 2, 3, 7, 32, 33)
 _WORKLOAD = {1: 1 << 20, 2: 1024, 3: 128}
 _TOLERANCES = {
@@ -113,7 +115,9 @@ def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
             return tuple(int(multiple[1]) * factor for factor in _MULTIPLES)
     if any(t.choices == name for t in task.tensors):
         return _LONG_SIZES
-    return _ROW_SIZES if name == task.rows else _SIZES
+    if name == task.rows:
+        return _ROW_SIZES
+    return _SIZES if len(task.dims) < 3 else _MANY_SIZES
 
 
 def _tensors(task: TaskDraft) -> Iterator[str]:
@@ -161,7 +165,7 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     yield "\n[cost]"
     yield f'bytes = "{_bytes(task)}"'
     largest = max((t.sizes for t in task.tensors), key=len, default=("1",))
-    yield f'flops = "{_product(largest)}"  # confirm; only the roofline uses it'
+    yield f'flops = "{product(largest)}"  # confirm; only the roofline uses it'
     yield "\n[[workloads]]"
     yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"
 
@@ -175,8 +179,9 @@ def _written_floats(task: TaskDraft) -> list[DType]:
     return list(found)
 
 
-def _product(sizes: Sequence[str]) -> str:
-    return " * ".join(s if s.isalnum() or s.isidentifier() else f"({s})" for s in sizes)
+def _factor(sizes: Sequence[str]) -> str:
+    text = product(sizes)
+    return text if len(sizes) > 1 or text.isdecimal() or text.isidentifier() else f"({text})"
 
 
 def _bytes(task: TaskDraft) -> str:
@@ -185,7 +190,7 @@ def _bytes(task: TaskDraft) -> str:
     for tensor in task.tensors:
         size = f"sizeof({tensor.dtype.value if tensor.dtype else 'T'})"
         times = "2 * " if tensor.role is Role.INOUT else ""
-        parts.append(f"{times}{_product(tensor.sizes)} * {size}")
+        parts.append(f"{times}{_factor(tensor.sizes)} * {size}")
     return " + ".join(parts) or "0"
 
 
@@ -193,7 +198,7 @@ def _workload(task: TaskDraft) -> Iterator[str]:
     usual = _WORKLOAD.get(len(task.dims), 32)
     for name, value in task.dims.items():
         sizes = dimension_sizes(name, task)
-        least = sizes[0] if sizes not in (_ROW_SIZES, _SIZES) else 1
+        least = sizes[0] if sizes not in (_ROW_SIZES, _SIZES, _MANY_SIZES) else 1
         yield f"{name} = {value if value is not None else max(usual // least, 1) * least}"
 
 

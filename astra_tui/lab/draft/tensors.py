@@ -102,6 +102,7 @@ class TensorReader:
             limits(launch.grid or ()), limits(launch.block), tuple(self.sizes.workload)
         )
         shapes = {p.name: self._shape(p, geometry) for p in pointers}
+        self._require_whole_parts()
         if not self.sizes.workload:
             self.sizes.add("n")
             self.ask("the kernel takes no size; the draft assumes one dimension n")
@@ -128,6 +129,13 @@ class TensorReader:
         )
         self._note_choices(shape, found)
         return found if all(found) else ()
+
+    def _require_whole_parts(self) -> None:
+        """An index over `d / 2` is meant for even d: the rest of the row would be left out."""
+        for atom in (atom for access in self.accesses for atom in access.index.atoms()):
+            for part in (atom, *(inner for total in atom.parts for inner in total.atoms())):
+                if part.kind == "value" and len(part.parts) == 2 and part.parts[1].number:
+                    self._require(f"{_operand(part.parts[0])} % {part.parts[1].number} == 0")
 
     def _require(self, condition: str) -> None:
         expression = plan_expression(condition)
@@ -162,6 +170,10 @@ class TensorReader:
             self.ask(f"{name} points to {parameter.type}: say which element type it holds")
         role, evidence = self._role(parameter)
         sizes = shape or guess
+        strided = self._is_strided(name) and len(sizes) > 1
+        if strided:
+            # Only the distance of whole rows is passed: what is inside of one lies together.
+            sizes = (sizes[0], product(sizes[1:]))
         how = "" if shape else " is a guess: no index in the body shows it"
         self.ask(f"{name}: role {role.value} ({evidence}), shape [{', '.join(sizes)}]{how}")
         return TensorDraft(
@@ -170,7 +182,7 @@ class TensorReader:
             self.elements.written(parameter),
             sizes,
             bool(shape),
-            self._is_strided(name) and len(sizes) > 1,
+            strided,
             self.choices.get(parameter.name, ""),
         )
 
@@ -216,4 +228,11 @@ def _reads_stride(expression: Expression, name: str) -> bool:
 
 def _operand(value: Polynomial) -> str:
     text = value.text()
-    return text if plan_expression(text) is None or text.isalnum() else f"({text})"
+    return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+
+def product(sizes: Sequence[str]) -> str:
+    """The number of elements of a shape, in the plan's language."""
+    if len(sizes) == 1:
+        return sizes[0]
+    return " * ".join(s if s.isdecimal() or s.isidentifier() else f"({s})" for s in sizes)
