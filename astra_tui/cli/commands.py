@@ -23,6 +23,7 @@ def build_parser() -> CommandParser:
     parser = CommandParser(prog="astra-tui", description=astra_tui.__doc__, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"astra-tui {astra_tui.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _run(commands)
     _kernels(commands)
     _check(commands)
     _counters(commands)
@@ -61,6 +62,61 @@ def _device(parser: CommandParser) -> None:
         metavar="DEVICE",
         help="emulator, or auto (default): the best device there is",
     )
+
+
+def _run(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "run",
+        "optimise a kernel, round by round",
+        "Each round plans one change, writes it, checks it and profiles it; you decide on the "
+        "plan and on the diff. Settings come from flags, then from the environment "
+        "(ASTRA_TUI_ROUNDS, ...), then from ./astra-tui.toml or the user's config.toml.",
+    )
+    parser.add_argument("task", metavar="TASK", help="a task's name or folder")
+    parser.add_argument(
+        "--team",
+        choices=("llm", "llm-single", "playbook"),
+        help="who works: a model in four roles, a model in one, or the playbook, which needs no "
+        "model (default: llm where a model is set up, else playbook)",
+    )
+    parser.add_argument("--device", metavar="DEVICE", help="emulator, or auto (default)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds at most (default: 5)")
+    parser.add_argument(
+        "--candidates", type=int, metavar="K", help="plans that are tried in a round (default: 1)"
+    )
+    parser.add_argument(
+        "--repairs", type=int, metavar="N",
+        help="how often failed code goes back to be mended (default: 2)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--approve",
+        metavar="ask|auto|FILE",
+        help="who decides on plans and diffs: you (default), a policy, or a file of decisions "
+        "(docs/approvals.md)",
+    )
+    parser.add_argument("--approve-plan", choices=("ask", "auto"), help="the same for plans alone")
+    parser.add_argument("--approve-diff", choices=("ask", "auto"), help="the same for diffs alone")
+    parser.add_argument(
+        "--max-risk",
+        choices=("low", "medium", "high"),
+        help="the riskiest plan that auto accepts (default: high)",
+    )
+    parser.add_argument("--model", metavar="NAME", help="the model of team llm")
+    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server")
+    parser.add_argument("--budget-tokens", type=int, metavar="N", help="stop after this many")
+    parser.add_argument("--budget-dollars", type=float, metavar="X", help="stop after this much")
+    parser.add_argument(
+        "--session", metavar="DIR", help="the session's folder; one that has a journal goes on"
+    )
+    parser.add_argument(
+        "--sessions", metavar="DIR", help="where new sessions go (default: ./sessions)"
+    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML file of settings")
+    parser.add_argument(
+        "--headless", action="store_true", help="never ask at the terminal; exit code 5 instead"
+    )
+    _json(parser)
 
 
 def _kernels(commands: _Commands) -> None:

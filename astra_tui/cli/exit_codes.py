@@ -14,6 +14,8 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     COMPILE_ERROR = 3
     UNSUPPORTED = 4
+    NEEDS_DECISION = 5
+    TROUBLE = 6
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
@@ -24,6 +26,8 @@ MEANINGS = {
     ExitCode.BAD_INPUT: "bad usage, or a task, launch plan or reference that cannot be used",
     ExitCode.COMPILE_ERROR: "the kernel source does not compile",
     ExitCode.UNSUPPORTED: "this machine or device cannot do it",
+    ExitCode.NEEDS_DECISION: "a run waits for a decision and nobody is there; it can be resumed",
+    ExitCode.TROUBLE: "a run met trouble outside of the kernel, such as a model's server",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.PIPE_CLOSED: "whatever read the output went away",
 }

@@ -9,7 +9,7 @@ from astra_tui.engine.desk import Desk
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
 from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
-from astra_tui.model.events import ApprovalAsked, DecisionTaken, StopReason
+from astra_tui.model.events import AnswerAwaited, ApprovalAsked, DecisionTaken, StopReason
 from astra_tui.model.plan import Plan
 
 
@@ -61,4 +61,5 @@ class Approvals:
                 f"the {question.gate.value} of round {question.round} waits for a decision, "
                 "and there is nobody to take it",
             )
+        self._record.emit(AnswerAwaited(question))
         return await self._desk.ask(question)

@@ -10,10 +10,19 @@ from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
 
 
+class Kept(Protocol):
+    """An event as it was kept, which is without secrets."""
+
+    @property
+    def event(self) -> Event:
+        """What a reader of the journal will see."""
+        ...
+
+
 class Store(Protocol):
     """What the engine needs of a journal."""
 
-    def append(self, event: Event) -> object:
+    def append(self, event: Event) -> Kept:
         """Keeps a durable event, on the disk where the event has to be."""
         ...
 
@@ -41,7 +50,7 @@ class Record:
     def emit(self, event: Event) -> None:
         """Journals an event, folds it into the state, and shows it to whoever watches."""
         if not isinstance(event, Transient):
-            after = apply(self.state, event)
-            self.store.append(event)
-            self.state = after
+            apply(self.state, event)  # An impossible event must not reach the journal.
+            event = self.store.append(event).event
+            self.state = apply(self.state, event)
         self._watch(event)

@@ -261,6 +261,12 @@ class StageBegan(Transient, frozen=True, tag="stage_began"):
     proposal: int = 0
 
 
+class AnswerAwaited(Transient, frozen=True, tag="answer_awaited"):
+    """A question waits for somebody who attends; also after a session was resumed."""
+
+    question: Question
+
+
 class TextStreamed(Transient, frozen=True, tag="text_streamed"):
     """A piece of a model's answer; `restart` means that what came before is void."""
 
@@ -274,7 +280,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
     CheckFinished, ProfileTaken, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
     NoteAdded, CaseAdded, ExchangeMade, Paused, Continued, TroubleMet, SessionClosed,
-    StageBegan, TextStreamed,
+    StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip
 
 SYNCED = (DecisionTaken, VerdictReached, BestChanged, SessionOpened, SessionClosed)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
-from astra_tui.agents.playbook import (
-    Evidence,
-    Proposal,
-    propose_all,
-)
+from astra_tui.agents.playbook import Evidence, Proposal, propose_all
 from astra_tui.agents.team import (
     Brief,
     CodeDraft,
@@ -22,6 +19,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.counters import add_counters
 from astra_tui.model.plan import Plan
+from astra_tui.model.verdict import Outcome
 
 
 class PlaybookTeam:
@@ -76,9 +74,18 @@ async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     counters = None
     if brief.profile is not None:
         counters = add_counters(w.counters for w in brief.profile.workloads)
-    withdrawn = frozenset((t.plan.move, t.base) for t in brief.tried if t.plan.move)
+    withdrawn = frozenset(_withdrawn(brief))
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
     proposals, refused = await asyncio.to_thread(
         propose_all, brief.source, Evidence(brief.task, counters), withdrawn
     )
     return proposals, tuple(f"{r.move}: {r.reason}" for r in refused)
+
+
+def _withdrawn(brief: Brief) -> Iterator[tuple[str, str]]:
+    """Moves that are not to be proposed: tried on this base, or turned down by the engineer."""
+    for tried in brief.tried:
+        if tried.plan.move and tried.outcome is Outcome.REJECTED:
+            yield tried.plan.move, brief.base
+        elif tried.plan.move:
+            yield tried.plan.move, tried.base

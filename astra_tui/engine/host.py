@@ -1,0 +1,111 @@
+"""Opens a session, new or old, and puts an engine on it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import astra_tui
+from astra_tui.agents.team import Team
+from astra_tui.engine.approvals import Policy
+from astra_tui.engine.loop import Engine
+from astra_tui.engine.policy import AutoPolicy, DecisionsFile
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import SCHEMA_VERSION, SessionOpened
+from astra_tui.model.fold import apply
+from astra_tui.model.settings import RunSettings
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask
+from astra_tui.session.journal import Journal
+from astra_tui.session.redaction import Redactor
+
+_PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """A session whose journal is ours to write."""
+
+    journal: Journal
+    state: SessionState
+    settings: RunSettings
+
+
+def open_session(
+    folder: Path, task: KernelTask, settings: RunSettings, redactor: Redactor
+) -> OpenSession:
+    """A new session in a folder that has none."""
+    journal = Journal.create(folder, redactor)
+    baseline = journal.put_source(task.baseline_file.read_text(encoding="utf-8"))
+    event = SessionOpened(
+        schema=SCHEMA_VERSION,
+        session=folder.name,
+        task_hash=task.hash,
+        baseline=baseline,
+        settings=settings,
+        versions=_versions(),
+    )
+    kept = journal.append(event)
+    return OpenSession(journal, apply(SessionState(), kept.event), settings)
+
+
+def resume_session(folder: Path, task: KernelTask, redactor: Redactor) -> OpenSession:
+    """A session that goes on where its journal ends.
+
+    Raises UserError when the journal is damaged or the task is no longer the one of the session.
+    """
+    journal = Journal.reopen(folder, redactor)
+    try:
+        state = journal.found.state()
+        if state.opened is None:
+            raise UserError("the journal holds no session", file=str(folder))
+        if state.opened.task_hash != task.hash:
+            raise UserError(
+                f"the task {task.name} has changed since this session began",
+                file=str(task.folder),
+                hint="start a new session; results of two versions of a task do not compare",
+            )
+    except BaseException:
+        journal.close()
+        raise
+    return OpenSession(journal, state, state.opened.settings)
+
+
+def build_engine(
+    session: OpenSession,
+    task: KernelTask,
+    settings: RunSettings,
+    team: Team,
+    *,
+    wait_for_engineer: bool,
+) -> Engine:
+    """An engine on a session. `settings` may differ from those that the session began with."""
+    return Engine(
+        task,
+        settings,
+        session.journal,
+        session.state,
+        team,
+        _policies(settings),
+        wait_for_engineer=wait_for_engineer,
+    )
+
+
+def _policies(settings: RunSettings) -> Sequence[Policy]:
+    policies: list[Policy] = []
+    if settings.approval.decisions:
+        policies.append(DecisionsFile(Path(settings.approval.decisions)))
+    return [*policies, AutoPolicy(settings.approval)]
+
+
+def _versions() -> dict[str, str]:
+    versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
+    for part in _PARTS:
+        try:
+            versions[part] = importlib.metadata.version(part)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

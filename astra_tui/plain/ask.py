@@ -1,0 +1,131 @@
+"""Asks an engineer at a terminal to decide: shows the plan or the diff, and reads one line."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.errors import UserError
+from astra_tui.model.hunks import unified_diff
+from astra_tui.model.plan import Plan
+from astra_tui.plain.output import note
+
+PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [q]uit"
+DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [q]uit"
+
+
+def describe_plan(plan: Plan, author: Author) -> str:
+    """A plan in full, as it is decided on."""
+    predicted = plan.prediction
+    lines = [
+        f"PLAN {plan.title} (by {author.describe()}, {plan.risk.value} risk)",
+        f"  bottleneck: {plan.bottleneck}",
+        *(f"  evidence:   {e}" for e in plan.evidence),
+        f"  change:     {plan.change}",
+        f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}, "
+        f"speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}",
+    ]
+    return "\n".join(lines)
+
+
+def describe_diff(old: str, new: str, question: Question) -> str:
+    """A diff with its hunks numbered from 1."""
+    text = unified_diff(old, new, question.base[:12], question.subject[:12])
+    number = 0
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("@@"):
+            number += 1
+            line = f"{line}  (hunk {number})"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+class NotUnderstood(UserError):
+    """A line that is no answer."""
+
+
+def read_answer(line: str, question: Question, by: Author, shown: Plan | str) -> Answer | None:
+    """The answer in a line; None to quit. `shown` is the plan, or the source as written.
+
+    Raises NotUnderstood for anything else.
+    """
+    word, _, rest = line.strip().partition(" ")
+    rest = rest.strip()
+    match word.lower():
+        case "a" | "accept" | "y" | "yes":
+            return _answer(question, by, ApprovalStatus.ACCEPTED)
+        case "r" | "reject" | "n" | "no":
+            return _answer(question, by, ApprovalStatus.REJECTED, reason=rest)
+        case "h" | "hunks" if question.gate is Gate.DIFF:
+            return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest))
+        case "e" | "edit":
+            return _edited(question, by, shown)
+        case "q" | "quit":
+            return None
+    keys = PLAN_KEYS if question.gate is Gate.PLAN else DIFF_KEYS
+    raise NotUnderstood(f"'{line.strip()}' is no answer", hint=keys)
+
+
+def _answer(
+    question: Question,
+    by: Author,
+    status: ApprovalStatus,
+    *,
+    reason: str = "",
+    plan: Plan | None = None,
+    source: str | None = None,
+    hunks: tuple[int, ...] | None = None,
+) -> Answer:
+    return Answer(question.id, question.subject, status, by, reason, plan, source, hunks)
+
+
+def _hunks(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) - 1 for word in text.replace(",", " ").split())
+    except ValueError:
+        raise NotUnderstood(f"'{text}' are no hunks", hint="for example: h 1,3") from None
+
+
+def _edited(question: Question, by: Author, shown: Plan | str) -> Answer:
+    if isinstance(shown, Plan):
+        before = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+        after = edit_text(before, ".json")
+        try:
+            plan = msgspec.json.decode(after, type=Plan)
+        except msgspec.MsgspecError as error:
+            raise NotUnderstood(f"the edited plan: {error}") from None
+        return _answer(question, by, ApprovalStatus.EDITED, plan=plan)
+    return _answer(question, by, ApprovalStatus.EDITED, source=edit_text(shown, ".cu"))
+
+
+def edit_text(text: str, suffix: str) -> str:
+    """The text after the engineer's editor ($VISUAL, $EDITOR, vi). Raises NotUnderstood."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        file = Path(folder) / f"edit{suffix}"
+        file.write_text(text, encoding="utf-8")
+        try:
+            done = subprocess.run([*shlex.split(editor), str(file)], check=False)
+        except OSError as error:
+            raise NotUnderstood(f"{editor}: {error.strerror}", hint="set $EDITOR") from None
+        if done.returncode:
+            raise NotUnderstood(f"{editor} ended with {done.returncode}; nothing was changed")
+        return file.read_text(encoding="utf-8")
+
+
+def engineer() -> Author:
+    """Whoever sits at this terminal."""
+    return Author(AuthorKind.ENGINEER, os.environ.get("USER", ""))
+
+
+def show(text: str) -> None:
+    """Puts text before the engineer, with nothing in it that acts on the terminal."""
+    note(text)
