@@ -2,19 +2,23 @@
 
     python docs/generate.py [--check]
 
-With --check nothing is written; the exit code says whether everything is up to date.
+With --check nothing is written; the exit code is 1 when a page is out of date, and stderr names it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
+
+from commands_page import command_sections, exit_code_table
+from json_page import answer_sections, part_sections
 
 from astra_tui.model.findings import EXPLANATIONS, WARNINGS
 from astra_tui.model.opcodes import OPCODES, REFUSED
 
-PAGE = Path(__file__).parent / "emulator.md"
+DOCS = Path(__file__).parent
 BEGIN, END = "<!-- generated: {} -->", "<!-- end: {} -->"
 
 
@@ -45,27 +49,41 @@ def finding_table() -> str:
     return "\n".join(lines)
 
 
-PARTS = {"opcodes": opcode_table, "refused": refusal_table, "findings": finding_table}
+Parts = Mapping[str, Callable[[], str]]
+
+PAGES: Mapping[str, Parts] = {
+    "emulator.md": {"opcodes": opcode_table, "refused": refusal_table, "findings": finding_table},
+    "commands.md": {"commands": command_sections, "exit codes": exit_code_table},
+    "json.md": {"answers": answer_sections, "parts": part_sections},
+}
 
 
-def renewed(page: str) -> str:
-    """The page with its generated parts written again."""
-    for name, make in PARTS.items():
+def renewed(page: str, parts: Parts) -> str:
+    """The page with its generated parts written again. Raises ValueError for a missing marker."""
+    for name, make in parts.items():
         begin, end = BEGIN.format(name), END.format(name)
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"a page needs {begin} and {end}, once each")
         before, _, rest = page.partition(begin)
         _, _, after = rest.partition(end)
-        page = f"{before}{begin}\n{make()}\n{end}{after}"
+        page = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
     return page
 
 
 def main() -> int:
-    """Writes the page, or compares it."""
-    page = PAGE.read_text(encoding="utf-8")
-    new = renewed(page)
-    if "--check" in sys.argv:
-        return int(page != new)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    """Writes the pages, or compares them."""
+    code = 0
+    for name, parts in PAGES.items():
+        page = (DOCS / name).read_text(encoding="utf-8")
+        new = renewed(page, parts)
+        if new == page:
+            continue
+        if "--check" in sys.argv:
+            sys.stderr.write(f"docs/{name} is out of date; say: python docs/generate.py\n")
+            code = 1
+        else:
+            (DOCS / name).write_text(new, encoding="utf-8")
+    return code
 
 
 if __name__ == "__main__":

@@ -108,3 +108,12 @@ class DoctorAnswer(msgspec.Struct, frozen=True):
 
     exit_code: int
     probes: tuple[Probe, ...]
+
+
+class NewAnswer(msgspec.Struct, frozen=True):
+    """`new --json`."""
+
+    folder: str
+    files: tuple[str, ...]
+    open_points: tuple[str, ...]
+    problems: tuple[str, ...]

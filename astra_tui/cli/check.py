@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             if not options.json and not options.all:
                 _print(each, report, options.verbose)
     code = worst([r.verdict for r in reports])
-    if code is ExitCode.OK and errors.found:
+    if errors.found and code in (ExitCode.OK, ExitCode.UNSUPPORTED):
         code = ExitCode.BAD_INPUT
     if options.json:
         entries = tuple(map(error_entry, errors.found))

@@ -1,0 +1,97 @@
+"""The generated part of docs/json.md: the keys of every JSON object, their types and meanings."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.cli import answers
+from astra_tui.model.check import (
+    Case,
+    CaseResult,
+    CheckReport,
+    FakeResult,
+    OutputError,
+    PropertyResult,
+)
+from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.findings import Finding
+from astra_tui.model.health import Probe
+from astra_tui.model.task import Values
+
+ANSWERS = {
+    "astra-tui kernels --json": answers.KernelsAnswer,
+    "astra-tui check --json": answers.CheckAnswer,
+    "astra-tui check --list --json": answers.CasesAnswer,
+    "astra-tui counters --json": answers.CountersAnswer,
+    "astra-tui new --json": answers.NewAnswer,
+    "astra-tui doctor --json": answers.DoctorAnswer,
+    "Errors": answers.ErrorAnswer,
+}
+"""The object that each command prints."""
+
+PARTS: tuple[type[msgspec.Struct], ...] = (
+    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult, Case,
+    Values, OutputError, Finding, PropertyResult, FakeResult, Diagnostic, answers.TaskCases,
+    answers.CountedEntry, Counters, AccessCount, LineCount, Probe,
+)  # fmt: skip
+"""The objects inside them."""
+
+MEANINGS_FILE = Path(__file__).parent / "json_meanings.toml"
+
+_WORDS = {str: "string", int: "integer", float: "number", bool: "true or false"}
+
+
+def answer_sections() -> str:
+    """A section for the object of each command."""
+    return "\n\n".join(
+        f"### {title}\n\n" + "\n".join(_table(shape)) for title, shape in ANSWERS.items()
+    )
+
+
+def part_sections() -> str:
+    """A section for each object inside them."""
+    return "\n\n".join(f"### {_name(s)}\n\n" + "\n".join(_table(s)) for s in PARTS)
+
+
+def _table(shape: type[msgspec.Struct]) -> Iterator[str]:
+    with MEANINGS_FILE.open("rb") as file:
+        meanings = msgspec.toml.decode(file.read())[shape.__name__]
+    hints = typing.get_type_hints(shape)
+    fields = msgspec.structs.fields(shape)
+    left_over = set(meanings) - {field.name for field in fields}
+    assert not left_over, f"{MEANINGS_FILE}: {shape.__name__} has no {left_over}"
+    yield "| key | type | meaning |"
+    yield "| --- | --- | --- |"
+    for field in fields:
+        optional = shape.__struct_config__.omit_defaults and not field.required
+        mark = ", optional" if optional else ""
+        yield f"| `{field.name}` | {_type_name(hints[field.name])}{mark} | {meanings[field.name]} |"
+
+
+def _type_name(kind: typing.Any) -> str:
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join("null" if k is type(None) else _type_name(k) for k in inner)
+    if origin is tuple:
+        size = "" if inner[-1] is Ellipsis else f"{len(inner)} "
+        return f"array of {size}{_type_name(inner[0])}"
+    if origin is dict:
+        return f"object of {_type_name(inner[1])}"
+    if issubclass(kind, StrEnum):
+        return " ".join(f"`{member.value}`" for member in kind)
+    return f"[{_name(kind)}](#{_name(kind).lower().replace(' ', '-')})"
+
+
+def _name(shape: type[msgspec.Struct]) -> str:
+    """The title of a shape: its class's name in words."""
+    words = "".join(f" {c.lower()}" if c.isupper() else c for c in shape.__name__)
+    return words.strip().removesuffix(" entry").capitalize()
