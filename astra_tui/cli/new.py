@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from astra_tui import plain
@@ -18,24 +19,53 @@ def run(options: argparse.Namespace) -> int:
     folder, source = Path(options.folder), Path(options.source)
     if folder.exists():
         raise UserError("this folder exists already; name a new one", file=str(folder))
-    text = read_text(source)
-    draft = draft_task(folder.name, text, str(source), options.kernel)
-    folder.mkdir(parents=True)
-    for name, content in draft.files.items():
-        (folder / name).write_text(content, encoding="utf-8")
+    text, notes = _read(source)
+    draft = draft_task(folder.resolve().name, text, str(source), options.kernel)
+    _write(folder, draft.files)
     problems = _try_it(folder)
+    open_points = [*notes, *draft.open_points]
     if options.json:
         plain.print_json(
             {
                 "folder": str(folder),
                 "files": sorted(draft.files),
-                "open_points": draft.open_points,
+                "open_points": open_points,
                 "problems": problems,
             }
         )
     else:
-        plain.print_draft(folder, sorted(draft.files), draft.open_points, problems)
+        plain.print_draft(folder, sorted(draft.files), open_points, problems)
     return ExitCode.OK
+
+
+def _read(source: Path) -> tuple[str, list[str]]:
+    """The text of a source, and what to say of how it was read."""
+    try:
+        data = source.read_bytes()
+    except FileNotFoundError:
+        raise UserError("there is no such file", file=str(source)) from None
+    except OSError as error:
+        raise UserError(f"cannot be read: {error}", file=str(source)) from None
+    if b"\0" in data:
+        raise UserError(
+            "this is no text in UTF-8: it holds zero bytes",
+            file=str(source),
+            hint="save it as UTF-8 first",
+        )
+    try:
+        return data.decode(), []
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return data.decode("latin-1"), [f"line {line} of {source} is no UTF-8: read as Latin-1"]
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True)
+        for name, content in files.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot be written: {error}", file=str(folder)) from None
 
 
 def _try_it(folder: Path) -> list[str]:
