@@ -53,9 +53,9 @@ class OpenAILLM:
     async def models(self) -> object:
         """What the server answers to GET /models, as JSON. Raises LLMError."""
         failure: LLMError
+        await self._connection.client()
         try:
             async with asyncio.timeout(self.endpoint.timeouts.total):
-                await self._connection.client()
                 return await self._connection.get("/models")
         except TimeoutError:
             failure = self._late()

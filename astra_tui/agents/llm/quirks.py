@@ -99,7 +99,7 @@ def is_unknown_model(rejection: Rejection, model: str) -> bool:
     """Whether a rejection says that the model is not there."""
     if rejection.code == "model_not_found":
         return True
-    names_it = model.lower() in rejection.text and "model" in rejection.text
+    names_it = model != "" and model.lower() in rejection.text and "model" in rejection.text
     return (
         rejection.status in (*ABSENT, *REFUSED)
         and names_it

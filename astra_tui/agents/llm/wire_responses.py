@@ -118,7 +118,7 @@ def read(event: object, reply: StreamedReply) -> None:
     another form.
     """
     kind = event.get("type") if isinstance(event, dict) else None
-    if kind not in READERS:
+    if not isinstance(kind, str) or kind not in READERS:
         return
     READERS[kind](msgspec.convert(event, Event), reply)
 
