@@ -1,0 +1,150 @@
+"""A session in which everything happens that a journal can hold, and its parts."""
+
+from __future__ import annotations
+
+import math
+
+from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, OutputError, Verdict
+from astra_tui.model.contents import content_hash
+from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.dtypes import DType
+from astra_tui.model.events import (
+    SCHEMA_VERSION,
+    AnalysisGiven,
+    ApprovalAsked,
+    BestChanged,
+    CaseAdded,
+    CaseChecked,
+    CheckFinished,
+    CheckStarted,
+    CodeFailed,
+    CodeWritten,
+    CompileFinished,
+    Continued,
+    DecisionTaken,
+    EngineStarted,
+    Event,
+    ExchangeMade,
+    NoteAdded,
+    Paused,
+    PlanProposed,
+    PlansEnded,
+    ProfileTaken,
+    RoundClosed,
+    RoundOpened,
+    SessionClosed,
+    SessionOpened,
+    StopReason,
+    TroubleMet,
+    VerdictReached,
+)
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.verdict import (
+    Comparison,
+    Outcome,
+    Profile,
+    RoundVerdict,
+    WorkloadProfile,
+)
+
+BASELINE_SOURCE = "__global__ void k() {}\r\n"
+BETTER_SOURCE = "__global__ void k() { /* better */ }\n"
+BASELINE, BETTER = content_hash(BASELINE_SOURCE), content_hash(BETTER_SOURCE)
+
+ENGINEER = Author(AuthorKind.ENGINEER, "ada")
+PLAYBOOK = Author(AuthorKind.PLAYBOOK, "wider_loads")
+PLAN = Plan(
+    title="Wider loads",
+    bottleneck="requests",
+    evidence=("64 requests for 64 sectors",),
+    change="load 16 bytes a thread",
+    prediction=Prediction(1.1, 1.5, Counter.REQUESTS, 0.25),
+    risk=Risk.LOW,
+    move="wider_loads",
+)
+CASE = Case("one_row", "the smallest", DType.FLOAT16, {"tokens": 1, "d": 8})
+SETTINGS = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
+PLAN_QUESTION = Question("plan-1-0", Gate.PLAN, 1, 0, PLAN.hash)
+DIFF_QUESTION = Question("diff-1-0-1", Gate.DIFF, 1, 0, BETTER, 1, BASELINE, 1)
+
+
+def opened(schema: int = SCHEMA_VERSION) -> SessionOpened:
+    return SessionOpened(schema, "s", "task", BASELINE, SETTINGS, {"astra-tui": "0.1"})
+
+
+def accepted(question: Question) -> DecisionTaken:
+    return DecisionTaken(
+        Decision(
+            question=question.id,
+            gate=question.gate,
+            subject=question.subject,
+            status=ApprovalStatus.ACCEPTED,
+            by=ENGINEER,
+            result=question.subject,
+        )
+    )
+
+
+def profile(requests: int) -> Profile:
+    access = AccessCount(3, "global", "load", 16, requests, 64, 2048, 0)
+    counters = Counters((access,), (LineCount(3, 10, 320, 1, 0),), "NVRTC")
+    workload = WorkloadProfile("decode", {"d": 8}, DType.FLOAT16, ("k",), counters, 132, 256)
+    return Profile("emulator", (workload,))
+
+
+def checked(candidate: str, outcome: CaseOutcome = CaseOutcome.PASSED) -> list[Event]:
+    """A check whose output error is infinite where the case is wrong: JSON has no such number."""
+    error = 0.5 if outcome.ok else math.inf
+    result = CaseResult(CASE, outcome, outputs=(OutputError("out", error),))
+    verdict = Verdict.PASSED if outcome.ok else Verdict.FAILED
+    return [
+        CompileFinished(candidate, True, (), "NVRTC", 1),
+        CheckStarted(candidate, 1),
+        CaseChecked(candidate, result),
+        CheckFinished(candidate, verdict, "", (), (), 0.25),
+    ]
+
+
+def verdict() -> RoundVerdict:
+    ratios = {"requests": 0.5, "sectors": 1.0}
+    comparison = Comparison("counters", (64, 64, 10), (64, 32, 10), ratios)
+    return RoundVerdict(Outcome.BETTER, ("half the requests",), BETTER, BASELINE, comparison)
+
+
+def whole_session() -> list[Event]:
+    """Every kind of durable event, in an order that an engine could write."""
+    code = CodeWritten(1, 0, 1, BETTER, BASELINE, PLAYBOOK, "wider")
+    return [
+        opened(),
+        EngineStarted("host", 1, 5),
+        RoundOpened(0, 0, BASELINE),
+        *checked(BASELINE),
+        ProfileTaken(BASELINE, profile(64)),
+        RoundClosed(0),
+        RoundOpened(1, 0, BASELINE),
+        ExchangeMade("plan", "qwen3", "request", "reply", 100, 20, 1.5, 0.25),
+        PlanProposed(1, 0, PLAN, PLAYBOOK),
+        PlansEnded(1, "", ("hoist: there is no loop",)),
+        ApprovalAsked(PLAN_QUESTION),
+        accepted(PLAN_QUESTION),
+        NoteAdded("mind the tail", ENGINEER),
+        CaseAdded(CASE, ENGINEER),
+        CodeFailed(1, 0, 0, "no code in the answer"),
+        code,
+        ApprovalAsked(DIFF_QUESTION),
+        Paused(ENGINEER, interrupted=True),
+        Continued(ENGINEER),
+        accepted(DIFF_QUESTION),
+        *checked(BETTER, CaseOutcome.WRONG),
+        *checked(BETTER),
+        ProfileTaken(BETTER, profile(32)),
+        AnalysisGiven(BETTER, "profiling", "half the requests", PLAYBOOK),
+        VerdictReached(1, 0, verdict()),
+        BestChanged(1, BETTER),
+        RoundClosed(1),
+        TroubleMet("lab", "restarted"),
+        SessionClosed(StopReason.ROUNDS, "5 rounds", ""),
+    ]
