@@ -5,28 +5,22 @@ counted, rewrites the code that it finds, and says why. See docs/playbook.md.
 """
 
 from astra_tui.agents.playbook.api import (
-    ArgumentFacts,
     Evidence,
     Move,
     NotApplicable,
     Proposal,
-    TaskFacts,
-    facts_of,
 )
 from astra_tui.agents.playbook.kernel_text import KernelText
 from astra_tui.agents.playbook.moves import all_moves
 from astra_tui.agents.playbook.propose import propose, propose_all
 
 __all__ = [
-    "ArgumentFacts",
     "Evidence",
     "KernelText",
     "Move",
     "NotApplicable",
     "Proposal",
-    "TaskFacts",
     "all_moves",
-    "facts_of",
     "propose",
     "propose_all",
 ]

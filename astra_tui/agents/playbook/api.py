@@ -8,47 +8,17 @@ import msgspec
 
 from astra_tui.agents.playbook.kernel_text import KernelText
 from astra_tui.model.counters import Counters
-from astra_tui.model.dtypes import DType
-from astra_tui.model.launch.scope import Scope
 from astra_tui.model.plan import Plan
-from astra_tui.model.task import KernelTask, Role
-
-
-class ArgumentFacts(msgspec.Struct, frozen=True):
-    """An argument of the operator; `dtype` None means the workload's element type `T`."""
-
-    name: str
-    role: Role
-    dtype: DType | None
-    rank: int
-
-
-class TaskFacts(msgspec.Struct, frozen=True):
-    """What a move may know of the task: no name, no reference, no values."""
-
-    dtypes: tuple[DType, ...]
-    arguments: tuple[ArgumentFacts, ...]
-    accepts: tuple[str, ...]
-    """The contract's conditions, in the plan's language."""
-    scope: Scope
-
-    def role_of(self, argument: str) -> Role | None:
-        """The role of an argument, None for a workspace."""
-        return next((a.role for a in self.arguments if a.name == argument), None)
-
-
-def facts_of(task: KernelTask) -> TaskFacts:
-    """The facts of a task that moves may use."""
-    arguments = tuple(
-        ArgumentFacts(a.name, a.role, a.dtype, len(a.shape)) for a in task.args.values()
-    )
-    return TaskFacts(task.dtypes, arguments, task.accepts_text, task.scope)
+from astra_tui.model.task import KernelTask
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The task's facts, and what was counted of the current source on the task's workloads."""
+    """The task, and what was counted of the current source on the task's workloads.
 
-    task: TaskFacts
+    Moves read the task's arguments, contract and scope; none may look at its name.
+    """
+
+    task: KernelTask
     counters: Counters | None = None
 
 

@@ -127,3 +127,8 @@ def push_in(source: bytes, node: Node) -> list[Edit]:
             edits.append(Edit(at + 1, at + 1, "  "))
         at = source.find(b"\n", at + 1, node.end_byte)
     return edits
+
+
+def block(lines: Iterable[str]) -> str:
+    """Lines pushed in by one level; preprocessor lines stay at the margin."""
+    return indented("\n".join(lines), "  ")

@@ -15,6 +15,8 @@ from astra_tui.model.contents import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, Name
 
+_PLAN_WIDTH = 96
+
 
 @dataclass(frozen=True)
 class KernelText:
@@ -84,5 +86,18 @@ class KernelText:
         found = find_plan(self.text)
         begin = len(self.text[: found.begin].encode())
         end = len(self.text[: found.end].encode())
-        lines = "".join(f"   {line}\n" for line in print_plan(plan).splitlines())
+        lines = "".join(f"   {_wrapped(line)}\n" for line in print_plan(plan).splitlines())
         return Edit(begin, end, f"/* @launch\n{lines}*/")
+
+
+def _wrapped(line: str) -> str:
+    """A line of a plan, going on deeper in the next where it is longer than sources are."""
+    if len(line) <= _PLAN_WIDTH:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 8)
+    marks = [" args="] if " args=(" in line else [" and "]
+    cuts = [line.rfind(m, len(indent), _PLAN_WIDTH) for m in marks]
+    cut = max(cuts)
+    if cut < 0:
+        return line
+    return f"{line[:cut]}\n{_wrapped(f'{indent}{line[cut + 1 :]}')}"

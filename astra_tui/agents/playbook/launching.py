@@ -71,6 +71,13 @@ def aligned(argument: Name, count: int) -> Expression:
     return Call("aligned", (argument, Integer(count)))
 
 
+def factors(value: Expression) -> tuple[Expression, ...]:
+    """The factors of a product; anything else is a single one."""
+    if isinstance(value, Binary) and value.operator == "*":
+        return (*factors(value.left), *factors(value.right))
+    return (value,)
+
+
 def map_launches(plan: LaunchPlan, change: Callable[[Launch], Launch]) -> LaunchPlan:
     """The plan with every launch changed."""
 

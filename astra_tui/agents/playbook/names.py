@@ -275,7 +275,7 @@ def _template_of(outer: Node) -> tuple[tuple[str, str], ...]:
         return ()
     found = []
     for parameter in named(field(outer, "parameters")):
-        names = [n for n in of_type(parameter, "type_identifier", "identifier")]
+        names = list(of_type(parameter, "type_identifier", "identifier"))
         kind = "type" if parameter.type == "type_parameter_declaration" else "value"
         found.append((text_of(names[-1]) if names else "", kind))
     return tuple(found)

@@ -26,7 +26,7 @@ _BUILTIN_FIELDS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
 def type_of(node: Node, function: Function) -> str:
-    """ "float", "double", "integer", another type's name, or "" where it is not known."""
+    """Such as "float", "double", "integer" or another type's name; "" where it is not known."""
     node = bare(node)
     cast = cast_of(node)
     if cast is not None:
