@@ -35,8 +35,13 @@ def _in_usage(action: argparse.Action) -> str:
         name = str(action.metavar)
         return {"?": f"[{name}]", "*": f"[{name} ...]"}.get(str(action.nargs), name)
     flag = action.option_strings[0]
-    text = flag if action.nargs == 0 else f"{flag} {action.metavar}"
+    text = flag if action.nargs == 0 else f"{flag} {_value(action)}"
     return text if action.required else f"[{text}]"
+
+
+def _value(action: argparse.Action) -> str:
+    """What stands for a flag's value."""
+    return str(action.metavar) if action.metavar else "|".join(map(str, action.choices or ()))
 
 
 def _table(actions: list[argparse.Action]) -> Iterator[str]:
@@ -45,7 +50,8 @@ def _table(actions: list[argparse.Action]) -> Iterator[str]:
     for action in actions:
         names = ", ".join(f"`{flag}`" for flag in action.option_strings) or f"`{action.metavar}`"
         if action.option_strings and action.nargs != 0:
-            names += f" `{action.metavar}`"
+            names += f" `{_value(action)}`"
+        names = names.replace("|", r"\|")
         meaning = (action.help or "").replace("|", r"\|").replace("*", r"\*")
         yield f"| {names} | {meaning} | {_default(action)} |"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -86,7 +86,7 @@ def _type_name(kind: typing.Any) -> str:
         return f"array of {size}{_type_name(inner[0])}"
     if origin is dict:
         return f"object of {_type_name(inner[1])}"
-    if issubclass(kind, StrEnum):
+    if issubclass(kind, Enum):
         return " ".join(f"`{member.value}`" for member in kind)
     return f"[{_name(kind)}](#{_name(kind).lower().replace(' ', '-')})"
 
