@@ -25,8 +25,10 @@ def compare(base: Profile, candidate: Profile) -> Comparison:
 def judge(base_hash: str, base: Profile, candidate_hash: str, candidate: Profile) -> RoundVerdict:
     """Better when the ranking key is less and no parallelism was given up for it.
 
-    The key cannot see parallelism: a grid of one block could win by it. What looks like that is
-    INCONCLUSIVE, and never becomes the base.
+    The key cannot see parallelism: a grid of one block could win by it. A candidate that leaves
+    multiprocessors idle on workloads with more than half of the traffic, or of which few warps
+    fit on one, is INCONCLUSIVE and never becomes the base. Where it does so on smaller workloads
+    only, as wider accesses do, the verdict says so as a caution.
     """
     comparison = compare(base, candidate)
     reasons: tuple[str, ...]
@@ -36,9 +38,13 @@ def judge(base_hash: str, base: Profile, candidate_hash: str, candidate: Profile
     elif after > before:
         outcome, reasons = Outcome.WORSE, (_difference(before, after),)
     else:
-        lost = _lost_parallelism(base, candidate)
+        idle, crowded = _idle(base, candidate), _low_occupancy(base, candidate)
+        traffic = sum(w.compulsory_bytes for w in candidate.workloads)
+        lost = crowded or 2 * sum(new.compulsory_bytes for _, new in idle) > traffic
         outcome = Outcome.INCONCLUSIVE if lost else Outcome.BETTER
-        reasons = (*lost, _difference(before, after))
+        cautions = (*crowded, *(_describe_idle(old, new) for old, new in idle))
+        change = _difference(before, after)
+        reasons = (*cautions, change) if lost else (change, *cautions)
     return RoundVerdict(outcome, reasons, candidate_hash, base_hash, comparison)
 
 
@@ -51,24 +57,30 @@ def _difference(before: tuple[int, int, int], after: tuple[int, int, int]) -> st
     return "; ".join(changes)
 
 
-def _lost_parallelism(base: Profile, candidate: Profile) -> tuple[str, ...]:
-    reasons = []
-    for old, new in zip(base.workloads, candidate.workloads, strict=True):
-        if _fewer_threads(old, new):
-            reasons.append(
-                f"{new.workload}: {new.blocks} blocks of {new.threads} threads instead of "
-                f"{old.blocks} of {old.threads}; the emulator cannot say what that costs"
-            )
+_Pair = tuple[WorkloadProfile, WorkloadProfile]
+
+
+def _idle(base: Profile, candidate: Profile) -> tuple[_Pair, ...]:
+    """The workloads, before and after, on which multiprocessors go idle that were busy."""
+    return tuple(
+        (old, new)
+        for old, new in zip(base.workloads, candidate.workloads, strict=True)
+        if new.blocks < min(MULTIPROCESSORS, old.blocks)
+    )
+
+
+def _describe_idle(old: WorkloadProfile, new: WorkloadProfile) -> str:
+    return (
+        f"{new.workload}: {new.blocks} blocks of {new.threads} threads instead of "
+        f"{old.blocks} of {old.threads}; the emulator cannot say what that costs"
+    )
+
+
+def _low_occupancy(base: Profile, candidate: Profile) -> tuple[str, ...]:
     least = min((k.occupancy for k in base.kernels), default=1.0)
-    for kernel in candidate.kernels:
-        if kernel.occupancy < min(MIN_OCCUPANCY, least):
-            reasons.append(
-                f"{kernel.kernel}: occupancy {kernel.occupancy:.0%} "
-                f"({kernel.registers} registers, {kernel.shared_bytes} B of shared memory)"
-            )
-    return tuple(reasons)
-
-
-def _fewer_threads(old: WorkloadProfile, new: WorkloadProfile) -> bool:
-    """Whether multiprocessors go idle that the base kept busy."""
-    return new.blocks < min(MULTIPROCESSORS, old.blocks)
+    return tuple(
+        f"{kernel.kernel}: occupancy {kernel.occupancy:.0%} "
+        f"({kernel.registers} registers, {kernel.shared_bytes} B of shared memory)"
+        for kernel in candidate.kernels
+        if kernel.occupancy < min(MIN_OCCUPANCY, least)
+    )

@@ -14,7 +14,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True):
     """What one workload cost. `dims` are those that were run: rows may be fewer than declared.
 
     `blocks` and `threads` (a block) describe the launches at the workload's own size, added up
-    over launches and the largest of them.
+    over launches and the largest of them; `compulsory_bytes` is what that size has to move.
     """
 
     workload: str
@@ -24,6 +24,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True):
     counters: Counters
     blocks: int
     threads: int
+    compulsory_bytes: int
 
 
 class KernelUse(msgspec.Struct, frozen=True):

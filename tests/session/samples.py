@@ -91,7 +91,7 @@ def accepted(question: Question) -> DecisionTaken:
 def profile(requests: int) -> Profile:
     access = AccessCount(3, "global", "load", 16, requests, 64, 2048, 0)
     counters = Counters((access,), (LineCount(3, 10, 320, 1, 0),), "NVRTC")
-    workload = WorkloadProfile("decode", {"d": 8}, DType.FLOAT16, ("k",), counters, 132, 256)
+    workload = WorkloadProfile("decode", {"d": 8}, DType.FLOAT16, ("k",), counters, 132, 256, 4096)
     return Profile("emulator", (workload,))
 
 

@@ -47,6 +47,7 @@ def profile_on_emulator(task: KernelTask, source: Source, compiler: Compiler) ->
                 counters=counted.counters,
                 blocks=sum(prod(launch.grid) for launch in whole.launches),
                 threads=max(prod(launch.block) for launch in whole.launches),
+                compulsory_bytes=task.compulsory_bytes(workload.dims, workload.dtype),
             )
         )
     return Profile(device.name, tuple(workloads), tuple(kernels.values()))

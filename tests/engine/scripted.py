@@ -1,0 +1,184 @@
+"""A team whose plans and sources are given, and runs of the real loop with it.
+
+Only the team is scripted: journal, approvals, lab and emulator are the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from astra_tui.agents.team import (
+    Brief,
+    CodeDraft,
+    Failure,
+    NotWritten,
+    OnText,
+    PlanAnswer,
+    PlanDraft,
+)
+from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
+from astra_tui.engine.loop import Engine
+from astra_tui.model.approval import Question
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.check import Case
+from astra_tui.model.events import AnswerAwaited, Event
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
+from astra_tui.model.task import KernelTask
+from astra_tui.session.journal import Journal
+from astra_tui.session.reading import read_journal
+from astra_tui.session.redaction import Redactor
+
+AUTO = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
+ASK = Approval()
+AUTHOR = Author(AuthorKind.MODEL, "scripted")
+ENGINEER = Author(AuthorKind.ENGINEER, "tester")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One plan and the sources that come of it, one for each attempt."""
+
+    title: str
+    sources: tuple[str, ...]
+    risk: Risk = Risk.LOW
+
+    @property
+    def plan(self) -> Plan:
+        prediction = Prediction(1.0, 1.2, Counter.REQUESTS, 0.5)
+        return Plan(self.title, "requests", ("many requests",), "fewer", prediction, self.risk)
+
+
+@dataclass
+class ScriptedTeam:
+    """Proposes the steps in order; keeps every brief and failure that it was given."""
+
+    steps: Sequence[Step]
+    author: Author = AUTHOR
+    added: tuple[Case, ...] = ()
+    briefs: list[Brief] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
+        self.briefs.append(brief)
+        on_text("planning", "thinking", False)
+        done = {tried.plan.title for tried in brief.tried}
+        left = [s for s in self.steps if s.title not in done]
+        plans = tuple(PlanDraft(s.plan, self.author) for s in left[:count])
+        return PlanAnswer(plans, "" if plans else "the script is at its end")
+
+    async def code(
+        self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
+    ) -> CodeDraft:
+        self.briefs.append(brief)
+        step = next(s for s in self.steps if s.title == plan.title)
+        if failure is None:
+            return CodeDraft(step.sources[0], self.author)
+        self.failures.append(failure)
+        if failure.source not in step.sources[:-1]:
+            raise NotWritten("the script has no other source")
+        return CodeDraft(step.sources[step.sources.index(failure.source) + 1], self.author)
+
+    async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
+        return self.added
+
+    async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
+        return "the scale is off"
+
+    async def read_profile(self, brief: Brief, on_text: OnText) -> str:
+        return "loads are narrow"
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Sources of silu_and_mul with a known fate."""
+
+    baseline: str
+    broken: str
+    """Does not compile."""
+    wrong: str
+    better: str
+    slow: str
+    """Right, with more instructions."""
+
+
+def sources_of(task: KernelTask) -> Sources:
+    baseline = task.baseline_file.read_text(encoding="utf-8")
+    return Sources(
+        baseline=baseline,
+        broken=_edit(baseline, "silu * up);", "silu * up;"),
+        wrong=_edit(baseline, "1.0f + expf", "1.5f + expf"),
+        better=(task.folder / "production.cu").read_text(encoding="utf-8"),
+        slow=_edit(baseline, "expf(-gate)", "expf(-expf(logf(fabsf(gate))) * copysignf(1, gate))"),
+    )
+
+
+def _edit(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+def settings_of(approval: Approval = AUTO, **changes: object) -> RunSettings:
+    values = {"task": "silu_and_mul", "team": TeamKind.LLM, "approval": approval, **changes}
+    return RunSettings(**values)  # type: ignore[arg-type]
+
+
+@dataclass
+class Session:
+    """A session on disk with an engine on it."""
+
+    opened: OpenSession
+    engine: Engine
+    team: ScriptedTeam
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def journal(self) -> Journal:
+        return self.opened.journal
+
+    async def run(self) -> None:
+        """To the end; nobody attends."""
+        async for event in self.engine.run():
+            self.events.append(event)
+        self.journal.close()
+
+    async def run_with(self, answer: object) -> None:
+        """To the end, with a function that is told of each question that waits."""
+        self.engine.desk.attendants = 1
+        async for event in self.engine.run():
+            self.events.append(event)
+            if isinstance(event, AnswerAwaited):
+                answer(self, event.question)  # type: ignore[operator]
+        self.journal.close()
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [e for e in self.events if isinstance(e, kind)]
+
+
+def start(folder: Path, task: KernelTask, team: ScriptedTeam, settings: RunSettings) -> Session:
+    opened = open_session(folder, task, settings, Redactor())
+    return Session(opened, _engine(opened, task, team, settings), team)
+
+
+def resume(folder: Path, task: KernelTask, team: ScriptedTeam, settings: RunSettings) -> Session:
+    opened = resume_session(folder, task, Redactor())
+    return Session(opened, _engine(opened, task, team, settings), team)
+
+
+def _engine(
+    opened: OpenSession, task: KernelTask, team: ScriptedTeam, settings: RunSettings
+) -> Engine:
+    return build_engine(opened, task, settings, team, wait_for_engineer=False)
+
+
+def kept(folder: Path) -> tuple[Event, ...]:
+    return tuple(record.event for record in read_journal(folder).records)
+
+
+def refuse_all(session: Session, question: Question) -> None:
+    raise AssertionError(f"nobody should be asked about {question.id}")

@@ -1,0 +1,422 @@
+"""The loop, with a scripted team and everything else real."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.check import Case
+from astra_tui.model.dtypes import DType
+from astra_tui.model.events import (
+    BestChanged,
+    CaseChecked,
+    CheckStarted,
+    CodeWritten,
+    CompileFinished,
+    DecisionTaken,
+    Paused,
+    SessionClosed,
+    StageBegan,
+    StopReason,
+    Transient,
+    VerdictReached,
+)
+from astra_tui.model.fold import fold
+from astra_tui.model.plan import Risk
+from astra_tui.model.settings import Approval, Budget, GatePolicy
+from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.verdict import Outcome
+from tests.engine.scripted import (
+    ASK,
+    AUTO,
+    ENGINEER,
+    ScriptedTeam,
+    Session,
+    Sources,
+    Step,
+    kept,
+    resume,
+    settings_of,
+    sources_of,
+    start,
+)
+
+
+@pytest.fixture
+def task(tasks: dict[str, KernelTask]) -> KernelTask:
+    return tasks["silu_and_mul"]
+
+
+@pytest.fixture
+def sources(task: KernelTask) -> Sources:
+    return sources_of(task)
+
+
+def run(session: Session) -> Session:
+    asyncio.run(session.run())
+    return session
+
+
+def outcomes(session: Session) -> list[Outcome]:
+    return [e.verdict.outcome for e in session.of(VerdictReached)]  # type: ignore[attr-defined]
+
+
+def answer(session: Session, question: Question, status: ApprovalStatus, **more: object) -> None:
+    made = Answer(question.id, question.subject, status, ENGINEER, **more)  # type: ignore[arg-type]
+    session.engine.desk.answer(made)
+
+
+def accept(session: Session, question: Question) -> None:
+    answer(session, question, ApprovalStatus.ACCEPTED)
+
+
+def test_ends_on_the_better_of_a_broken_a_wrong_and_a_better_candidate(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [
+        Step("broken", (sources.broken,)),
+        Step("wrong", (sources.wrong,)),
+        Step("better", (sources.better,)),
+        Step("slow", (sources.slow,)),
+    ]
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of()))
+    assert outcomes(session) == [
+        Outcome.NOT_COMPILED, Outcome.WRONG, Outcome.BETTER, Outcome.WORSE,
+    ]  # fmt: skip
+    state = session.engine.state
+    assert session.journal.get(state.best) == sources.better
+    assert state.closed is not None
+    assert state.closed.reason is StopReason.NO_PLAN
+    last_brief = session.team.briefs[-1]
+    assert last_brief.source == sources.better
+    assert [t.outcome for t in last_brief.tried] == outcomes(session)
+    assert last_brief.analysis == "loads are narrow"
+
+
+def test_failed_code_goes_back_with_the_error_a_bounded_number_of_times(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("mended", (sources.broken, sources.wrong, sources.better))]
+    team = ScriptedTeam(steps)
+    session = run(start(tmp_path / "a", task, team, settings_of(rounds=1)))
+    assert outcomes(session) == [Outcome.BETTER]
+    assert [f.stage for f in team.failures] == ["compile", "check"]
+    assert "expected" in team.failures[0].message
+    assert "the scale is off" in team.failures[1].message
+    once = run(start(tmp_path / "b", task, ScriptedTeam(steps), settings_of(rounds=1, repairs=1)))
+    assert outcomes(once) == [Outcome.WRONG]
+
+
+def test_nothing_is_compiled_or_launched_before_it_is_decided(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("wrong", (sources.wrong, sources.better)), Step("slow", (sources.slow,))]
+    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK))
+    asyncio.run(session.run_with(accept))
+    baseline = session.engine.state.opened.baseline  # type: ignore[union-attr]
+    plans_decided: set[tuple[int, int]] = set()
+    approved = {baseline}
+    place: dict[str, tuple[int, int]] = {}
+    compiled = launched = 0
+    for event in session.events:
+        if isinstance(event, DecisionTaken):
+            question = session.engine.state.questions[event.decision.question]
+            if event.decision.gate is Gate.PLAN:
+                plans_decided.add((question.round, question.proposal))
+            else:
+                approved.add(event.decision.result)
+        elif isinstance(event, CodeWritten):
+            place[event.candidate] = (event.round, event.proposal)
+            assert place[event.candidate] in plans_decided
+        elif isinstance(event, CompileFinished) and event.candidate != baseline:
+            assert place[event.candidate] in plans_decided
+            compiled += 1
+        elif isinstance(event, CheckStarted):
+            assert event.candidate in approved
+            launched += 1
+    assert compiled == 3
+    assert launched == 4
+
+
+def test_while_a_gate_is_open_nothing_goes_on_behind_it(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    session = start(
+        tmp_path / "s", task, ScriptedTeam([Step("better", (sources.better,))]), settings_of(ASK)
+    )
+    seen: list[tuple[str, set[str]]] = []
+
+    def look(session: Session, question: Question) -> None:
+        stages = {
+            e.stage
+            for e in session.events
+            if isinstance(e, StageBegan) and e.round == question.round
+        }
+        seen.append((question.gate.value, stages))
+        accept(session, question)
+
+    asyncio.run(session.run_with(look))
+    assert seen == [("plan", {"plan"}), ("diff", {"plan", "code", "compile"})]
+
+
+def test_a_rejection_keeps_its_reason_and_reaches_the_team(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("one", (sources.better,)), Step("two", (sources.better,))]
+    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK))
+
+    def decide(session: Session, question: Question) -> None:
+        if question.round == 1:
+            answer(session, question, ApprovalStatus.REJECTED, reason="too large a step")
+        else:
+            accept(session, question)
+
+    asyncio.run(session.run_with(decide))
+    assert outcomes(session) == [Outcome.REJECTED, Outcome.BETTER]
+    tried = session.team.briefs[-1].tried
+    assert "too large a step" in tried[0].reasons[0]
+
+
+def test_accepted_hunks_are_applied_and_shown_again(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    two = sources.baseline.replace("// silu_and_mul, the", "// silu_and_mul, a").replace(
+        "out[i] = (T)(silu * up);", "out[i] = (T)(up * silu);"
+    )
+    session = start(
+        tmp_path / "s", task, ScriptedTeam([Step("two", (two,))]), settings_of(ASK, rounds=1)
+    )
+    shown: list[str] = []
+
+    def decide(session: Session, question: Question) -> None:
+        if question.gate is Gate.PLAN:
+            accept(session, question)
+            return
+        shown.append(session.journal.get(question.subject))
+        if len(shown) == 1:
+            assert question.hunks == 2
+            answer(session, question, ApprovalStatus.ACCEPTED, hunks=(1,), reason="keep the words")
+        else:
+            accept(session, question)
+
+    asyncio.run(session.run_with(decide))
+    assert len(shown) == 2
+    assert "silu_and_mul, the" in shown[1]
+    assert "up * silu" in shown[1]
+    assert outcomes(session) == [Outcome.SAME]
+    written = session.of(CodeWritten)
+    assert [e.author.kind.value for e in written] == ["model", "engineer"]  # type: ignore[attr-defined]
+
+
+def test_refused_hunks_are_told_to_the_team(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    two = sources.wrong.replace("// silu_and_mul, the", "// silu_and_mul, a")
+    steps = [Step("two", (two, sources.better))]
+    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK, rounds=2))
+
+    def decide(session: Session, question: Question) -> None:
+        first = question.gate is Gate.DIFF and question.attempt == 0
+        more = {"hunks": (1,), "reason": "no"} if first else {}
+        answer(session, question, ApprovalStatus.ACCEPTED, **more)
+
+    asyncio.run(session.run_with(decide))
+    notes = "\n".join(session.team.briefs[-1].notes)
+    assert "refused this part of a diff (no)" in notes
+    assert "silu_and_mul, a simple way" in notes
+
+
+def test_an_edited_plan_and_an_edited_source_go_on_as_edited(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    step = Step("plan", (sources.wrong,))
+    session = start(tmp_path / "s", task, ScriptedTeam([step]), settings_of(ASK, rounds=1))
+    edited_plan = step.plan.__class__(
+        step.title, "latency", ("a number",), "another change", step.plan.prediction, Risk.LOW
+    )
+
+    def decide(session: Session, question: Question) -> None:
+        if question.gate is Gate.PLAN:
+            answer(session, question, ApprovalStatus.EDITED, plan=edited_plan)
+        else:
+            answer(session, question, ApprovalStatus.EDITED, source=sources.better)
+
+    asyncio.run(session.run_with(decide))
+    assert outcomes(session) == [Outcome.BETTER]
+    assert session.journal.get(session.engine.state.best) == sources.better
+    assert session.engine.state.plan_of(1, 0) == edited_plan
+    checked = {e.candidate for e in session.of(CheckStarted)}  # type: ignore[attr-defined]
+    wrong = session.of(CodeWritten)[0].candidate  # type: ignore[attr-defined]
+    assert wrong not in checked
+
+
+def test_auto_asks_about_plans_above_its_risk(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    policy = Approval(GatePolicy.AUTO, GatePolicy.AUTO, max_risk=Risk.LOW)
+    steps = [Step("risky", (sources.better,), Risk.HIGH)]
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(policy)))
+    assert session.engine.state.closed.reason is StopReason.UNATTENDED  # type: ignore[union-attr]
+    assert [q.id for q in session.engine.state.pending] == ["1.0.plan"]
+
+
+def test_an_unattended_session_goes_on_where_it_stopped(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("better", (sources.better,))]
+    folder = tmp_path / "s"
+    run(start(folder, task, ScriptedTeam(steps), settings_of(ASK)))
+    again = run(resume(folder, task, ScriptedTeam(steps), settings_of(AUTO)))
+    assert outcomes(again) == [Outcome.BETTER]
+    assert not [
+        e for e in again.of(CaseChecked) if e.candidate == again.engine.state.opened.baseline
+    ]  # type: ignore
+
+
+def test_decisions_come_from_a_file(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
+    (tmp_path / "better.cu").write_text(sources.better)
+    file = tmp_path / "decisions.toml"
+    file.write_text(
+        '[[decision]]\ngate = "plan"\nround = 1\nstatus = "rejected"\nreason = "later"\n'
+        '[[decision]]\ngate = "plan"\nstatus = "edited"\nplan = {change = "as I say"}\n'
+        '[[decision]]\ngate = "diff"\nstatus = "edited"\nsource = "better.cu"\n'
+    )
+    steps = [Step("one", (sources.slow,)), Step("two", (sources.wrong,))]
+    policy = Approval(decisions=str(file))
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(policy)))
+    assert outcomes(session) == [Outcome.REJECTED, Outcome.BETTER]
+    assert session.engine.state.plan_of(2, 0).change == "as I say"
+    by = {d.by.name for d in session.engine.state.decisions.values()}
+    assert by == {"decisions.toml"}
+
+
+def test_several_candidates_of_a_round_are_tried_and_the_best_wins(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [
+        Step("slow", (sources.slow,)),
+        Step("better", (sources.better,)),
+        Step("wrong", (sources.wrong,)),
+    ]
+    settings = settings_of(candidates=3, rounds=1)
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings))
+    proposals = session.engine.state.round(1).proposals
+    found = [p.verdict.outcome for p in proposals if p.verdict]
+    assert found == [Outcome.WORSE, Outcome.BETTER, Outcome.WRONG]
+    assert len(session.of(BestChanged)) == 1
+
+
+def test_an_interrupt_drops_the_step_at_once_and_the_loop_goes_on_after_it(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("better", (sources.better,))]
+    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(rounds=1))
+    took: list[float] = []
+
+    async def drive() -> None:
+        interrupted_at = 0.0
+        async for event in session.engine.run():
+            session.events.append(event)
+            if (
+                isinstance(event, CaseChecked)
+                and not interrupted_at
+                and event.candidate
+                != (
+                    session.engine.state.opened.baseline  # type: ignore[union-attr]
+                )
+            ):
+                interrupted_at = time.perf_counter()
+                session.engine.control.interrupt(ENGINEER)
+            elif isinstance(event, Paused):
+                took.append(time.perf_counter() - interrupted_at)
+                session.engine.control.go_on(ENGINEER)
+        session.journal.close()
+
+    asyncio.run(drive())
+    assert len(took) == 1
+    assert took[0] < 1.0  # A bound for a busy machine; benchmarks/ holds the real figure.
+    assert outcomes(session) == [Outcome.BETTER]
+    cases = session.engine.state.candidate(session.engine.state.best)
+    assert len(cases.results) == cases.cases
+
+
+def test_a_cancelled_run_resumes_to_the_same_end(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("slow", (sources.slow,)), Step("better", (sources.better,))]
+    folder = tmp_path / "s"
+    session = start(folder, task, ScriptedTeam(steps), settings_of())
+
+    async def drive() -> None:
+        async for event in session.engine.run():
+            if isinstance(event, CodeWritten):
+                session.engine.control.cancel(ENGINEER)
+        session.journal.close()
+
+    asyncio.run(drive())
+    assert session.engine.state.closed.reason is StopReason.CANCELLED  # type: ignore[union-attr]
+    again = run(resume(folder, task, ScriptedTeam(steps), settings_of()))
+    whole = run(start(tmp_path / "whole", task, ScriptedTeam(steps), settings_of()))
+    assert outcomes(again) == outcomes(whole)
+    assert again.engine.state.best == whole.engine.state.best
+
+
+def test_a_baseline_that_fails_ends_the_run_with_its_reason(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    folder = tmp_path / "wrong_task"
+    folder.mkdir()
+    for file in task.folder.iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    (folder / "baseline.cu").write_text(sources.wrong)
+    wrong = load_task(folder)
+    session = run(start(tmp_path / "s", wrong, ScriptedTeam([]), settings_of()))
+    closed = session.engine.state.closed
+    assert closed is not None
+    assert closed.reason is StopReason.BASELINE
+    assert "cases failed" in closed.message
+
+
+def test_a_case_that_the_team_adds_is_run_and_kept(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    case = Case("by hand", "three rows", DType.FLOAT16, {"tokens": 3, "d": 40})
+    steps = [Step("better", (sources.better,)), Step("slow", (sources.slow,))]
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps, added=(case,)), settings_of()))
+    assert session.engine.state.cases == (case,)
+    ids = [r.case.id for r in session.engine.state.candidate(session.engine.state.best).results]
+    assert case.id in ids
+
+
+def test_a_note_reaches_the_next_prompt(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
+    team = ScriptedTeam([Step("better", (sources.better,))])
+    session = start(tmp_path / "s", task, team, settings_of())
+    session.engine.add_note("mind the tail", ENGINEER)
+    run(session)
+    assert session.team.briefs[0].notes == ("mind the tail",)
+
+
+def test_a_used_budget_ends_the_run(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
+    team = ScriptedTeam([Step("better", (sources.better,))])
+    settings = settings_of(budget=Budget(tokens=0))
+    session = run(start(tmp_path / "s", task, team, settings))
+    assert session.engine.state.closed.reason is StopReason.BUDGET  # type: ignore[union-attr]
+    assert not team.briefs
+
+
+def test_the_journal_alone_makes_the_same_state(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("wrong", (sources.wrong, sources.better))]
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of()))
+    events = kept(tmp_path / "s")
+    assert not [e for e in events if isinstance(e, Transient)]
+    assert fold(events) == session.engine.state
+    closed = events[-1]
+    assert isinstance(closed, SessionClosed)
+    assert closed.digest == fold(events[:-1]).digest()
