@@ -1,0 +1,168 @@
+"""The planning agent: from all that is known to plans."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step, once_more
+from astra_tui.agents.llm.roles.facts import notes_text, profile_text, task_text, tried_text
+from astra_tui.agents.llm.roles.language import refused_features
+from astra_tui.agents.llm.roles.material import Data, clipped, compose, numbered, prompt_text
+from astra_tui.agents.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
+from astra_tui.agents.team import Brief, OnText, PlanAnswer, PlanDraft, Role
+from astra_tui.model.author import Author
+from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
+
+MOST_PLANS = 4
+MOST_EVIDENCE = 6
+MOST_SENTENCE = 600
+"""Characters of one field of a plan."""
+
+
+class LineRange(msgspec.Struct, frozen=True):
+    """Lines of the source, counted from 1, both ends included."""
+
+    first: Annotated[int, Meta(ge=1, le=100_000)]
+    last: Annotated[int, Meta(ge=1, le=100_000)]
+
+
+class ProposedPlan(msgspec.Struct, frozen=True):
+    """One change to the kernel."""
+
+    title: Annotated[str, Meta(description="the change in at most ten words")]
+    bottleneck: Annotated[str, Meta(description="what limits the kernel now, in one sentence")]
+    evidence: Annotated[
+        tuple[str, ...],
+        Meta(max_length=MOST_EVIDENCE, description="measured numbers that show it, one a sentence"),
+    ]
+    change: Annotated[str, Meta(description="what to change, precise enough to write the code")]
+    speedup_low: Annotated[
+        float, Meta(ge=0.1, le=100, description="old time over new time, at least")
+    ]
+    speedup_high: Annotated[
+        float, Meta(ge=0.1, le=100, description="old time over new time, at most")
+    ]
+    counter: Annotated[Counter, Meta(description="the counter that will fall most")]
+    counter_ratio: Annotated[
+        float, Meta(ge=0, le=10, description="its new value over the old one; below 1 is better")
+    ]
+    risk: Annotated[Risk, Meta(description="how likely the change is to break the kernel")]
+    places: Annotated[
+        tuple[LineRange, ...], Meta(max_length=8, description="the lines that will change")
+    ]
+    move: Annotated[str, Meta(description="an applicable playbook move that does it, else empty")]
+
+
+class PlanningAnswer(msgspec.Struct, frozen=True):
+    """The plans of a round."""
+
+    plans: Annotated[
+        tuple[ProposedPlan, ...], Meta(max_length=MOST_PLANS, description="the best first")
+    ]
+    reason: Annotated[str, Meta(description="why there are fewer than asked for, else empty")]
+
+
+async def make_plans(
+    asker: Asker, author: Author, brief: Brief, count: int, on_text: OnText
+) -> PlanAnswer:
+    """At most `count` plans; none, with the reason, where the model gives no usable answer."""
+    moves = await offered_moves(brief)
+    seen = await _look_at_moves(asker, brief, moves)
+    most = min(count, MOST_PLANS)
+
+    async def attempt(remark: str) -> PlanningAnswer:
+        prompt = planning_prompt(brief, most, moves, seen) + remark
+        return await asker.ask(Step(Role.PLANNING, "plan", prompt), PlanningAnswer, on_text)
+
+    try:
+        answer = await once_more(attempt)
+    except UNUSABLE as error:
+        return PlanAnswer((), f"the planning agent gave no plan: {error.message}", moves.refused)
+    plans = tuple(_plan_of(p, brief, moves) for p in answer.plans)
+    new = tuple(p for p in plans if not _is_repeated(p, brief))
+    reason = clipped(answer.reason, MOST_SENTENCE)
+    if len(new) < len(plans):
+        reason = f"{len(plans) - len(new)} plans repeat earlier ones. {reason}".strip()
+    drafts = tuple(PlanDraft(plan, author) for plan in new[:most])
+    return PlanAnswer(drafts, "" if len(drafts) == most else reason, moves.refused)
+
+
+def planning_prompt(
+    brief: Brief, count: int, moves: OfferedMoves, seen: dict[str, str] | None = None
+) -> str:
+    """The prompt for plans; `seen` are previews of moves that the agent asked for."""
+    shown = [
+        moves.listing(),
+        *(f"preview of {name}:\n{text}" for name, text in (seen or {}).items()),
+    ]
+    return compose(
+        "plan",
+        {
+            "round": str(brief.round),
+            "count": str(count),
+            "refused": refused_features(),
+            "counts_legend": prompt_text("counts_legend"),
+        },
+        {
+            "task": Data("task", task_text(brief.task)),
+            "source": Data("kernel source", numbered(brief.source)),
+            "profile": Data("profile", profile_text(brief.profile)),
+            "analysis": Data("analysis by an agent", brief.analysis),
+            "tried": Data("earlier plans", tried_text(brief.tried)),
+            "notes": Data("notes of the engineer", notes_text(brief.notes)),
+            "moves": Data("playbook moves", "\n".join(shown)),
+        },
+    )
+
+
+async def _look_at_moves(asker: Asker, brief: Brief, moves: OfferedMoves) -> dict[str, str]:
+    """Previews of the moves that the agent looked at; none where the model has no use for tools."""
+    if not moves.proposals:
+        return {}
+    tools = MoveTools(moves)
+    prompt = compose(
+        "moves",
+        {"round": str(brief.round), "counts_legend": prompt_text("counts_legend")},
+        {
+            "source": Data("kernel source", numbered(brief.source)),
+            "profile": Data("profile", profile_text(brief.profile)),
+        },
+    )
+    with suppress(*UNUSABLE):  # What it has looked at so far still counts.
+        await asker.use_tools(Step(Role.PLANNING, "moves", prompt), tools.specs, tools.handlers)
+    return tools.shown
+
+
+def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
+    low, high = sorted((proposed.speedup_low, proposed.speedup_high))
+    return Plan(
+        title=_line(proposed.title),
+        bottleneck=_line(proposed.bottleneck),
+        evidence=tuple(_line(sentence) for sentence in proposed.evidence),
+        change=clipped(proposed.change.strip(), MOST_SENTENCE * 3),
+        prediction=Prediction(low, high, proposed.counter, proposed.counter_ratio),
+        risk=proposed.risk,
+        places=_places(proposed, brief.source.count("\n") + 1),
+        move=proposed.move if moves.get(proposed.move) is not None else "",
+    )
+
+
+def _places(proposed: ProposedPlan, lines: int) -> tuple[CodePlace, ...]:
+    ranges = (sorted((p.first, p.last)) for p in proposed.places)
+    return tuple(CodePlace(first, min(last, lines)) for first, last in ranges if first <= lines)
+
+
+def _is_repeated(plan: Plan, brief: Brief) -> bool:
+    """Whether the same words were tried on the same source already."""
+    return any(
+        t.base == brief.base and (t.plan.title, t.plan.change) == (plan.title, plan.change)
+        for t in brief.tried
+    )
+
+
+def _line(text: str) -> str:
+    return clipped(" ".join(text.split()), MOST_SENTENCE)
