@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 import traceback
 from typing import Any
 
@@ -161,6 +162,14 @@ def test_a_wait_beyond_the_deadline_is_not_waited_for(server: Scripted, wire: st
     assert isinstance(error, RateLimited)
     assert error.retry_after == 3600
     assert len(server.requests()) == 1
+
+
+def test_a_servers_wish_to_wait_is_granted(server: Scripted, wire: str) -> None:
+    late = {"fault": "status", "status": 429, "headers": {"Retry-After": "0.2"}}
+    server.play(late, {"text": "whole"})
+    start = time.monotonic()
+    assert asyncio.run(complete(server.endpoint(wire))).text == "whole"
+    assert time.monotonic() - start >= 0.2
 
 
 def test_no_credit_is_not_retried(server: Scripted, wire: str) -> None:

@@ -113,7 +113,9 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=12,
 )
 EVENTS = JSON | st.builds(
-    lambda kind, rest: {**rest, "type": kind}, TYPES, st.dictionaries(st.sampled_from(NAMES), JSON)
+    lambda kind, rest: {**rest, "type": kind},
+    TYPES | JSON,
+    st.dictionaries(st.sampled_from(NAMES), JSON),
 )
 
 

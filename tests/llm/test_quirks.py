@@ -23,7 +23,7 @@ from astra_tui.agents.llm import (
     WireChoice,
 )
 from astra_tui.agents.llm.endpoint import Wire
-from astra_tui.agents.llm.quirks import DROPPABLE, Rejection, first_quirks, learn
+from astra_tui.agents.llm.quirks import DROPPABLE, Rejection, first_quirks, is_unknown_model, learn
 from tests.llm.conftest import Scripted, user_request
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
@@ -175,6 +175,13 @@ def test_an_unknown_model_is_no_absent_wire(server: Scripted) -> None:
     with pytest.raises(NoSuchModel):
         twice(server.endpoint("auto"), user_request(model="gone"))
     assert len(server.requests()) == 1
+
+
+def test_a_missing_list_of_models_is_no_missing_model() -> None:
+    rejection = Rejection(404, "", "", "no route to models: not found")
+    assert not is_unknown_model(rejection, "")
+    assert not is_unknown_model(rejection, "qwen")
+    assert is_unknown_model(Rejection(404, "", "", "model 'qwen' not found"), "Qwen")
 
 
 def test_openai_itself_is_spoken_to_over_responses() -> None:

@@ -71,8 +71,9 @@ def test_errors_come_again(server: Scripted, wire: str) -> None:
     replayer = Replayer(record(server, wire, request, request))
     with pytest.raises(ServerFailed, match=r"key \*\*\*"):
         replay(replayer, request)
-    with pytest.raises(Truncated):
+    with pytest.raises(Truncated) as caught:
         replay(replayer, request)
+    assert caught.value.usage.output_tokens == 30
 
 
 def test_a_recording_used_up_says_so(server: Scripted) -> None:

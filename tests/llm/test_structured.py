@@ -55,6 +55,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 GOOD = {"title": "wider loads", "risk": "low", "speedup": 1.5, "places": [], "note": None}
 IDEA = Idea("wider loads", Risk.LOW, 1.5)
+TEXT = json.dumps(GOOD)
 
 
 def asked(
@@ -169,13 +170,23 @@ def test_a_cut_answer_is_not_repaired(server: Scripted, wire: str) -> None:
         asked(server, wire)
 
 
+def test_a_failing_repair_counts_all_calls(server: Scripted, wire: str) -> None:
+    server.play({"text": "no"}, {"text": "{", "finish": "length"})
+    with pytest.raises(Truncated) as caught:
+        asked(server, wire)
+    assert caught.value.usage == Usage(240, 40, 60, 20)
+
+
+def test_of_two_answers_the_last_counts() -> None:
+    first = json.dumps({**GOOD, "title": "an example"})
+    assert read_answer(f"{first} or rather {TEXT}", Idea) == IDEA
+    assert read_answer(f"```\n{first}\n```\n```\n{TEXT}\n```", Idea) == IDEA
+
+
 def test_other_refusals_pass_through(server: Scripted, wire: str) -> None:
     server.play({"fault": "status", "status": 400})
     with pytest.raises(RequestRefused):
         asked(server, wire)
-
-
-TEXT = json.dumps(GOOD)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from astra_tui.agents.llm import (
     ToolCall,
     ToolRun,
     ToolSpec,
+    Truncated,
     Usage,
     run_tools,
 )
@@ -126,6 +127,13 @@ def test_turns_are_bounded(server: Scripted, wire: str) -> None:
     with pytest.raises(BadAnswer, match="4 times") as caught:
         run(server, wire, max_turns=4)
     assert caught.value.usage.input_tokens == 480
+
+
+def test_a_failing_turn_counts_all_turns(server: Scripted, wire: str) -> None:
+    server.play({"tool_calls": [call({"first": 1})]}, {"text": "x", "finish": "length"})
+    with pytest.raises(Truncated) as caught:
+        run(server, wire)
+    assert caught.value.usage == Usage(240, 40, 60, 20)
 
 
 def test_faults_of_ours_are_not_hidden(server: Scripted) -> None:

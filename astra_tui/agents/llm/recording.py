@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from astra_tui.agents.llm.errors import ERROR_KINDS, LLMError, UnknownRequest
-from astra_tui.agents.llm.messages import LLM, Delta, DeltaKind, OnDelta, Reply, Request
+from astra_tui.agents.llm.messages import LLM, Delta, DeltaKind, OnDelta, Reply, Request, Usage
 
 DELTA_CHARACTERS = 48
 """Size of the pieces in which a replayed answer arrives."""
@@ -21,6 +21,7 @@ class RecordedError(msgspec.Struct, frozen=True):
     kind: str
     message: str
     hint: str = ""
+    usage: Usage = Usage()
 
 
 class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +50,7 @@ class Recorder:
         try:
             reply = await self._llm.complete(request, on_delta)
         except LLMError as error:
-            said = RecordedError(type(error).__name__, error.message, error.hint)
+            said = RecordedError(type(error).__name__, error.message, error.hint, error.usage)
             seconds = time.monotonic() - start
             self._sink(Exchange(request.hash, request, seconds, error=said))
             raise
@@ -74,8 +75,7 @@ class Replayer:
             raise self._unknown(request)
         exchange = waiting.popleft()
         if exchange.error is not None:
-            kind = ERROR_KINDS.get(exchange.error.kind, LLMError)
-            raise kind(exchange.error.message, hint=exchange.error.hint)
+            raise _error_again(exchange.error)
         if exchange.reply is None:
             raise UnknownRequest(
                 f"the recording of request {request.hash[:12]} has neither reply nor error",
@@ -96,6 +96,13 @@ class Replayer:
             f"the recording has no answer to request {request.hash[:12]}{purpose}: {reason}",
             hint="the prompts or the kernel changed since; record the session again",
         )
+
+
+def _error_again(recorded: RecordedError) -> LLMError:
+    kind = ERROR_KINDS.get(recorded.kind, LLMError)
+    error = kind(recorded.message, hint=recorded.hint)
+    error.usage = recorded.usage
+    return error
 
 
 def _difference(request: Request, known: Iterable[Exchange]) -> str:

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from astra_tui.agents.llm.errors import BadAnswer, safe_text
+from astra_tui.agents.llm.errors import BadAnswer, LLMError, safe_text
 from astra_tui.agents.llm.json_text import json_candidates
 from astra_tui.agents.llm.messages import (
     LLM,
@@ -50,14 +50,19 @@ async def ask(
 ) -> Answer[T]:
     """Ask for an answer of `answer_type`; `request` has neither tools nor a schema.
 
-    Raises BadAnswer where the answer is still wrong after two repairs, and what `complete` raises.
+    Raises BadAnswer where the answer is still wrong after two repairs, and what `complete` raises;
+    the error's usage is that of all calls.
     """
     request = msgspec.structs.replace(request, schema=answer_schema(answer_type))
     usage = Usage()
     for repairs in range(MOST_REPAIRS + 1):
         if repairs and on_delta is not None:
             on_delta(Delta(DeltaKind.RESTART))
-        reply = await llm.complete(request, on_delta)
+        try:
+            reply = await llm.complete(request, on_delta)
+        except LLMError as error:
+            error.usage += usage
+            raise
         usage += reply.usage
         try:
             return Answer(read_answer(reply.text, answer_type), usage, repairs)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from astra_tui.agents.llm.errors import BadAnswer
+from astra_tui.agents.llm.errors import BadAnswer, LLMError
 from astra_tui.agents.llm.messages import (
     LLM,
     Json,
@@ -49,12 +49,16 @@ async def run_tools(
     """Call the model and the tools it asks for, until it answers without asking.
 
     Mistakes of the model (an unknown tool, bad arguments) are told to it. Raises BadAnswer after
-    `max_turns` replies, and what `complete` raises.
+    `max_turns` replies, and what `complete` raises; the error's usage is that of all turns.
     """
     desk = ToolDesk(request.tools, handlers)
     usage = Usage()
     for turn in range(1, max_turns + 1):
-        reply = await llm.complete(request, on_delta)
+        try:
+            reply = await llm.complete(request, on_delta)
+        except LLMError as error:
+            error.usage += usage
+            raise
         usage += reply.usage
         messages = (*request.messages, reply.as_message())
         if not reply.tool_calls:
