@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+_LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
 _PIPE_WIDTH = 240
 
@@ -82,16 +83,17 @@ def _harmless(character: str) -> bool:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """Progress on stderr: a live line where the terminal can, else a line every few seconds."""
-    started = shown = time.monotonic()
-    done = 0
     live = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    started = time.monotonic()
+    shown = 0.0 if live else started  # A live line shows at once.
+    done = 0
     width = shutil.get_terminal_size().columns - 1
 
     def advance() -> None:
         nonlocal done, shown
         done += 1
         now = time.monotonic()
-        if live and now - shown > 0.1:
+        if live and now - shown > _LIVE_SECONDS:
             shown = now
             line = f"{done}/{total} cases  {what}"
             sys.stderr.write(f"\r\x1b[K{line[:width]}")
