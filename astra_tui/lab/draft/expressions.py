@@ -35,7 +35,6 @@ from astra_tui.model.launch.tokens import tokenize
 
 MAX_DEPTH = 40
 MAX_STEPS = 2_000
-MAX_TEXT = 2_000
 
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%"}
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
@@ -82,25 +81,6 @@ class Meaning:
     tensors: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     known: Callable[[str], bool] = lambda _name: False
-
-
-def to_plan_expression(
-    text: str, values: Mapping[str, str] | None = None, constants: Mapping[str, str] | None = None
-) -> str:
-    """A C++ expression in the plan's language, or "" where it has no words for it.
-
-    Local names and constants are replaced by what they stand for. Never raises.
-    """
-    node = parse_expression(text) if len(text) <= MAX_TEXT else None
-    parsed = {name: parse_expression(value) for name, value in (values or {}).items()}
-    others = {name: parse_expression(value) for name, value in (constants or {}).items()}
-    meaning = Meaning(
-        definitions={name: node for name, node in parsed.items() if node is not None},
-        constants={name: node for name, node in others.items() if node is not None},
-        known=lambda _name: True,
-    )
-    found = Rewriter(meaning).expression(node) if node is not None else None
-    return printed(found) if found is not None else ""
 
 
 def printed(expression: Expression) -> str:

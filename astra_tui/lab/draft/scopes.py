@@ -53,23 +53,6 @@ def declared_type(name: str, site: Node, function: Node) -> str:
     return kind + "*" * text_of(declarator).partition("=")[0].count("*")
 
 
-def first_value(variable: Variable) -> Node | None:
-    """What a changing variable starts with."""
-    return variable.declarator.child_by_field_name("value")
-
-
-def array_size(name: str, site: Node, function: Node) -> Node | None:
-    """The first size of a local array."""
-    found = _declaration(name, site, function)
-    declarator = found[0] if found is not None else None
-    while declarator is not None and declarator.type == "array_declarator":
-        inner = declarator.child_by_field_name("declarator")
-        if inner is None or inner.type != "array_declarator":
-            return declarator.child_by_field_name("size")
-        declarator = inner
-    return None
-
-
 def _declaration(name: str, site: Node, function: Node) -> tuple[Node, Node] | None:
     """The declarator that a name refers to, and the block or loop that it is declared in."""
     for above, below in ancestors(site):

@@ -12,10 +12,6 @@ _LANGUAGE = Language(tree_sitter_cuda.language())
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
 _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
-_WORD_TYPES = {
-    "int", "unsigned", "long", "short", "size_t", "ptrdiff_t", "auto", "dim3", "bool", "float",
-    "double",
-}  # fmt: skip
 
 
 def parse(text: str) -> Node:
@@ -161,10 +157,3 @@ def integer_value(text: str) -> int | None:
         return int(digits, 8 if octal else 0)
     except ValueError:
         return None
-
-
-def is_integer_type(text: str) -> bool:
-    """Whether a declaration's type is an integer (auto counts, as in `auto n = x.size(0)`)."""
-    words = set(re.findall(r"\w+", text)) - {"const", "constexpr", "static", "std"}
-    known = _WORD_TYPES - {"dim3", "float", "double"}
-    return bool(words) and all(w in known or re.fullmatch(r"u?int\d+_t", w) for w in words)
