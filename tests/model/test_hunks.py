@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unidiff import Hunk, PatchSet
+
+from astra_tui.model.hunks import apply_hunks, hunks_of, split_lines, unified_diff
+
+LINES = st.sampled_from(["a", "b", "}", "", "  x = 1;", "crlf\r", "+", "-- a", "\f", "\u2028"])
+ENDS = st.sampled_from(["", "\n", "\r\n"])
+
+
+@st.composite
+def texts(draw):
+    return "\n".join(draw(st.lists(LINES, max_size=30))) + draw(ENDS)
+
+
+@st.composite
+def pairs(draw):
+    """A text and an edited version of it, with changes close together and far apart."""
+    old = split_lines(draw(texts()))
+    new = list(old)
+    for _ in range(draw(st.integers(0, 5))):
+        at = draw(st.integers(0, len(new)))
+        new[at : at + draw(st.integers(0, 2))] = [
+            line + "\n" for line in draw(st.lists(LINES, max_size=2))
+        ]
+    return "".join(old), "".join(new)
+
+
+def parsed(diff: str) -> list[Hunk]:
+    files = PatchSet(diff)
+    return list(files[0]) if len(files) else []
+
+
+def patched(old: str, diff: str, chosen: set[int]) -> str:
+    """What patch(1) makes of the chosen hunks, by the line numbers that the diff itself names."""
+    lines, done, result = split_lines(old), 0, []
+    for index, hunk in enumerate(parsed(diff)):
+        # A hunk that takes no lines names the line before it.
+        start = hunk.source_start - (hunk.source_length > 0)
+        result += lines[done:start]
+        done = start + hunk.source_length
+        result += side(hunk, "+" if index in chosen else "-")
+    return "".join(result + lines[done:])
+
+
+def side(hunk: Hunk, sign: str) -> list[str]:
+    """The lines of a parsed hunk before ("-") or after ("+") the change."""
+    result, last = [], ""
+    for line in hunk:
+        if line.line_type == "\\" and last in (" ", sign):
+            result[-1] = result[-1].removesuffix("\n")
+        elif line.line_type in (" ", sign):
+            result.append(line.value)
+        last = line.line_type
+    return result
+
+
+@settings(deadline=None, max_examples=200)
+@given(texts())
+def test_lines_make_the_text(text):
+    assert "".join(split_lines(text)) == text
+    assert all(line.index("\n") == len(line) - 1 for line in split_lines(text)[:-1])
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs())
+def test_all_hunks_make_the_new_text_and_none_the_old(pair):
+    old, new = pair
+    assert apply_hunks(old, new, range(len(hunks_of(old, new)))) == new
+    assert apply_hunks(old, new, ()) == old
+    assert (hunks_of(old, new) == ()) == (old == new)
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs(), st.data())
+def test_some_hunks_make_what_patch_makes(pair, data):
+    old, new = pair
+    count = len(hunks_of(old, new))
+    chosen = set(data.draw(st.lists(st.integers(0, count - 1), unique=True))) if count else set()
+    diff = unified_diff(old, new, "a.cu", "b.cu")
+    assert len(parsed(diff)) == count
+    assert apply_hunks(old, new, chosen) == patched(old, diff, chosen)
+
+
+@settings(deadline=None, max_examples=200)
+@given(pairs())
+def test_refused_hunks_are_what_is_left(pair):
+    old, new = pair
+    count = len(hunks_of(old, new))
+    for index in range(count):
+        without = apply_hunks(old, new, set(range(count)) - {index})
+        assert apply_hunks(without, new, range(len(hunks_of(without, new)))) == new
+
+
+def test_changes_far_apart_are_taken_alone():
+    old = "".join(f"{n}\n" for n in range(20))
+    new = old.replace("3\n", "three\n", 1).replace("\n15\n", "\nfifteen\n")
+    assert len(hunks_of(old, new)) == 2
+    assert apply_hunks(old, new, {1}) == old.replace("\n15\n", "\nfifteen\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("", "a"), ("a", ""), ("a", "a\n"), ("a\r\nb", "a\nb"), ("", "\n")]
+)
+def test_small_texts_have_one_hunk(old, new):
+    assert len(hunks_of(old, new)) == 1
+    diff = unified_diff(old, new, "a.cu", "b.cu")
+    assert patched(old, diff, {0}) == new
+    assert patched(old, diff, set()) == old
+
+
+@pytest.mark.parametrize("index", [-1, 1])
+def test_hunks_that_are_not_there(index):
+    with pytest.raises(IndexError, match="1 hunks"):
+        apply_hunks("a\n", "b\n", {index})
