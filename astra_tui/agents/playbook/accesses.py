@@ -12,7 +12,9 @@ from astra_tui.agents.playbook.linear import IndexReader, Polynomial, number
 from astra_tui.agents.playbook.names import Function, Variable
 from astra_tui.agents.playbook.syntax import (
     bare,
+    called_name,
     cast_of,
+    contains,
     field,
     of_type,
     operator_of,
@@ -38,7 +40,11 @@ class Access:
 
 
 def accesses_in(node: Node, function: Function) -> Iterator[Access]:
-    """The subscripts at or below a node whose pointer is known, in the order of the text."""
+    """The loads and stores at or below a node whose buffer is known, in the order of the text.
+
+    `a[i]`, `*reinterpret_cast<P*>(&a[i])`, and `f(&a[i], ...)`, which loads where `f` is `__ldg`
+    or `__ldcs`, stores where it is `__stcs`, and does both where it is anything else.
+    """
     for subscript in of_type(node, "subscript_expression"):
         parts = subscript_of(subscript)
         if parts is None or parts[0].type != "identifier":
@@ -47,16 +53,34 @@ def accesses_in(node: Node, function: Function) -> Iterator[Access]:
         root = root_of(variable, function) if variable is not None else None
         if variable is None or root is None:
             continue
-        store, load = _direction(subscript)
-        yield Access(subscript, *parts, root, variable.type, store, load)
+        whole, element = _whole(subscript, variable.type)
+        store, load = _direction(whole)
+        yield Access(whole, *parts, root, element, store, load)
+
+
+def _whole(subscript: Node, element: str) -> tuple[Node, str]:
+    """The access that a subscript belongs to, and the type of what is accessed."""
+    address = subscript.parent
+    if address is None or address.type != "pointer_expression" or operator_of(address) != "&":
+        return subscript, element
+    call = address.parent.parent if address.parent is not None else None
+    if call is None or call.type != "call_expression":
+        return address, element
+    cast = cast_of(call)
+    if cast is None:
+        return call, element
+    outer = call.parent
+    if outer is None or outer.type != "pointer_expression" or operator_of(outer) != "*":
+        return call, element
+    return outer, " ".join(cast[0].replace("const", "").replace("*", "").split())
 
 
 def unknown_accesses(node: Node, function: Function) -> list[Node]:
     """Loads and stores through pointers that cannot be followed to a parameter or an array."""
-    known = {a.node.id for a in accesses_in(node, function)}
+    known = [a.node for a in accesses_in(node, function)]
     pointers = (p for p in of_type(node, "pointer_expression") if operator_of(p) == "*")
     subscripts = (s for s in of_type(node, "subscript_expression") if not _is_member(s))
-    return [n for n in (*subscripts, *pointers) if n.id not in known]
+    return [n for n in (*subscripts, *pointers) if not any(contains(k, n) for k in known)]
 
 
 def _is_member(subscript: Node) -> bool:
@@ -64,8 +88,14 @@ def _is_member(subscript: Node) -> bool:
     return field(subscript, "argument").type == "field_expression"
 
 
-def _direction(subscript: Node) -> tuple[bool, bool]:
-    node, parent = subscript, subscript.parent
+def _direction(access: Node) -> tuple[bool, bool]:
+    """Whether it is stored to, and whether it is loaded from."""
+    if access.type == "call_expression" and cast_of(access) is None:
+        name = called_name(access)
+        return (name == "__stcs", True) if name in _HINTED else (True, True)
+    if access.type in ("call_expression", "pointer_expression") and operator_of(access) != "*":
+        return True, True
+    node, parent = access, access.parent
     while parent is not None and parent.type == "parenthesized_expression":
         node, parent = parent, parent.parent
     if parent is not None and parent.type == "update_expression":
@@ -75,6 +105,9 @@ def _direction(subscript: Node) -> tuple[bool, bool]:
     if parent.child_by_field_name("left") != node:
         return False, True
     return True, operator_of(parent) != "="
+
+
+_HINTED = ("__ldg", "__ldcs", "__stcs")
 
 
 def root_of(variable: Variable, function: Function) -> Variable | None:

@@ -59,9 +59,7 @@ class Invariance:
         if not is_pure(expression):
             return False
         names = (n for n in of_type(expression, "identifier"))
-        return all(map(self._name_holds, names)) and all(
-            map(self._load_holds, reads_memory(expression))
-        )
+        return all(map(self._name_holds, names)) and self._loads_hold(expression)
 
     def _name_holds(self, identifier: Node) -> bool:
         name = text_of(identifier)
@@ -72,14 +70,15 @@ class Invariance:
             return name in self.lifted
         return name not in self.written
 
-    def _load_holds(self, load: Node) -> bool:
-        if self.unknown:
-            return False
-        found = next((a for a in accesses_in(load, self.function) if a.node == load), None)
-        if found is None:
+    def _loads_hold(self, expression: Node) -> bool:
+        if not reads_memory(expression):
+            return True
+        if self.unknown or unknown_accesses(expression, self.function):
             return False
         return not any(
-            may_alias(self.source, self.function, found.root, s.root) for s in self.stores
+            may_alias(self.source, self.function, load.root, store.root)
+            for load in accesses_in(expression, self.function)
+            for store in self.stores
         )
 
 

@@ -95,27 +95,26 @@ def map_launches(plan: LaunchPlan, change: Callable[[Launch], Launch]) -> Launch
 
 
 def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:
-    """Whether a branch before this launch's own takes the aligned cases away from it."""
+    """Whether a branch before this launch's own does the same with a specialised kernel.
+
+    Such a kernel takes the same arguments, and this launch's template arguments and more.
+    """
     for step in plan.steps:
         if not isinstance(step, Dispatch):
             continue
-        guarded = False
+        earlier: list[Launch] = []
         for branch in step.branches:
             if any(item is launch for item in branch.body):
-                return guarded
-            guarded = guarded or (
-                branch.condition is not None and _asks_alignment(branch.condition)
-            )
+                return any(_is_specialised(e, launch) for e in earlier)
+            earlier += [item for item in branch.body if isinstance(item, Launch)]
     return False
 
 
-def _asks_alignment(condition: Expression) -> bool:
-    match condition:
-        case Call(function=function):
-            return function == "aligned"
-        case Binary(left=left, right=right):
-            return _asks_alignment(left) or _asks_alignment(right)
-    return False
+def _is_specialised(candidate: Launch, launch: Launch) -> bool:
+    count = len(launch.template_args)
+    longer = len(candidate.template_args) > count
+    same = candidate.template_args[:count] == launch.template_args
+    return longer and same and candidate.args == launch.args
 
 
 def plan_value(node: Node, function: Function, launch: Launch) -> Expression | None:

@@ -20,7 +20,6 @@ from astra_tui.agents.playbook.syntax import (
     integer_of,
     operator_of,
     text_of,
-    walk,
 )
 from astra_tui.agents.playbook.syntax import field as child
 
@@ -215,12 +214,3 @@ def canonical(node: Node) -> str:
         return text_of(node)
     parts = [canonical(c) if c.is_named else text_of(c) for c in node.children]
     return "".join(p for c, p in zip(node.children, parts, strict=True) if c.type != "comment")
-
-
-def same_code(a: Node, b: Node) -> bool:
-    """Whether two expressions are written with the same tokens."""
-    return _tokens(a) == _tokens(b)
-
-
-def _tokens(node: Node) -> list[str]:
-    return [text_of(n) for n in walk(node) if not n.children and n.type != "comment"]

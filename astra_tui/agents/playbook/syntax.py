@@ -153,3 +153,12 @@ def is_barrier(statement: Node) -> bool:
 def identifiers_in(node: Node) -> set[str]:
     """Every name that is mentioned, CUDA's own included."""
     return {text_of(n) for n in of_type(node, "identifier")}
+
+
+def same_code(a: Node, b: Node) -> bool:
+    """Whether two pieces of code consist of the same tokens."""
+    return _tokens(a) == _tokens(b)
+
+
+def _tokens(node: Node) -> list[str]:
+    return [text_of(n) for n in walk(node) if not n.children and n.type != "comment"]

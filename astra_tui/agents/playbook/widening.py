@@ -313,6 +313,8 @@ class _Widener:
         """Whether an access takes the next element in the next lane. Raises NotWidenable."""
         if access.root.is_array:
             return False
+        if access.node.type != "subscript_expression":
+            raise self.refuse(access.node, "its accesses are wide or hinted already")
         index = self._index_of(access)
         slope = self._slope(index)
         if slope is None:
