@@ -121,3 +121,16 @@ def test_lanes_of_one_instruction_count_as_several_readers() -> None:
         with pytest.raises(Fault) as caught:
             history.store(np.array([0]), writer, None, False, None)
         assert "read with nothing in between" in caught.value.message
+
+
+def test_readers_of_before_a_barrier_are_forgotten_after_it() -> None:
+    history = AccessHistory(1, FindingKind.SHARED_RACE, 31, str)
+    word, sync, before = np.array([0]), np.zeros(1, np.int32), np.zeros(1, np.int32)
+    after = before + 1
+    for thread in (1, 2):
+        history.load(word, Accessors(np.array([thread], np.int32), before, sync), None, False)
+    alone = Accessors(np.array([1], np.int32), after, sync)
+    history.load(word, alone, None, False)
+    history.store(word, alone, None, False, None)
+    with pytest.raises(Fault):
+        history.load(word, Accessors(np.array([2], np.int32), after, sync), None, False)

@@ -64,6 +64,7 @@ class AccessHistory:
         self.read_epoch = np.zeros(words, np.int32)
         self.read_sync = np.zeros(words, np.int32)
         self.second_sync = np.full(words, _NEVER, np.int32)
+        self.second_epoch = np.full(words, _NEVER, np.int32)
         self.other_warp_epoch = np.full(words, _NEVER, np.int32)
         self.other_block = np.zeros(words, np.bool_)
         self.any_second_reader = False
@@ -118,6 +119,7 @@ class AccessHistory:
         self.other_warp_epoch[word[elsewhere]] = by.epoch[at][elsewhere]
         beside = recent & same_warp & (self.read_sync[word] == by.sync[at])
         self.second_sync[word[beside]] = by.sync[at][beside]
+        self.second_epoch[word[beside]] = by.epoch[at][beside]
 
     def _check_writers(
         self,
@@ -162,7 +164,8 @@ class AccessHistory:
         racing = recent & ~same_warp
         racing |= recent & (self.other_warp_epoch[word] == epoch)
         beside = recent & same_warp & (self.read_sync[word] == sync)
-        racing |= beside & ((other != thread) | (self.second_sync[word] == sync))
+        second = (self.second_sync[word] == sync) & (self.second_epoch[word] == epoch)
+        racing |= beside & ((other != thread) | second)
         if not np.all(same_block):
             far = ~same_block
             if acquired is not None:
