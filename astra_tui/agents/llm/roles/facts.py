@@ -46,8 +46,9 @@ def profile_text(profile: Profile | None) -> str:
     for w in profile.workloads:
         dims = ", ".join(f"{name} = {size}" for name, size in w.dims.items())
         lines.append(
-            f"workload {w.workload} (run with {dims}, {w.dtype.value}; launched with "
-            f"{w.blocks} blocks of {w.threads} threads): {counters_text(w.counters)}"
+            f"workload {w.workload} (counted with {dims}, {w.dtype.value}; in full size "
+            f"{w.blocks} blocks of {w.threads} threads, and {w.compulsory_bytes} bytes that any "
+            f"kernel has to move): {counters_text(w.counters)}"
         )
     for k in profile.kernels:
         lines.append(

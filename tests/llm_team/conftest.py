@@ -1,0 +1,192 @@
+"""A team on a scripted server process, and runs of the real loop with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from astra_tui.agents.llm import OpenAILLM, Prices
+from astra_tui.agents.llm.roles.booking import BookedExchange
+from astra_tui.agents.llm.team import LlmTeam
+from astra_tui.agents.team import Brief, Tried
+from astra_tui.engine.host import OpenSession, build_engine, open_session
+from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.dtypes import DType
+from astra_tui.model.events import Event
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
+from astra_tui.session.redaction import Redactor
+from tests.llm.conftest import KEY, MODEL, Scripted, running, server
+
+__all__ = ["running", "server"]
+
+SOURCES = Path(__file__).parent / "sources"
+AUTO = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
+PRICES = Prices(input_per_million=2.0, output_per_million=10.0, cached_per_million=1.0)
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def task(tasks: dict[str, KernelTask]) -> KernelTask:
+    return tasks["silu_and_mul"]
+
+
+def source(name: str) -> str:
+    return (SOURCES / f"{name}.cu").read_text(encoding="utf-8")
+
+
+def fence(code: str) -> str:
+    return f"This is the file.\n```cuda\n{code}```\n"
+
+
+def proposed(title: str, **changes: Any) -> dict[str, Any]:
+    """A plan as a model writes it."""
+    return {
+        "title": title,
+        "bottleneck": "narrow accesses",
+        "evidence": ["each thread loads 2 bytes"],
+        "change": f"do as the title says: {title}",
+        "speedup_low": 1.0,
+        "speedup_high": 1.4,
+        "counter": "requests",
+        "counter_ratio": 0.5,
+        "risk": "low",
+        "places": [{"first": 14, "last": 25}],
+        "move": "",
+        **changes,
+    }
+
+
+def planning(*plans: dict[str, Any], reason: str = "", **entry: Any) -> dict[str, Any]:
+    """A scripted answer of the planning agent."""
+    answer = {"plans": plans, "reason": reason}
+    return {"when": {"user": "Step: planning"}, "text": answer, **entry}
+
+
+def reply(step: str, text: Any, **entry: Any) -> dict[str, Any]:
+    """A scripted answer to one step; for ever, unless `times` says otherwise."""
+    return {"when": {"user": step}, "text": text, "times": None, **entry}
+
+
+QUIET = (
+    reply("Step: testing, round 1. Add", {"cases": []}),
+    reply("Step: testing", "The second half of the row is never read."),
+    reply("Step: profiling", "Accesses are narrow."),
+    # The tools may be offered for any source to which a move applies.
+    reply("a look at the playbook", "No move fits."),
+)
+
+
+def brief_of(task: KernelTask, profile: Profile | None = None, **changes: Any) -> Brief:
+    text = task.baseline_file.read_text(encoding="utf-8")
+    values = {"task": task, "round": 1, "base": "b" * 64, "source": text, "profile": profile}
+    return Brief(**{**values, **changes})
+
+
+def plan_of(title: str = "read pairs", **changes: Any) -> Plan:
+    values: dict[str, Any] = {
+        "title": title,
+        "bottleneck": "narrow accesses",
+        "evidence": ("2 bytes a thread",),
+        "change": "load two elements at once",
+        "prediction": Prediction(1.0, 1.4, Counter.REQUESTS, 0.5),
+        "risk": Risk.LOW,
+    }
+    return Plan(**{**values, **changes})
+
+
+def tried_of(plan: Plan, outcome: Outcome, *reasons: str, base: str = "b" * 64) -> Tried:
+    return Tried(1, plan, base, outcome, reasons)
+
+
+def profile_of(requests: int = 6144, instructions: int = 90_112) -> Profile:
+    """Counts as the emulator makes them, for one workload."""
+    counters = Counters(
+        (AccessCount(20, "global", "load", 2, requests, 12_288, 196_608, 0),),
+        (LineCount(20, instructions, 32 * instructions, 0, 0),),
+    )
+    workload = WorkloadProfile(
+        "16x4096", {"tokens": 16, "d": 4096}, DType.FLOAT16, ("silu_and_mul<__half>",),
+        counters, 256, 128, 393_216,
+    )  # fmt: skip
+    return Profile("emulator", (workload,), (KernelUse("silu_and_mul<__half>", 24, 0, 0, 1.0),))
+
+
+@dataclass
+class Team:
+    """What a team said and what it cost."""
+
+    booked: list[BookedExchange] = field(default_factory=list)
+    shown: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    def on_text(self, role: str, text: str, restart: bool) -> None:
+        self.shown.append((role, text, restart))
+
+
+def with_team(
+    server: Scripted,
+    use: Callable[[LlmTeam], Coroutine[Any, Any, T]],
+    log: Team | None = None,
+    single: bool = False,
+) -> T:
+    """What `use` makes of a team on the server."""
+    booked = (log or Team()).booked
+
+    async def scenario() -> T:
+        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, booked.append, single)
+        try:
+            return await use(team)
+        finally:
+            await team.close()
+
+    return asyncio.run(scenario())
+
+
+@dataclass
+class Ran:
+    """A run that has ended."""
+
+    opened: OpenSession
+    state: SessionState
+    events: list[Event]
+    booked: list[BookedExchange]
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def run_engine(
+    folder: Path,
+    task: KernelTask,
+    server: Scripted,
+    *,
+    approval: Approval = AUTO,
+    single: bool = False,
+    **settings: Any,
+) -> Ran:
+    """A whole run of the loop with a model's team; nobody attends."""
+    kind = TeamKind.LLM_SINGLE if single else TeamKind.LLM
+    chosen = RunSettings(task=task.name, team=kind, approval=approval, model=MODEL, **settings)
+    opened = open_session(folder, task, chosen, Redactor([KEY]))
+    booked: list[BookedExchange] = []
+    events: list[Event] = []
+
+    async def scenario() -> SessionState:
+        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, booked.append, single)
+        engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
+        async for event in engine.run():
+            events.append(event)
+        return engine.state
+
+    state = asyncio.run(scenario())
+    opened.journal.close()
+    return Ran(opened, state, events, booked)
