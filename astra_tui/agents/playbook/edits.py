@@ -10,6 +10,10 @@ from tree_sitter import Node
 from astra_tui.agents.playbook.syntax import contains, text_of
 
 
+class OverlappingEdits(ValueError):
+    """Two edits want the same bytes: the rewrite is not sound for this source."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
     """Replaces the bytes from `start` up to `end`."""
@@ -25,12 +29,12 @@ def replace(node: Node, text: str) -> Edit:
 
 
 def apply(source: bytes, edits: Iterable[Edit]) -> bytes:
-    """The source with all edits made. Raises ValueError where two of them overlap."""
+    """The source with all edits made. Raises OverlappingEdits."""
     pieces: list[bytes] = []
     position = 0
     for edit in sorted(set(edits), key=lambda e: (e.start, e.end)):
         if edit.start < position:
-            raise ValueError(f"edits overlap at byte {edit.start}")
+            raise OverlappingEdits(f"two edits overlap at byte {edit.start}")
         pieces += [source[position : edit.start], edit.text.encode()]
         position = edit.end
     return b"".join([*pieces, source[position:]])

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from astra_tui.agents.playbook.edits import Edit, apply
+from astra_tui.agents.playbook.edits import Edit, apply, replace, rewritten
 from astra_tui.agents.playbook.names import Function, Variable, all_names, functions_of
-from astra_tui.agents.playbook.syntax import parse
+from astra_tui.agents.playbook.syntax import field, of_type, parse, text_of
 from astra_tui.model.contents import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, Name
@@ -101,3 +101,16 @@ def _wrapped(line: str) -> str:
     if cut < 0:
         return line
     return f"{line[:cut]}\n{_wrapped(f'{indent}{line[cut + 1 :]}')}"
+
+
+def specialised(
+    source: KernelText, kernel: Function, name: str, parameter: str, edits: Iterable[Edit]
+) -> str:
+    """A kernel again: under another name, with one more template parameter, and edited."""
+    declarator = next(of_type(field(kernel.node, "declarator"), "function_declarator"))
+    all_edits = [*edits, replace(field(declarator, "declarator"), name)]
+    if kernel.outer == kernel.node:
+        return f"template <int {parameter}>\n{rewritten(source.data, kernel.outer, all_edits)}"
+    listed = field(kernel.outer, "parameters")
+    all_edits.append(replace(listed, f"{text_of(listed)[:-1].rstrip()}, int {parameter}>"))
+    return rewritten(source.data, kernel.outer, all_edits)

@@ -17,7 +17,16 @@ from astra_tui.agents.playbook.syntax import (
     text_of,
 )
 from astra_tui.model.launch import Branch, Dispatch, Launch, LaunchPlan, Let, Refuse
-from astra_tui.model.launch.expression import Binary, Call, Compare, Expression, Integer, Name
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+    Unary,
+)
 from astra_tui.model.launch.plan import Step, Verbatim
 
 
@@ -186,3 +195,28 @@ def _declared_multiple(name: str, plan: LaunchPlan) -> bool:
         values = getattr(declaration, "choices", ())
         return bool(values) and all(v % 32 == 0 for v in (declaration.value, *values))  # type: ignore[union-attr]
     return False
+
+
+def map_expressions(
+    expression: Expression, change: Callable[[Expression], Expression]
+) -> Expression:
+    """An expression with every part changed, from the inside out."""
+
+    def inner(part: Expression) -> Expression:
+        return map_expressions(part, change)
+
+    match expression:
+        case Call(args=args):
+            expression = replace(expression, args=tuple(map(inner, args)))
+        case Unary(operand=operand):
+            expression = replace(expression, operand=inner(operand))
+        case Binary(left=left, right=right):
+            expression = replace(expression, left=inner(left), right=inner(right))
+        case Compare(first=first, links=links):
+            links = tuple((operator, inner(right)) for operator, right in links)
+            expression = replace(expression, first=inner(first), links=links)
+        case Conditional(condition=condition, when_true=a, when_false=b):
+            expression = Conditional(inner(condition), inner(a), inner(b), expression.place)
+        case _:
+            pass
+    return change(expression)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from astra_tui.agents.playbook.api import Evidence, Move, NotApplicable, Proposal
+from astra_tui.agents.playbook.edits import OverlappingEdits
 from astra_tui.agents.playbook.kernel_text import KernelText
 from astra_tui.agents.playbook.moves import all_moves
 from astra_tui.agents.playbook.syntax import line_of, of_type, parse
@@ -46,7 +47,10 @@ def propose(
     broken = next(of_type(source.root, "ERROR"), None)
     if broken is not None:
         return NotApplicable(move.name, f"line {line_of(broken)}: the grammar does not follow")
-    answer = move.propose(source, evidence)
+    try:
+        answer = move.propose(source, evidence)
+    except OverlappingEdits as error:
+        return NotApplicable(move.name, f"its changes get in each other's way: {error}")
     if isinstance(answer, NotApplicable):
         return answer
     problem = _problem(answer.source, source.text, evidence)

@@ -43,7 +43,13 @@ from astra_tui.agents.playbook.linear import (
     canonical,
 )
 from astra_tui.agents.playbook.loops import Loop, loops_of
-from astra_tui.agents.playbook.names import Function, fresh_name, is_pure, reads_memory, written_names
+from astra_tui.agents.playbook.names import (
+    Function,
+    fresh_name,
+    is_pure,
+    reads_memory,
+    written_names,
+)
 from astra_tui.agents.playbook.syntax import (
     called_name,
     contains,

@@ -1,12 +1,29 @@
 """The moves, one a file."""
 
 from astra_tui.agents.playbook.api import Move
+from astra_tui.agents.playbook.moves.cache_hints import CacheHints
+from astra_tui.agents.playbook.moves.fast_math import FastMath
+from astra_tui.agents.playbook.moves.fit_block import FitBlock
 from astra_tui.agents.playbook.moves.hoist_invariants import HoistInvariants
+from astra_tui.agents.playbook.moves.keep_row import KeepRow
+from astra_tui.agents.playbook.moves.reciprocal import Reciprocal
 from astra_tui.agents.playbook.moves.row_per_block import RowPerBlock
 from astra_tui.agents.playbook.moves.shuffle_reduction import ShuffleReduction
+from astra_tui.agents.playbook.moves.tune_block import TuneBlock
 from astra_tui.agents.playbook.moves.wide_accesses import WideAccesses
 
 
 def all_moves() -> tuple[Move, ...]:
     """Every move of the playbook, in a fixed order."""
-    return (HoistInvariants(), WideAccesses(), ShuffleReduction(), RowPerBlock())
+    return (
+        WideAccesses(),
+        KeepRow(),
+        ShuffleReduction(),
+        HoistInvariants(),
+        Reciprocal(),
+        FastMath(),
+        RowPerBlock(),
+        FitBlock(),
+        TuneBlock(),
+        CacheHints(),
+    )

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from astra_tui.agents.playbook.api import Evidence, NotApplicable, Proposal
 from astra_tui.agents.playbook.counted import evidence_of, lines_text, places_of, predicted, share
-from astra_tui.agents.playbook.edits import Edit, rewritten
-from astra_tui.agents.playbook.edits import replace as put
-from astra_tui.agents.playbook.kernel_text import KernelText
+from astra_tui.agents.playbook.edits import Edit
+from astra_tui.agents.playbook.kernel_text import KernelText, specialised
 from astra_tui.agents.playbook.launching import (
     aligned,
     all_of,
@@ -18,7 +17,6 @@ from astra_tui.agents.playbook.launching import (
     with_branch,
 )
 from astra_tui.agents.playbook.names import Function, fresh_name
-from astra_tui.agents.playbook.syntax import field, of_type, text_of
 from astra_tui.agents.playbook.widening import (
     NotWidenable,
     WideLoop,
@@ -148,7 +146,8 @@ def _rewrite(source: KernelText, found: _Widened) -> str:
     taken = found.names.taken
     kernel, launch = found.kernel, found.launch
     wide_name = fresh_name(f"{kernel.name}_wide", taken)
-    text = _wide_kernel(source, found, wide_name)
+    loop_edits = [e for loop in found.loops for e in loop.edits]
+    text = specialised(source, kernel, wide_name, found.names.width, loop_edits)
     pack = _PACK.format(
         pack=found.names.pack, value=fresh_name("E", taken), count=fresh_name("N", taken)
     )
@@ -176,19 +175,3 @@ def _condition(
             raise NotWidenable(f"{root} is no plain argument of the launch")
         conditions.append(aligned(argument, _BYTES))
     return all_of(conditions)
-
-
-def _wide_kernel(source: KernelText, found: _Widened, name: str) -> str:
-    """The kernel again under another name, with a pack width and its wide loops."""
-    kernel = found.kernel
-    edits = [e for loop in found.loops for e in loop.edits]
-    declarator = next(of_type(field(kernel.node, "declarator"), "function_declarator"))
-    edits.append(put(field(declarator, "declarator"), name))
-    parameter = f"int {found.names.width}"
-    if kernel.outer == kernel.node:
-        return f"template <{parameter}>\n{rewritten(source.data, kernel.outer, edits)}"
-    listed = field(kernel.outer, "parameters")
-    edits.append(put(listed, f"{text_of(listed)[:-1].rstrip()}, {parameter}>"))
-    return rewritten(source.data, kernel.outer, edits)
-
-
