@@ -1,4 +1,4 @@
-# make run    check every kernel of kernels/ on the best device there is
+# make run    optimise silu_and_mul: asks at a terminal, decides by policy without one
 # make test   lint, types, import rules, tests
 # Both set everything up first, in .venv; a second call finds it done.
 
@@ -12,7 +12,11 @@ WORKERS ?= auto
 .PHONY: run test lint types imports pytest docs bench clean nvrtc-13.0
 
 run: $(SETUP)
-	$(BIN)/astra-tui check --all
+	@if [ -t 0 ] && [ -t 2 ]; then \
+	  $(BIN)/astra-tui run silu_and_mul; \
+	else \
+	  $(BIN)/astra-tui run silu_and_mul --headless --approve auto; \
+	fi
 
 test: lint types imports pytest
 

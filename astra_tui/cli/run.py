@@ -16,17 +16,16 @@ from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, api_key, read_choices, run_settings
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.errors import UserError
 from astra_tui.model.events import AnswerAwaited, StopReason
-from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.plain.run import RunLines, print_run
 
 if TYPE_CHECKING:
-    from astra_tui.agents.team import Team
     from astra_tui.engine.host import OpenSession
     from astra_tui.engine.loop import Engine
+    from astra_tui.engine.teams import ModelAccess
 
 OF_REASON = {
     StopReason.ROUNDS: ExitCode.OK,
@@ -46,11 +45,7 @@ def run(options: argparse.Namespace) -> int:
     choices = read_choices(options)
     task = find_task(options.task)
     settings = run_settings(choices, options.task, os.environ)
-    session = _open(options, choices, task, settings)
-    with session.journal:
-        attended = not options.headless and sys.stdin.isatty() and sys.stderr.isatty()
-        state = asyncio.run(_run(session, task, settings, attended))
-        folder = session.journal.folder
+    state, folder = asyncio.run(_run(options, choices, task, settings))
     if options.json:
         plain.print_json(run_report(state, folder))
     else:
@@ -81,31 +76,44 @@ def _open(
 
 
 async def _run(
-    session: OpenSession, task: KernelTask, settings: RunSettings, attended: bool
-) -> SessionState:
+    options: argparse.Namespace, choices: Choices, task: KernelTask, settings: RunSettings
+) -> tuple[SessionState, Path]:
+    """Hosts an engine to its end, with a socket for `astra-tui ps` and `stop`."""
     from astra_tui.engine.host import build_engine
+    from astra_tui.engine.server import Server
+    from astra_tui.engine.teams import ExchangeBook, build_team
 
-    team = _team(settings)
-    engine = build_engine(session, task, settings, team, wait_for_engineer=attended)
-    lines = RunLines()
-    plain.note(f"session {session.journal.folder}")
-    _stop_on_signals(engine)
-    asking: asyncio.Task[None] | None = None
-    async for event in engine.run():
-        lines.show(event)
-        if isinstance(event, AnswerAwaited) and attended:
-            asking = asyncio.create_task(_ask(engine, event, asking))
-    if asking is not None:
-        asking.cancel()
-    return engine.state
+    attended = not options.headless and sys.stdin.isatty() and sys.stderr.isatty()
+    book = ExchangeBook()
+    # Before there is a session: a model that is not set up should leave nothing behind.
+    team = await build_team(settings, _access(choices), book)
+    session = _open(options, choices, task, settings)
+    folder = session.journal.folder
+    with session.journal:
+        engine = build_engine(session, task, settings, team, wait_for_engineer=attended, book=book)
+        plain.note(f"session {folder}")
+        _stop_on_signals(engine)
+        lines = RunLines()
+        asking: asyncio.Task[None] | None = None
+        async for event in Server(engine, folder).run():
+            lines.show(event)
+            if isinstance(event, AnswerAwaited) and attended:
+                asking = asyncio.create_task(_ask(engine, event, asking))
+        if asking is not None:
+            asking.cancel()
+    return engine.state, folder
 
 
-def _team(settings: RunSettings) -> Team:
-    if settings.team is TeamKind.PLAYBOOK:
-        from astra_tui.agents.playbook.team import PlaybookTeam
+def _access(choices: Choices) -> ModelAccess:
+    from astra_tui.agents.llm import Prices
+    from astra_tui.engine.teams import ModelAccess
 
-        return PlaybookTeam()
-    raise UserError("the teams of models are not built in yet", hint="say --team playbook")
+    prices = Prices(
+        choices.price_input_per_million,
+        choices.price_output_per_million,
+        choices.price_cached_per_million,
+    )
+    return ModelAccess(api_key(os.environ), prices)
 
 
 def _stop_on_signals(engine: Engine) -> None:

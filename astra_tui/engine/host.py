@@ -13,6 +13,7 @@ from astra_tui.agents.team import Team
 from astra_tui.engine.approvals import Policy
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
+from astra_tui.engine.teams import ExchangeBook
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SCHEMA_VERSION, SessionOpened
 from astra_tui.model.fold import apply
@@ -81,9 +82,13 @@ def build_engine(
     team: Team,
     *,
     wait_for_engineer: bool,
+    book: ExchangeBook | None = None,
 ) -> Engine:
-    """An engine on a session. `settings` may differ from those that the session began with."""
-    return Engine(
+    """An engine on a session. `settings` may differ from those that the session began with.
+
+    `book` is the one that the team was given for its calls of models.
+    """
+    engine = Engine(
         task,
         settings,
         session.journal,
@@ -92,6 +97,9 @@ def build_engine(
         _policies(settings),
         wait_for_engineer=wait_for_engineer,
     )
+    if book is not None:
+        book.open(engine.record)
+    return engine
 
 
 def _policies(settings: RunSettings) -> Sequence[Policy]:
