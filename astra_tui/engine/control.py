@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from astra_tui.engine.record import Record
+from astra_tui.engine.stops import Stop
 from astra_tui.model.author import Author
 from astra_tui.model.events import Continued, Paused
 
@@ -18,6 +19,7 @@ class Control:
         self._go.set()
         self._step: asyncio.Task[None] | None = None
         self._interrupted: Author | None = None
+        self._ending: Stop | None = None
         self.cancelled: Author | None = None
 
     async def checkpoint(self) -> None:
@@ -49,15 +51,24 @@ class Control:
         if self._step is not None:
             self._step.cancel()
 
+    def end(self, stop: Stop) -> None:
+        """Ends the run for a reason that nobody gave, such as that nobody is there."""
+        self._ending = self._ending or stop
+        self._go.set()
+        if self._step is not None:
+            self._step.cancel()
+
     async def supervise(self, loop: object) -> None:
         """Runs the loop, again after every interrupt: it finds its place from the state."""
         while True:
+            self._raise_if_over()
             self._step = asyncio.ensure_future(loop())  # type: ignore[operator]
             try:
                 await self._step
                 return
             except asyncio.CancelledError:
-                if self._interrupted is None or self.cancelled is not None:
+                self._raise_if_over()
+                if self._interrupted is None:
                     self._step.cancel()
                     raise
                 if self._go.is_set():
@@ -65,5 +76,9 @@ class Control:
                 self._record.emit(Paused(self._interrupted, interrupted=True))
                 self._interrupted = None
             await self._go.wait()
-            if self.cancelled is not None:
-                raise asyncio.CancelledError
+
+    def _raise_if_over(self) -> None:
+        if self.cancelled is not None:
+            raise asyncio.CancelledError
+        if self._ending is not None:
+            raise self._ending

@@ -32,8 +32,16 @@ class Desk:
     def answer(self, answer: Answer) -> Decision:
         """Decides an open question. Raises AnswerRefused when it is decided or fits badly."""
         waiting = self._waiting.get(answer.question)
-        if waiting is None or waiting[1].done():
-            raise AnswerRefused(f"{answer.question} is not open: it was decided before")
+        if waiting is None or waiting[1].cancelled():
+            raise AnswerRefused(f"{answer.question} is not open")
+        if waiting[1].done():
+            raise decided_before(waiting[1].result()[1])
         decision = decide(waiting[0], answer)
         waiting[1].set_result((answer, decision))
         return decision
+
+
+def decided_before(decision: Decision) -> AnswerRefused:
+    """What a later answer is told: who decided, and how."""
+    who, how = decision.by.describe(), decision.status.value
+    return AnswerRefused(f"{decision.question} was decided before: {who} {how} it")

@@ -1,0 +1,76 @@
+"""Carries out what front ends ask for, or says why not."""
+
+from __future__ import annotations
+
+from astra_tui.engine.desk import decided_before
+from astra_tui.engine.loop import Engine
+from astra_tui.model.approval import Answer
+from astra_tui.model.author import Author
+from astra_tui.model.check import Case
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import CaseAdded
+from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.session.wire import (
+    AddCase,
+    AddNote,
+    Cancel,
+    Done,
+    FromFrontEnd,
+    GiveAnswer,
+    GoOn,
+    Greeting,
+    Interrupt,
+    Pause,
+    Refused,
+    Request,
+)
+
+
+class Orders:
+    """Requests of front ends to one engine."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+
+    def carry_out(self, message: FromFrontEnd, by: Author) -> Done | Refused:
+        """Does it, for whoever sits at the front end; the reply to be sent."""
+        if isinstance(message, Greeting):
+            return Refused(0, "the greeting was given before")
+        if self._engine.state.closed is not None:
+            return Refused(message.id, "the session is closed")
+        try:
+            self._do(message, by)
+        except UserError as error:
+            return Refused(message.id, error.message, error.hint)
+        except ImpossibleEvent as error:
+            return Refused(message.id, str(error))
+        return Done(message.id)
+
+    def _do(self, request: Request, by: Author) -> None:
+        control = self._engine.control
+        match request:
+            case GiveAnswer(answer=answer):
+                self._answer(answer)
+            case AddNote(text=text):
+                self._engine.add_note(text, by)
+            case AddCase(case=case):
+                self._add_case(case, by)
+            case Pause():
+                control.pause(by)
+            case GoOn():
+                control.go_on(by)
+            case Interrupt():
+                control.interrupt(by)
+            case Cancel():
+                control.cancel(by)
+
+    def _answer(self, answer: Answer) -> None:
+        decision = self._engine.state.decisions.get(answer.question)
+        if decision is not None:
+            raise decided_before(decision)
+        self._engine.desk.answer(answer)
+
+    def _add_case(self, case: Case, by: Author) -> None:
+        if any(case.id == known.id for known in self._engine.state.cases):
+            raise UserError(f"there is a case {case.id} already", hint="give it another name")
+        self._engine.add_case(CaseAdded(case, by))

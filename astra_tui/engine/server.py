@@ -1,0 +1,245 @@
+"""The engine behind a Unix socket, so that front ends can come and go while it works.
+
+See session/wire.py for what is said. The engine never waits for a front end: it works on when
+they are slow, hang up, or are not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import socket
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from astra_tui.engine.loop import Engine
+from astra_tui.engine.orders import Orders
+from astra_tui.engine.peer import QUEUE_LENGTH, Peer
+from astra_tui.engine.stops import Stop
+from astra_tui.engine.tail import Tail
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import (
+    AnswerAwaited,
+    DecisionTaken,
+    Event,
+    Paused,
+    StopReason,
+    Transient,
+)
+from astra_tui.session.client import NobodyListens, ask_welcome
+from astra_tui.session.runtime import socket_path
+from astra_tui.session.wire import (
+    LONGEST_MESSAGE,
+    PROTOCOL,
+    Greeting,
+    Passed,
+    Refused,
+    Welcome,
+    encode_message,
+    recorded_line,
+)
+
+FAREWELL_SECONDS = 5.0
+"""How long front ends have, once the session is closed, to read the end of it."""
+
+_LOOKS = 20
+"""How often in `linger_seconds` it is looked whether somebody attends."""
+
+
+class Server:
+    """Runs an engine and serves it. `run` is used in place of the engine's own `run`.
+
+    `folder` is the session's. With `linger_seconds`, a session that only waits for somebody is
+    closed when nobody who could answer was there for that long.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        *,
+        linger_seconds: float | None = None,
+        queue_length: int = QUEUE_LENGTH,
+    ):
+        self.path = socket_path(folder)
+        self._engine = engine
+        self._folder = folder
+        self._linger = linger_seconds
+        self._queue_length = queue_length
+        self._orders = Orders(engine)
+        self._followers: set[Peer] = set()
+        self._connections: dict[asyncio.Task[None], Peer] = {}
+        self._awaited: dict[str, AnswerAwaited] = {}
+        self._last_event = 0.0
+
+    async def run(self) -> AsyncIterator[Event]:
+        """Runs the engine to its end; yields every event after it was sent to those who follow.
+
+        Raises UserError when another engine listens at the socket, or when it cannot be made.
+        """
+        self._tail = Tail(self._folder)
+        listening = await self._listen()
+        watching = asyncio.ensure_future(self._watch_attendance())
+        try:
+            async for event in self._engine.run():
+                self._broadcast(event)
+                # Events may come in bursts; those who write them out get a turn in between.
+                await asyncio.sleep(0)
+                yield event
+        finally:
+            watching.cancel()
+            self.path.unlink(missing_ok=True)
+            listening.close()
+            await self._dismiss()
+            self._tail.close()
+
+    async def serve(self) -> None:
+        """Runs the engine to its end, for an engine process that shows nothing itself."""
+        async for _ in self.run():
+            pass
+
+    # -- the socket ------------------------------------------------------------------------------
+
+    async def _listen(self) -> asyncio.Server:
+        await self._refuse_if_taken()
+        # It listens before it gets its name: whoever is refused at a name knows the engine is dead.
+        nameless = self.path.with_suffix(".new")
+        nameless.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(os.fspath(nameless))
+            nameless.chmod(0o600)
+            listener.listen()
+            nameless.rename(self.path)
+        except OSError as error:
+            listener.close()
+            message = f"the engine cannot listen here: {error.strerror}"
+            raise UserError(message, file=str(self.path)) from None
+        return await asyncio.start_unix_server(
+            self._accept, sock=listener, limit=LONGEST_MESSAGE, start_serving=True
+        )
+
+    async def _refuse_if_taken(self) -> None:
+        try:
+            other = await ask_welcome(self.path)
+        except NobodyListens:
+            return
+        message = f"process {other.pid} on {other.host} runs this session already"
+        hint = f"end it first: astra-tui stop {other.session}"
+        raise UserError(message, file=str(self._folder), hint=hint)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer, self._queue_length)
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = peer
+        try:
+            await self._attend(peer)
+        finally:
+            del self._connections[task]
+            self._followers.discard(peer)
+
+    async def _dismiss(self) -> None:
+        """Sends everybody the end of the session, then hangs up."""
+        peers = list(self._connections.values())
+        tasks = list(self._connections)
+        await asyncio.gather(*(peer.finish(FAREWELL_SECONDS) for peer in peers))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- one front end ---------------------------------------------------------------------------
+
+    async def _attend(self, peer: Peer) -> None:
+        peer.reply(self._welcome())
+        messages = peer.messages()
+        greeting = await anext(messages, None)
+        if not isinstance(greeting, Greeting) or greeting.protocol != PROTOCOL:
+            if greeting is not None:
+                spoken = f"a greeting in protocol {PROTOCOL} has to come first"
+                peer.reply(Refused(0, spoken, "use the version of astra-tui that started it"))
+            await peer.finish(FAREWELL_SECONDS)
+            return
+        self._engine.desk.attendants += greeting.answers
+        try:
+            if greeting.follows:
+                self._follow(peer)
+            async for message in messages:
+                peer.reply(self._orders.carry_out(message, greeting.by))
+            await peer.finish(FAREWELL_SECONDS)
+        finally:
+            self._engine.desk.attendants -= greeting.answers
+            peer.drop()
+
+    def _welcome(self) -> Welcome:
+        state = self._engine.state
+        return Welcome(
+            protocol=PROTOCOL,
+            session=self._folder.resolve().name,
+            folder=str(self._folder.resolve()),
+            pid=os.getpid(),
+            host=platform.node(),
+            task=state.opened.settings.task if state.opened else "",
+            status=state.status.value,
+        )
+
+    def _follow(self, peer: Peer) -> None:
+        """From here on the peer gets everything: first the past, then what is broadcast."""
+        end = self._tail.end
+        peer.send_later(lambda: [recorded_line(line) for line in self._tail.past(end)])
+        for awaited in self._awaited.values():
+            peer.send(encode_message(Passed(awaited)))
+        self._followers.add(peer)
+
+    def _broadcast(self, event: Event) -> None:
+        self._last_event = time.monotonic()
+        self._keep_awaited(event)
+        if isinstance(event, Transient):
+            line = encode_message(Passed(event))  # type: ignore[arg-type]
+        else:
+            line = recorded_line(self._tail.next_line())
+        for peer in self._followers:
+            peer.send(line)
+
+    def _keep_awaited(self, event: Event) -> None:
+        match event:
+            case AnswerAwaited(question):
+                self._awaited[question.id] = event
+            case DecisionTaken(decision):
+                self._awaited.pop(decision.question, None)
+            case Paused(interrupted=True):  # The step that asked is gone; the next one asks again.
+                self._awaited.clear()
+
+    # -- nobody there ----------------------------------------------------------------------------
+
+    async def _watch_attendance(self) -> None:
+        if self._linger is None:
+            return
+        since = time.monotonic()
+        while True:
+            await asyncio.sleep(self._linger / _LOOKS)
+            now = time.monotonic()
+            if not self._waits_for_nobody():
+                since = now
+            elif now - max(since, self._last_event) >= self._linger:
+                message = f"nobody was there for {self._linger:g} s to {self._what_to_do()}"
+                self._engine.control.end(Stop(StopReason.UNATTENDED, message))
+                return
+
+    def _waits_for_nobody(self) -> bool:
+        """Whether nothing goes on before somebody comes, and nobody is there."""
+        if self._engine.desk.attendants:
+            return False
+        state = self._engine.state
+        if state.paused:
+            return True
+        proposals = state.rounds[-1].proposals if state.rounds else ()
+        unfinished = sum(p.verdict is None for p in proposals)
+        return 0 < unfinished <= len(self._engine.desk.open)
+
+    def _what_to_do(self) -> str:
+        if self._engine.state.paused:
+            return "end the pause"
+        return "decide " + ", ".join(question.id for question in self._engine.desk.open)

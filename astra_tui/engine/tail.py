@@ -1,0 +1,45 @@
+"""The lines of a journal that is being written, in step with the engine that writes it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from astra_tui.session.reading import journal_path, parse_journal
+from astra_tui.session.records import encode_record
+
+
+class Tail:
+    """Reads a journal line by line from where it ends at the start.
+
+    What came before `next_line`'s next line is the past, what it returns is the present: a front
+    end that gets the one and then the other misses nothing and sees nothing twice.
+    """
+
+    def __init__(self, folder: Path):
+        self._path = journal_path(folder)
+        self._handle = self._path.open("rb")
+        self._handle.seek(0, os.SEEK_END)
+
+    def next_line(self) -> bytes:
+        """The next line. The engine has written it, whole, before it told of the event."""
+        return self._handle.readline()
+
+    @property
+    def end(self) -> int:
+        """Bytes of the past."""
+        return self._handle.tell()
+
+    def past(self, end: int) -> list[bytes]:
+        """The records in the first bytes of the journal, a line each; damaged lines are left out.
+
+        It opens the file anew, so that a thread may do it.
+        """
+        with self._path.open("rb") as handle:
+            content = handle.read(end)
+        found = parse_journal(content, self._path)
+        return [encode_record(r.seq, r.time, r.mono, r.event) for r in found.records]
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._handle.close()
