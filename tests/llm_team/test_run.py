@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from astra_tui.agents.team import Role
@@ -95,7 +96,7 @@ def test_the_single_agent_runs_the_same_loop_in_one_conversation(
     (system,) = {body["messages"][0]["content"] for body in asked}
     assert all(f"the {role.value} agent" in system for role in Role)
     without_tools = [body["messages"] for body in asked if "tools" not in body]
-    for earlier, later in zip(without_tools, without_tools[1:], strict=False):
+    for earlier, later in pairwise(without_tools):
         assert later[: len(earlier)] == earlier
     assert [b.purpose for b in ran.booked if b.purpose != "moves"] == [
         "read profile", "plan", "code", "cases",

@@ -42,7 +42,7 @@ class Tester:
 
     async def new_cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
         """At most `MOST_CASES` cases inside the contract; none where there is no usable answer."""
-        prompt = testing_prompt(brief, plan, source, self._dropped)
+        prompt = cases_prompt(brief, plan, source, self._dropped)
         try:
             answer = await self._asker.ask(Step(Role.TESTING, "cases", prompt), TestingAnswer)
         except UNUSABLE as error:
@@ -76,7 +76,7 @@ class Tester:
             return None
 
 
-def testing_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> str:
+def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> str:
     """The prompt for cases; `dropped` says what became of earlier ones."""
     return compose(
         "cases",

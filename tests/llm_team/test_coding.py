@@ -1,0 +1,123 @@
+"""The coding agent: what it is told, and which answers are code."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_tui.agents.llm import BadAnswer, Truncated
+from astra_tui.agents.llm.roles.coding import coding_prompt, read_source, summary_of
+from astra_tui.agents.team import Brief, CodeDraft, Failure, NotWritten
+from astra_tui.model.task import KernelTask
+from tests.llm.conftest import Scripted
+from tests.llm_team.conftest import (
+    Team,
+    brief_of,
+    fence,
+    plan_of,
+    reply,
+    source,
+    with_team,
+)
+
+
+def coded(
+    server: Scripted, brief: Brief, failure: Failure | None = None, log: Team | None = None
+) -> CodeDraft:
+    log = log or Team()
+    return with_team(server, lambda t: t.code(brief, plan_of(), failure, log.on_text), log)
+
+
+def test_a_prompt_holds_the_plan_as_decided_the_language_and_the_refusals(
+    task: KernelTask,
+) -> None:
+    plan = plan_of(change="the engineer wrote: only for even widths")
+    prompt = coding_prompt(brief_of(task, notes=("no inline PTX",)), plan, None)
+    for part in (
+        "the engineer wrote: only for even widths",
+        "no inline PTX",
+        task.baseline_file.read_text(encoding="utf-8"),
+        "ceil_div(a, b): a / b rounded up",
+        "max_shared_memory_per_block",
+        "- wgmma (Hopper's warpgroup tensor-core instructions): Run on a GPU, or write this part",
+        "the WHOLE new file",
+        "Step: coding, round 1.",
+    ):
+        assert part in prompt, part
+    assert "It failed at the step" not in prompt
+
+
+def test_after_a_failure_the_last_attempt_and_its_errors_are_shown(task: KernelTask) -> None:
+    failure = Failure(source("broken"), "compile", 'line 20: identifier "reciprocal" is undefined')
+    prompt = coding_prompt(brief_of(task), plan_of(), failure)
+    assert source("broken") in prompt
+    assert task.baseline_file.read_text(encoding="utf-8") in prompt
+    assert 'It failed at the step "compile"' in prompt
+    assert failure.message in prompt
+
+
+def test_an_answer_is_streamed_and_becomes_the_source(task: KernelTask, server: Scripted) -> None:
+    server.play(reply("Step: coding", fence(source("better"))))
+    log = Team()
+    draft = coded(server, brief_of(task), log=log)
+    assert draft.source == source("better")
+    assert draft.summary == "This is the file."
+    assert "".join(text for _, text, _ in log.shown) == fence(source("better"))
+    assert {role for role, _, _ in log.shown} == {"coding"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"text": fence(source("better")), "finish": "length"},
+        {"text": fence(source("better"))[:400]},
+        {"text": "I would vectorise the loads."},
+        {"text": fence(source("better").split("template")[0] + "// ... existing code\n")},
+        {"text": fence("__global__ void k() {}\n")},
+    ],
+    ids=["length", "open fence", "no code", "gap", "too short"],
+)
+def test_an_unusable_answer_is_asked_for_once_more(
+    task: KernelTask, server: Scripted, entry: dict[str, object]
+) -> None:
+    bad = reply("Step: coding", **entry)
+    server.play({**bad, "times": 1}, reply("Step: coding", fence(source("better"))))
+    log = Team()
+    assert coded(server, brief_of(task), log=log).source == source("better")
+    assert "An earlier answer to this could not be used" in log.booked[1].request
+
+    server.play(bad)
+    with pytest.raises(NotWritten, match="no usable code"):
+        coded(server, brief_of(task), log=(log := Team()))
+    assert len(log.booked) == 2
+
+
+def test_long_sources_are_changed_in_blocks(task: KernelTask, server: Scripted) -> None:
+    long = task.baseline_file.read_text(encoding="utf-8") + "// tail\n" * 400
+    brief = brief_of(task, source=long)
+    assert "<<<<<<< SEARCH" in coding_prompt(brief, plan_of(), None)
+    blocks = "<<<<<<< SEARCH\n#include <stdint.h>\n=======\n#include <cstdint>\n>>>>>>> REPLACE\n"
+    server.play(reply("Step: coding", f"The header.\n{blocks}"))
+    draft = coded(server, brief)
+    assert draft.source == long.replace("<stdint.h>", "<cstdint>")
+    assert draft.summary == "The header."
+
+    server.play(reply("Step: coding", blocks.replace("#include <stdint.h>", "// tail")))
+    with pytest.raises(NotWritten, match="matches 400 times"):
+        coded(server, brief)
+
+
+def test_only_whole_files_are_sources(task: KernelTask) -> None:
+    current = task.baseline_file.read_text(encoding="utf-8")
+    assert read_source(fence(current), current) == current
+    with pytest.raises(BadAnswer, match="leaves out code"):
+        read_source(fence(current + "// rest of the kernel\n"), current)
+    with pytest.raises(Truncated):
+        read_source(fence(current).removesuffix("```\n"), current)
+    # A comment of the kernel's own that talks of a rest is no gap.
+    talks = current + "// elements that are left over\n"
+    assert read_source(fence(talks), current) == talks
+
+
+def test_a_summary_is_what_stands_before_the_code() -> None:
+    assert summary_of("Reads\n pairs.\n```cuda\nint x;\n```\nDone.") == "Reads pairs."
+    assert summary_of("```cuda\nint x;\n```") == ""

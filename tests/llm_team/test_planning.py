@@ -1,0 +1,173 @@
+"""The planning agent: what it is told, how its answer is read, and the playbook as its tools."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from astra_tui.agents.llm.roles.moves import OfferedMoves, offered_moves
+from astra_tui.agents.llm.roles.planning import planning_prompt
+from astra_tui.agents.team import PlanAnswer
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.plan import CodePlace, Counter, Risk
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import Outcome
+from tests.llm.conftest import MODEL, Scripted
+from tests.llm_team.conftest import (
+    QUIET,
+    Team,
+    brief_of,
+    plan_of,
+    planning,
+    profile_of,
+    proposed,
+    tried_of,
+    with_team,
+)
+
+NO_MOVES = OfferedMoves("", (), ())
+
+
+def planned(server: Scripted, brief: object, count: int = 1, log: Team | None = None) -> PlanAnswer:
+    log = log or Team()
+    return with_team(server, lambda t: t.plan(brief, count, log.on_text), log)  # type: ignore[arg-type]
+
+
+def test_a_prompt_holds_all_that_was_learnt(task: KernelTask) -> None:
+    rejected = tried_of(plan_of("drop the tail"), Outcome.REJECTED, "engineer: tails matter")
+    brief = brief_of(
+        task,
+        profile_of(),
+        tried=(rejected,),
+        notes=("keep the grid capped",),
+        analysis="loads are narrow",
+    )
+    prompt = planning_prompt(brief, 2, NO_MOVES)
+    for part in (
+        "at most 2 plans",
+        "20 |     const float gate = (float)input",
+        "6144 requests, efficiency 0.50",
+        "24 registers, 0 bytes spilled",
+        "line 20: 100 % of the instructions; global load of 2 bytes a thread",
+        "round 1, rejected (do not propose it again): drop the tail",
+        "engineer: tails matter",
+        "keep the grid capped",
+        "loads are narrow",
+        "Hopper's warpgroup tensor-core instructions",
+    ):
+        assert part in prompt, part
+
+
+def test_an_answer_becomes_plans_of_the_model(task: KernelTask, server: Scripted) -> None:
+    server.play(
+        *QUIET,
+        planning(
+            proposed(
+                "read  pairs\n",
+                speedup_low=1.4,
+                speedup_high=1.1,
+                places=[{"first": 25, "last": 14}, {"first": 900, "last": 901}],
+                move="no such move",
+            )
+        ),
+    )
+    log = Team()
+    answer = planned(server, brief_of(task, profile_of()), log=log)
+
+    (draft,) = answer.plans
+    assert draft.author == Author(AuthorKind.MODEL, MODEL)
+    plan = draft.plan
+    assert plan.title == "read pairs"
+    assert (plan.prediction.speedup_low, plan.prediction.speedup_high) == (1.1, 1.4)
+    assert (plan.prediction.counter, plan.risk) == (Counter.REQUESTS, Risk.LOW)
+    assert plan.places == (CodePlace(14, 25),)
+    assert plan.move == ""
+    assert answer.reason == ""
+    assert "read  pairs" in "".join(text for role, text, _ in log.shown if role == "planning")
+
+
+def test_a_plan_that_was_tried_on_this_source_is_not_taken_again(
+    task: KernelTask, server: Scripted
+) -> None:
+    old = proposed("read pairs")
+    tried = tried_of(plan_of("read pairs", change=old["change"]), Outcome.SAME, "no change")
+    server.play(*QUIET, planning(old, proposed("hoist"), reason="that is all"))
+    answer = planned(server, brief_of(task, tried=(tried,)), 2)
+    assert [d.plan.title for d in answer.plans] == ["hoist"]
+    assert answer.reason == "1 plans repeat earlier ones. that is all"
+
+    server.play(*QUIET, planning(old))
+    answer = planned(server, brief_of(task, base="c" * 64, tried=(tried,)))
+    assert [d.plan.title for d in answer.plans] == ["read pairs"]
+
+
+def test_a_truncated_answer_is_asked_for_once_more(task: KernelTask, server: Scripted) -> None:
+    server.play(*QUIET, planning(finish="length"), planning(proposed("read pairs")))
+    log = Team()
+    answer = planned(server, brief_of(task), log=log)
+    assert [d.plan.title for d in answer.plans] == ["read pairs"]
+    first, second = [b for b in log.booked if b.purpose == "plan"]
+    assert first.error
+    assert first.usage.output_tokens == 30
+    assert "could not be used" in second.request
+
+    server.play(*QUIET, planning(finish="length", times=2))
+    answer = planned(server, brief_of(task))
+    assert answer.plans == ()
+    assert answer.reason.startswith("the planning agent gave no plan")
+
+
+def test_moves_are_tools_and_a_plan_may_name_one(
+    tasks: dict[str, KernelTask], server: Scripted
+) -> None:
+    brief = brief_of(tasks["merge_attn_states_lse"], profile_of())
+    name = "hoist_invariants"
+    calls = [{"name": "list_moves", "arguments": {}}]
+    looks = [{"name": "preview_move", "arguments": {"name": name}}]
+    server.play(
+        {"when": {"user": "a look at the playbook"}, "tool_calls": calls},
+        {"when": {"user": f"{name}:"}, "tool_calls": looks},
+        {"when": {"user": "--- before"}, "text": "It hoists the weights."},
+        planning(proposed("hoist the weights", move=name)),
+    )
+    log = Team()
+    answer = planned(server, brief, log=log)
+    (draft,) = answer.plans
+    assert draft.plan.move == name
+    assert [b.purpose for b in log.booked] == ["moves", "moves", "moves", "plan"]
+    assert f"preview of {name}:" in log.booked[-1].request
+    assert "[calls preview_move" in log.booked[1].reply
+
+    code = with_team(server, lambda t: t.code(brief, draft.plan, None, log.on_text))
+    assert code.author == Author(AuthorKind.PLAYBOOK, name)
+    moves = with_team(server, lambda t: offered_moves(brief))
+    rewritten = moves.get(name)
+    assert rewritten is not None
+    assert code.source == rewritten.source != brief.source
+
+
+def test_a_server_without_tools_is_told_of_the_moves_in_words(
+    tasks: dict[str, KernelTask], server: Scripted
+) -> None:
+    brief = brief_of(tasks["merge_attn_states_lse"], profile_of())
+    refuse = [{"param": "tools", "message": "this server has no tools", "status": 400}]
+    server.play(planning(proposed("hoist"), times=2), refuse=refuse)
+    log = Team()
+
+    async def plan_twice(team: object) -> list[PlanAnswer]:
+        plan = team.plan  # type: ignore[attr-defined]
+        return [await plan(brief, 1, log.on_text), await plan(brief, 1, log.on_text)]
+
+    answers = with_team(server, plan_twice, log)
+    assert all(a.plans for a in answers)
+    assert [b.purpose for b in log.booked] == ["moves", "plan", "plan"]
+    assert "hoist_invariants: " in log.booked[-1].request
+
+
+def test_a_source_that_the_playbook_cannot_read_still_gets_plans(
+    task: KernelTask, server: Scripted
+) -> None:
+    server.play(planning(proposed("read pairs")))
+    brief = replace(brief_of(task), source="__global__ void k() {}\n")
+    answer = planned(server, brief)
+    assert [d.plan.title for d in answer.plans] == ["read pairs"]
+    assert "launch" in answer.refused[0]
