@@ -10,6 +10,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
 from astra_tui.model.health import Probe
+from astra_tui.session.store import SessionSummary
 
 
 class ErrorEntry(msgspec.Struct, frozen=True):
@@ -117,3 +118,28 @@ class NewAnswer(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     open_points: tuple[str, ...]
     problems: tuple[str, ...]
+
+
+class SessionsAnswer(msgspec.Struct, frozen=True):
+    """`sessions --json`."""
+
+    folder: str
+    sessions: tuple[SessionSummary, ...]
+
+
+class EngineEntry(msgspec.Struct, frozen=True):
+    """One running engine."""
+
+    session: str
+    folder: str
+    task: str
+    status: str
+    pid: int
+    host: str
+
+
+class EnginesAnswer(msgspec.Struct, frozen=True):
+    """`ps --json`."""
+
+    engines: tuple[EngineEntry, ...]
+    errors: tuple[ErrorEntry, ...]

@@ -29,6 +29,9 @@ def build_parser() -> CommandParser:
     _counters(commands)
     _new(commands)
     _doctor(commands)
+    _sessions(commands)
+    _ps(commands)
+    _stop(commands)
     return parser
 
 
@@ -195,3 +198,35 @@ def _doctor(commands: _Commands) -> None:
         "Everything reported as working was tried just now.",
     )
     _json(parser)
+
+
+def _sessions(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "sessions",
+        "list sessions",
+        "Each is listed with what came of it; what is damaged in a journal is said on stderr.",
+    )
+    parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
+    _json(parser)
+
+
+def _ps(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "ps",
+        "list the engines that run now",
+        "Every engine of this user on this machine is asked; sockets of dead ones are removed.",
+    )
+    _json(parser)
+
+
+def _stop(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "stop",
+        "end a running engine",
+        "Asks the engine to end and waits until it has. The session can be resumed.",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="a session's name or folder")
+    parser.add_argument("--all", action="store_true", help="end every engine that runs")

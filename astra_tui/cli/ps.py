@@ -1,0 +1,33 @@
+"""`astra-tui ps`: the engines that run now, found by talking to them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from astra_tui import plain
+from astra_tui.cli.answers import EngineEntry, EnginesAnswer
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.failures import error_entry, print_error
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints a table, or JSON. Whatever listens but does not greet is named on stderr."""
+    from astra_tui.plain.sessions import print_engines
+    from astra_tui.session.client import running_engines
+    from astra_tui.session.runtime import runtime_folder
+
+    engines, silent = asyncio.run(running_engines(runtime_folder()))
+    welcomes = [welcome for _, welcome in engines]
+    if options.json:
+        entries = tuple(
+            EngineEntry(w.session, w.folder, w.task, w.status, w.pid, w.host) for w in welcomes
+        )
+        plain.print_json(EnginesAnswer(entries, tuple(map(error_entry, silent))))
+    elif welcomes:
+        print_engines(welcomes)
+    elif not silent:
+        plain.note("no engine runs")
+    for error in silent:
+        print_error(error)
+    return ExitCode.FAILED if silent else ExitCode.OK

@@ -1,0 +1,25 @@
+"""`astra-tui sessions`: the sessions in a folder, whole or damaged."""
+
+from __future__ import annotations
+
+import argparse
+
+from astra_tui import plain
+from astra_tui.cli.answers import SessionsAnswer
+from astra_tui.cli.exit_codes import ExitCode
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints a table, or JSON. Damage is not an error of this command."""
+    from astra_tui.plain.sessions import print_sessions
+    from astra_tui.session.store import list_sessions, sessions_folder
+
+    root = sessions_folder(options.sessions)
+    found = list_sessions(root)
+    if options.json:
+        plain.print_json(SessionsAnswer(str(root), tuple(found)))
+    elif found:
+        print_sessions(found)
+    else:
+        plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
+    return ExitCode.OK
