@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from astra_tui.agents.llm import OpenAILLM, Prices
-from astra_tui.agents.llm.roles.booking import BookedExchange
+from astra_tui.agents.llm.roles.booking import BookedExchange, event_of
 from astra_tui.agents.llm.team import LlmTeam
 from astra_tui.agents.team import Brief, Tried
 from astra_tui.engine.host import OpenSession, build_engine, open_session
@@ -181,7 +181,11 @@ def run_engine(
     events: list[Event] = []
 
     async def scenario() -> SessionState:
-        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, booked.append, single)
+        def book(exchange: BookedExchange) -> None:
+            booked.append(exchange)
+            engine.record.emit(event_of(exchange, opened.journal.put))
+
+        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, book, single)
         engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
         async for event in engine.run():
             events.append(event)

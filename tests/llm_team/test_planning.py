@@ -93,7 +93,7 @@ def test_a_plan_that_was_tried_on_this_source_is_not_taken_again(
     server.play(*QUIET, planning(old, proposed("hoist"), reason="that is all"))
     answer = planned(server, brief_of(task, tried=(tried,)), 2)
     assert [d.plan.title for d in answer.plans] == ["hoist"]
-    assert answer.reason == "1 plans repeat earlier ones. that is all"
+    assert answer.reason == "repeats of earlier plans: 1. that is all"
 
     server.play(*QUIET, planning(old))
     answer = planned(server, brief_of(task, base="c" * 64, tried=(tried,)))

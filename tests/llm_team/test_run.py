@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from astra_tui.agents.team import Role
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.contents import content_hash
@@ -13,11 +15,12 @@ from astra_tui.model.events import (
     CaseAdded,
     CodeWritten,
     DecisionTaken,
+    ExchangeMade,
     SessionClosed,
     StopReason,
     VerdictReached,
 )
-from astra_tui.model.settings import Approval
+from astra_tui.model.settings import Approval, Budget
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import KEY, MODEL, Scripted
@@ -82,6 +85,11 @@ def test_a_run_ends_on_the_better_of_three_candidates(
     assert any('"reciprocal" is undefined' in text for text in repairs)
     assert any("The second half of the row is never read." in text for text in repairs)
     assert all(b.dollars and not b.error for b in ran.booked)
+    assert ran.state.usage.calls == len(ran.booked)
+    assert ran.state.usage.dollars == pytest.approx(sum(b.dollars or 0.0 for b in ran.booked))
+    asked, got = ran.of(ExchangeMade)[0].request, ran.of(ExchangeMade)[0].reply
+    assert "Step: profiling, round 1." in ran.opened.journal.get(asked)
+    assert ran.opened.journal.get(got) == "Accesses are narrow."
 
 
 def test_the_single_agent_runs_the_same_loop_in_one_conversation(
@@ -151,3 +159,14 @@ def test_a_server_that_is_gone_ends_the_run_with_the_next_step(
     assert KEY not in closed.message
     assert [b.purpose for b in ran.booked] == ["read profile"]
     assert ran.booked[0].error
+
+
+def test_a_budget_of_tokens_ends_the_run(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    server.play(*QUIET, planning(proposed(WRONG)), coded(WRONG, source("wrong")))
+    budget = Budget(tokens=200)  # The server counts 150 for each call.
+    ran = run_engine(tmp_path / "run", task, server, rounds=5, repairs=0, budget=budget)
+
+    assert ran.of(SessionClosed)[0].reason is StopReason.BUDGET
+    assert [r.number for r in ran.state.rounds if r.closed] == [0, 1]

@@ -10,7 +10,7 @@ _SIGN_NUMBERS = (
     "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2080-\u2089\u2150-\u218b\u2460-\u249b"
 )
 _TOKEN = re.compile(
-    rf"(?P<times>\b[xX](?P<factor>\d+(?:[.,]\d+)*))"
+    rf"(?P<times>[xX](?P<factor>\d+(?:\.\d+)?))"
     rf"|(?P<word>[^\W\d{_SIGN_NUMBERS}][^\W{_SIGN_NUMBERS}]*)"
     rf"|(?P<number>0[xX][0-9a-fA-F]+|\d+(?:[,_']\d{{3}})+(?:\.\d+)?|\d*\.?\d+(?:[eE][+-]?\d+)?)"
     rf"|(?P<sign>[{_SIGN_NUMBERS}]+)"

@@ -17,7 +17,7 @@ from astra_tui.agents.team import Brief, OnText, PlanAnswer, PlanDraft, Role
 from astra_tui.model.author import Author
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
 
-MOST_PLANS = 4
+MOST_PLANS = 8
 MOST_EVIDENCE = 6
 MOST_SENTENCE = 600
 """Characters of one field of a plan."""
@@ -86,7 +86,7 @@ async def make_plans(
     new = tuple(p for p in plans if not _is_repeated(p, brief))
     reason = clipped(answer.reason, MOST_SENTENCE)
     if len(new) < len(plans):
-        reason = f"{len(plans) - len(new)} plans repeat earlier ones. {reason}".strip()
+        reason = f"repeats of earlier plans: {len(plans) - len(new)}. {reason}".strip()
     drafts = tuple(PlanDraft(plan, author) for plan in new[:most])
     return PlanAnswer(drafts, "" if len(drafts) == most else reason, moves.refused)
 
