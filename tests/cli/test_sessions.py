@@ -1,0 +1,135 @@
+"""`sessions`, `ps` and `stop`, with a real engine in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from astra_tui.cli.answers import EnginesAnswer, SessionsAnswer
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.session.lock import writer_of
+from astra_tui.session.reading import journal_path, read_journal
+from tests.cli.command import Shell
+from tests.conftest import ROOT
+
+ENGINE = """
+import asyncio, sys
+from pathlib import Path
+from astra_tui.agents.playbook.team import PlaybookTeam
+from astra_tui.engine.host import build_engine, open_session
+from astra_tui.engine.server import Server
+from astra_tui.model.events import AnswerAwaited
+from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.task import load_task
+from astra_tui.session.redaction import Redactor
+
+async def main(folder, task):
+    task, settings = load_task(task), RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
+    session = open_session(folder, task, settings, Redactor())
+    with session.journal:
+        engine = build_engine(session, task, settings, PlaybookTeam(), wait_for_engineer=True)
+        async for event in Server(engine, folder).run():
+            if isinstance(event, AnswerAwaited):
+                print("waiting", flush=True)
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+def private(shell: Shell) -> Shell:
+    """A shell with a runtime folder of its own."""
+    (shell.folder / "run").mkdir()
+    shell.variables["XDG_RUNTIME_DIR"] = str(shell.folder / "run")
+    return shell
+
+
+@pytest.fixture
+def waiting(private: Shell) -> Iterator[Path]:
+    """The folder of a session whose engine waits for the decision on a plan."""
+    folder = private.folder / "sessions" / "mine"
+    task = ROOT / "kernels" / "silu_and_mul"
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENGINE, str(folder), str(task)],
+        cwd=ROOT,
+        env=private.environment(),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"waiting\n"
+        yield folder
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_an_engine_is_listed_and_stopped(private: Shell, waiting: Path) -> None:
+    answer = msgspec.json.decode(private.run("ps", "--json").out, type=EnginesAnswer)
+    (engine,) = answer.engines
+    assert (engine.session, engine.folder) == ("mine", str(waiting.resolve()))
+    assert (engine.task, engine.status) == ("silu_and_mul", "waiting")
+    assert private.run("ps").out.splitlines()[1].split()[:3] == ["mine", "silu_and_mul", "waiting"]
+
+    stopped = private.run("stop", "mine")
+    assert (stopped.code, stopped.err.splitlines()[0]) == (
+        ExitCode.OK,
+        f"mine is stopped and can be resumed: {waiting.resolve()}",
+    )
+    assert writer_of(waiting) is None
+    closed = read_journal(waiting).state().closed
+    assert closed is not None
+    assert closed.reason == "cancelled"
+    assert list((private.folder / "run" / "astra-tui").iterdir()) == []
+
+    again = private.run("stop", "mine")
+    assert (again.code, again.err) == (ExitCode.FAILED, "no engine runs session 'mine'\n")
+
+
+def test_all_engines_are_stopped(private: Shell, waiting: Path) -> None:
+    assert private.run("stop", "--all").code == ExitCode.OK
+    assert writer_of(waiting) is None
+    none = private.run("stop", "--all")
+    assert (none.code, none.err) == (ExitCode.FAILED, "no engine runs\n")
+
+
+def test_an_engine_is_stopped_by_its_folder(private: Shell, waiting: Path) -> None:
+    assert private.run("stop", "sessions/mine").code == ExitCode.OK
+    assert writer_of(waiting) is None
+
+
+def test_sessions_are_listed_with_their_damage(private: Shell, waiting: Path) -> None:
+    rows = private.run("sessions").out.splitlines()
+    assert rows[1].split()[:5] == ["mine", "silu_and_mul", "playbook", "emulator", "waiting"]
+    private.run("stop", "mine")
+    with journal_path(waiting).open("ab") as journal:
+        journal.write(b'{"seq":')
+
+    outcome = private.run("sessions", "--sessions", str(waiting.parent))
+    assert outcome.code == ExitCode.OK
+    assert outcome.out.splitlines()[1].split()[4] == "closed"
+    assert "the last line ends in the middle" in outcome.err
+    answer = msgspec.json.decode(private.run("sessions", "--json").out, type=SessionsAnswer)
+    (session,) = answer.sessions
+    assert (session.name, session.status, session.rounds) == ("mine", "closed", 0)
+    assert session.best == read_journal(waiting).state().best
+    assert len(session.damage) == 1
+
+
+def test_where_there_is_nothing(private: Shell) -> None:
+    ps, sessions = private.run("ps"), private.run("sessions")
+    assert (ps.code, ps.out, ps.err) == (ExitCode.OK, "", "no engine runs\n")
+    assert (sessions.code, sessions.out) == (ExitCode.OK, "")
+    assert sessions.err.startswith("sessions holds no sessions")
+
+
+def test_stop_wants_one_session_or_all(private: Shell) -> None:
+    for arguments in ((), ("mine", "--all")):
+        outcome = private.run("stop", *arguments)
+        assert outcome.code == ExitCode.BAD_INPUT
+        assert "name one session, or say --all" in outcome.err
