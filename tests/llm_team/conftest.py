@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import pytest
 
 from astra_tui.agents.llm import OpenAILLM, Prices
-from astra_tui.agents.llm.roles.booking import BookedExchange, event_of
+from astra_tui.agents.llm.roles.booking import BookedExchange
 from astra_tui.agents.llm.team import LlmTeam
 from astra_tui.agents.team import Brief, Tried
 from astra_tui.engine.host import OpenSession, build_engine, open_session
+from astra_tui.engine.teams import ExchangeBook
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event
@@ -24,9 +25,9 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
 from astra_tui.session.redaction import Redactor
-from tests.llm.conftest import KEY, MODEL, Scripted, running, server
+from tests.llm.conftest import KEY, MODEL, Scripted, running, server, wire
 
-__all__ = ["running", "server"]
+__all__ = ["running", "server", "wire"]
 
 SOURCES = Path(__file__).parent / "sources"
 AUTO = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
@@ -137,12 +138,13 @@ def with_team(
     use: Callable[[LlmTeam], Coroutine[Any, Any, T]],
     log: Team | None = None,
     single: bool = False,
+    wire: str = "chat",
 ) -> T:
     """What `use` makes of a team on the server."""
     booked = (log or Team()).booked
 
     async def scenario() -> T:
-        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, booked.append, single)
+        team = LlmTeam(OpenAILLM(server.endpoint(wire)), MODEL, PRICES, booked.append, single)
         try:
             return await use(team)
         finally:
@@ -181,12 +183,15 @@ def run_engine(
     events: list[Event] = []
 
     async def scenario() -> SessionState:
-        def book(exchange: BookedExchange) -> None:
-            booked.append(exchange)
-            engine.record.emit(event_of(exchange, opened.journal.put))
+        book = ExchangeBook()
 
-        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, book, single)
+        def both(exchange: BookedExchange) -> None:
+            booked.append(exchange)
+            book(exchange)
+
+        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, both, single)
         engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
+        book.open(engine.record)
         async for event in engine.run():
             events.append(event)
         return engine.state

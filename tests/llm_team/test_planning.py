@@ -117,7 +117,7 @@ def test_a_truncated_answer_is_asked_for_once_more(task: KernelTask, server: Scr
 
 
 def test_moves_are_tools_and_a_plan_may_name_one(
-    tasks: dict[str, KernelTask], server: Scripted
+    tasks: dict[str, KernelTask], server: Scripted, wire: str
 ) -> None:
     brief = brief_of(tasks["merge_attn_states_lse"], profile_of())
     name = "hoist_invariants"
@@ -130,7 +130,7 @@ def test_moves_are_tools_and_a_plan_may_name_one(
         planning(proposed("hoist the weights", move=name)),
     )
     log = Team()
-    answer = planned(server, brief, log=log)
+    answer = with_team(server, lambda t: t.plan(brief, 1, log.on_text), log, wire=wire)
     (draft,) = answer.plans
     assert draft.plan.move == name
     assert [b.purpose for b in log.booked] == ["moves", "moves", "moves", "plan"]

@@ -26,7 +26,7 @@ MAX_OUTPUT_TOKENS = 16_384
 class LlmTeam:
     """A `Team` whose roles ask a model; `single` makes them one agent with one conversation.
 
-    `book` is told of every call. `close` closes the model too. All methods raise TeamUnavailable
+    `record` is told of every call. `close` closes the model too. All methods raise TeamUnavailable
     when the model cannot be reached or used at all.
     """
 
@@ -35,13 +35,13 @@ class LlmTeam:
         llm: LLM,
         model: str,
         prices: Prices,
-        book: Callable[[BookedExchange], None],
+        record: Callable[[BookedExchange], None],
         single: bool = False,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
     ):
         self.author = Author(AuthorKind.MODEL, model)
         conversation: Conversation = OneAgent() if single else SeparateAgents()
-        booked = Bookkeeper(llm, prices, book)
+        booked = Bookkeeper(llm, prices, record)
         self._llm = llm
         self._asker = Asker(booked, model, conversation, max_output_tokens)
         self._tester = Tester(self._asker)

@@ -10,7 +10,6 @@ import msgspec
 from astra_tui.agents.llm.errors import LLMError
 from astra_tui.agents.llm.messages import LLM, OnDelta, Reply, Request, Usage
 from astra_tui.agents.llm.prices import Prices, cost
-from astra_tui.model.events import ExchangeMade
 
 
 class BookedExchange(msgspec.Struct, frozen=True):
@@ -61,21 +60,6 @@ class Bookkeeper:
                 error=error,
             )
         )
-
-
-def event_of(booked: BookedExchange, put: Callable[[str], str]) -> ExchangeMade:
-    """The event of a call; `put` stores a text and returns its hash."""
-    return ExchangeMade(
-        purpose=booked.purpose,
-        model=booked.model,
-        request=put(booked.request),
-        reply=put(booked.reply),
-        input_tokens=booked.usage.input_tokens,
-        output_tokens=booked.usage.output_tokens,
-        seconds=booked.seconds,
-        dollars=booked.dollars,
-        error=booked.error,
-    )
 
 
 def transcript(request: Request) -> str:
