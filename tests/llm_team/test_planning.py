@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from astra_tui.agents.llm.roles.moves import OfferedMoves, offered_moves
 from astra_tui.agents.llm.roles.planning import planning_prompt
 from astra_tui.agents.team import PlanAnswer
@@ -16,10 +18,12 @@ from tests.llm_team.conftest import (
     QUIET,
     Team,
     brief_of,
+    fence,
     plan_of,
     planning,
     profile_of,
     proposed,
+    reply,
     tried_of,
     with_team,
 )
@@ -133,16 +137,23 @@ def test_moves_are_tools_and_a_plan_may_name_one(
     answer = with_team(server, lambda t: t.plan(brief, 1, log.on_text), log, wire=wire)
     (draft,) = answer.plans
     assert draft.plan.move == name
+    moves = with_team(server, lambda t: offered_moves(brief))
+    rewritten = moves.get(name)
+    assert rewritten is not None
+    assert draft.plan.change == rewritten.plan.change
     assert [b.purpose for b in log.booked] == ["moves", "moves", "moves", "plan"]
     assert f"preview of {name}:" in log.booked[-1].request
     assert "[calls preview_move" in log.booked[1].reply
 
     code = with_team(server, lambda t: t.code(brief, draft.plan, None, log.on_text))
     assert code.author == Author(AuthorKind.PLAYBOOK, name)
-    moves = with_team(server, lambda t: offered_moves(brief))
-    rewritten = moves.get(name)
-    assert rewritten is not None
     assert code.source == rewritten.source != brief.source
+
+    edited = structs.replace(draft.plan, change="hoist the weight of side a only")
+    server.play(reply("hoist the weight of side a only", fence(brief.source + "// by hand\n")))
+    code = with_team(server, lambda t: t.code(brief, edited, None, log.on_text))
+    assert code.author == Author(AuthorKind.MODEL, MODEL)
+    assert code.source.endswith("// by hand\n")
 
 
 def test_a_server_without_tools_is_told_of_the_moves_in_words(

@@ -38,10 +38,11 @@ async def write_code(
     """The source after a plan. Raises NotWritten after two answers that cannot be used.
 
     A plan that names a playbook move gets the move's own rewrite, and the model mends what fails.
+    Where the engineer has edited what such a plan changes, the model writes it from the beginning.
     """
     if plan.move and failure is None:
         proposal = (await offered_moves(brief)).get(plan.move)
-        if proposal is not None:
+        if proposal is not None and proposal.plan.change == plan.change:
             mover = Author(AuthorKind.PLAYBOOK, plan.move)
             return CodeDraft(proposal.source, mover, proposal.plan.change)
     current = failure.source if failure is not None else brief.source

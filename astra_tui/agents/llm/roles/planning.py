@@ -139,7 +139,7 @@ async def _look_at_moves(asker: Asker, brief: Brief, moves: OfferedMoves) -> dic
 
 def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
     low, high = sorted((proposed.speedup_low, proposed.speedup_high))
-    return Plan(
+    plan = Plan(
         title=_line(proposed.title),
         bottleneck=_line(proposed.bottleneck),
         evidence=tuple(_line(sentence) for sentence in proposed.evidence),
@@ -147,8 +147,13 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
         prediction=Prediction(low, high, proposed.counter, proposed.counter_ratio),
         risk=proposed.risk,
         places=_places(proposed, brief.source.count("\n") + 1),
-        move=proposed.move if moves.get(proposed.move) is not None else "",
     )
+    move = moves.get(proposed.move)
+    if move is None:
+        return plan
+    # A move does what it does, whatever the model says: the engineer has to read the former.
+    own = move.plan
+    return msgspec.structs.replace(plan, change=own.change, places=own.places, move=own.move)
 
 
 def _places(proposed: ProposedPlan, lines: int) -> tuple[CodePlace, ...]:
