@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from astra_tui.engine.desk import Desk
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
@@ -43,7 +45,8 @@ class Approvals:
             self._record.emit(ApprovalAsked(question))
         answer, decision = await self._answer(question, plan)
         if answer.source is not None:
-            self._record.store.put_source(answer.source)
+            # What is stored may be less than what was written: secrets are taken out.
+            decision = replace(decision, result=self._record.store.put_source(answer.source))
         self._record.emit(DecisionTaken(decision))
         return decision
 

@@ -263,6 +263,30 @@ def test_an_edited_plan_and_an_edited_source_go_on_as_edited(
     assert wrong not in checked
 
 
+def test_a_secret_in_an_edited_source_is_taken_out_and_the_rest_goes_on(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    key = "sk-proj-0123456789abcdef0123456789abcdef"
+    session = start(
+        tmp_path / "s",
+        task,
+        ScriptedTeam([Step("x", (sources.wrong,))]),
+        settings_of(ASK, rounds=1),
+    )
+
+    def decide(session: Session, question: Question) -> None:
+        if question.gate is Gate.PLAN:
+            accept(session, question)
+        else:
+            source = f"// {key}\n{sources.better}"
+            answer(session, question, ApprovalStatus.EDITED, source=source)
+
+    asyncio.run(session.run_with(decide))
+    assert outcomes(session) == [Outcome.BETTER]
+    files = [f for f in (tmp_path / "s").rglob("*") if f.is_file()]
+    assert not [f for f in files if key.encode() in f.read_bytes()]
+
+
 def test_auto_asks_about_plans_above_its_risk(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
