@@ -188,7 +188,10 @@ def is_conditional(node: Node, within: Node) -> bool:
     """Whether a node below a statement is evaluated only sometimes when the statement runs."""
     below, above = node, node.parent
     while above is not None and below != within:
-        if above.type in ("if_statement", "for_statement", "while_statement", "do_statement") or above.type == "conditional_expression":
+        if (
+            above.type in ("if_statement", "for_statement", "while_statement", "do_statement")
+            or above.type == "conditional_expression"
+        ):
             if above.child_by_field_name("condition") != below:
                 return True
         elif above.type == "binary_expression" and operator_of(above) in ("&&", "||"):

@@ -57,6 +57,12 @@ def indentation(source: bytes, node: Node) -> str:
     return line[: len(line) - len(line.lstrip(b" \t"))].decode()
 
 
+def line_start(source: bytes, node: Node) -> int:
+    """Where the node's line begins, if nothing but blanks stands before the node."""
+    begin = source.rfind(b"\n", 0, node.start_byte) + 1
+    return node.start_byte if source[begin : node.start_byte].strip() else begin
+
+
 def insert_before(source: bytes, node: Node, lines: Iterable[str]) -> Edit:
     """Puts whole lines before a statement (and its #pragma), indented as the statement is."""
     indent = indentation(source, node)
@@ -103,7 +109,7 @@ def _at(line: str, indent: str) -> str:
 def dedented(source: bytes, node: Node, text: str) -> str:
     """A node's text as if its first line began at the margin."""
     indent = indentation(source, node)
-    first, *rest = text.split("\n")
+    first, *rest = text.rstrip().split("\n")
     return "\n".join([first.rstrip(), *(line.removeprefix(indent).rstrip() for line in rest)])
 
 

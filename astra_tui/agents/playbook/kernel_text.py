@@ -92,15 +92,16 @@ class KernelText:
 
 def _wrapped(line: str) -> str:
     """A line of a plan, going on deeper in the next where it is longer than sources are."""
-    if len(line) <= _PLAN_WIDTH:
-        return line
     indent = " " * (len(line) - len(line.lstrip()) + 8)
-    marks = [" args="] if " args=(" in line else [" and "]
-    cuts = [line.rfind(m, len(indent), _PLAN_WIDTH) for m in marks]
-    cut = max(cuts)
-    if cut < 0:
-        return line
-    return f"{line[:cut]}\n{_wrapped(f'{indent}{line[cut + 1 :]}')}"
+    mark = " args=" if " args=(" in line else " and "
+    lines = [line]
+    while len(lines[-1]) > _PLAN_WIDTH:
+        cut = lines[-1].rfind(mark, len(indent), _PLAN_WIDTH)
+        if cut < 0:
+            break
+        last = lines.pop()
+        lines += [last[:cut], indent + last[cut + 1 :]]
+    return "\n".join(lines)
 
 
 def specialised(

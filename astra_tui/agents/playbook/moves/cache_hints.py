@@ -10,8 +10,17 @@ from astra_tui.agents.playbook.counted import evidence_of, lines_text, places_of
 from astra_tui.agents.playbook.edits import Edit, replace
 from astra_tui.agents.playbook.kernel_text import KernelText
 from astra_tui.agents.playbook.linear import IndexReader, Polynomial
+from astra_tui.agents.playbook.loops import loops_of
 from astra_tui.agents.playbook.names import Function
-from astra_tui.agents.playbook.syntax import LOOPS, ancestors, field, line_of, operator_of, text_of
+from astra_tui.agents.playbook.syntax import (
+    LOOPS,
+    ancestors,
+    contains,
+    field,
+    line_of,
+    operator_of,
+    text_of,
+)
 from astra_tui.model.dtypes import DType
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.task import Role
@@ -97,11 +106,9 @@ def _is_once(access: Access, kernel: Function) -> bool:
         return False
     index = offset + reader.read(access.index)
     loops = [a for a in ancestors(access.node) if a.type in LOOPS]
-    thread = reader.depends_on(index, "threadIdx")
-    moved = thread or any(
-        reader.depends_on(index, v.name) for v in kernel.locals
-        if any(loop.start_byte <= v.declaration.start_byte < loop.end_byte for loop in loops)
-    )  # fmt: skip
+    turning = {v.name for v in kernel.locals if any(contains(n, v.declaration) for n in loops)}
+    turning |= {loop.name for loop in loops_of(kernel) if loop.node in loops}
+    moved = any(reader.depends_on(index, name) for name in ("threadIdx", *sorted(turning)))
     return moved and _depends_on_block(index, reader, kernel)
 
 

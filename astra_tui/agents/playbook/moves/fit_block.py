@@ -52,7 +52,9 @@ class FitBlock:
             title="Fit the block to the row",
             bottleneck="where a row has less work than the block has threads, whole warps start, "
             "find nothing to do and end",
-            evidence=tuple(f"line {n}: a block of fixed size for rows of any length" for n in lines),
+            evidence=tuple(
+                f"line {n}: a block of fixed size for rows of any length" for n in lines
+            ),
             change=f"The launch plan asks for {sizes} threads: the warps that a row can use, and "
             "never more than before.",
             prediction=predicted(Counter.WARP_INSTRUCTIONS, None, 0.7, (1.0, 1.3), 0.3),

@@ -21,6 +21,7 @@ from astra_tui.agents.playbook.edits import (
     indentation,
     indented,
     insert_before,
+    line_start,
     pragma_of,
     remove_statement,
     rewritten,
@@ -35,7 +36,14 @@ from astra_tui.agents.playbook.launching import (
 from astra_tui.agents.playbook.linear import BLOCK_THREADS, THREAD, IndexReader, Polynomial, atom
 from astra_tui.agents.playbook.loops import Loop, loops_of
 from astra_tui.agents.playbook.names import Function, fresh_name
-from astra_tui.agents.playbook.syntax import contains, is_barrier, line_of, text_of
+from astra_tui.agents.playbook.syntax import (
+    LOOPS,
+    ancestors,
+    contains,
+    is_barrier,
+    line_of,
+    text_of,
+)
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
     Binary,
@@ -151,7 +159,7 @@ def _find(source: KernelText, function: Function) -> _Pair:
 
 def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop) -> _Pair:
     reader = IndexReader(function)
-    if first.node.parent != second.node.parent:
+    if not _reaches(_anchor(first, second), second):
         raise _Unsuitable(f"line {line_of(second.node)}: the loops stand in different blocks")
     if reader.read(first.bound) != reader.read(second.bound):
         raise _Unsuitable(f"line {line_of(second.node)}: the loops run to different bounds")
@@ -166,9 +174,25 @@ def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop
     return _Pair(function, first, second, tuple(kept))
 
 
-def _repeated(
-    source: KernelText, function: Function, first: Loop, second: Loop
-) -> list[_Kept]:
+def _anchor(first: Loop, second: Loop) -> Node:
+    """The first loop, or the plain block around it that the second loop does not share."""
+    anchor = first.node
+    while anchor.parent is not None and not contains(anchor.parent, second.node):
+        anchor = anchor.parent
+    return anchor
+
+
+def _reaches(anchor: Node, second: Loop) -> bool:
+    """Whether the second loop comes once after each time that the anchor ran."""
+    if anchor.type not in ("compound_statement", *LOOPS) or anchor.parent is None:
+        return False
+    between = [
+        a for a in ancestors(second.node) if contains(anchor.parent, a) and a != anchor.parent
+    ]
+    return not any(a.type in LOOPS for a in between)
+
+
+def _repeated(source: KernelText, function: Function, first: Loop, second: Loop) -> list[_Kept]:
     loads = {
         _key(a, function, first): a for s in reversed(first.body)
         for a in reversed(list(accesses_in(s, function)))
@@ -263,7 +287,9 @@ def _rewrite(
     kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
     condition = _at_most(elements, threads, _MOST_TURNS)
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
-    text = specialised(source, pair.function, names.kernel, names.count, _edits(source, pair, names))
+    text = specialised(
+        source, pair.function, names.kernel, names.count, _edits(source, pair, names)
+    )
     end = pair.function.outer.end_byte
     return source.changed([Edit(end, end, f"\n\n{text}")], plan)
 
@@ -276,67 +302,56 @@ def _at_most(elements: Expression, threads: Expression, turns: int) -> Expressio
 
 
 def _edits(source: KernelText, pair: _Pair, names: _Names) -> list[Edit]:
-    data = source.data
-    declared = [
+    arrays = [
         f"{k.first.element} {name}[{names.count}];"
         for k, name in zip(pair.kept, names.arrays, strict=True)
     ]
-    first = pair.first.declaration or pair.first.node
-    edits = [insert_before(data, first, declared)] if first == pair.first.node else []
-    if first != pair.first.node:
-        edits.append(Edit(first.start_byte, first.start_byte, ""))
-    edits += _unrolled(source, pair.first, names, pair.kept, declared, fill=True)
-    edits += _unrolled(source, pair.second, names, pair.kept, [], fill=False)
-    return [e for e in edits if e.text or e.end > e.start]
+    filling = _unrolled(source, pair, names, fill=True)
+    anchor = _anchor(pair.first, pair.second)
+    outside = [insert_before(source.data, anchor, arrays)] if anchor != pair.first.node else []
+    return [
+        *outside,
+        *_in_place(source.data, pair.first, filling if outside else [*arrays, *filling]),
+        *_in_place(source.data, pair.second, _unrolled(source, pair, names, fill=False)),
+    ]
 
 
-def _unrolled(
-    source: KernelText,
-    loop: Loop,
-    names: _Names,
-    kept: tuple[_Kept, ...],
-    declared: list[str],
-    fill: bool,
-) -> list[Edit]:
-    """The loop with a fixed number of turns, each under the condition that the row reaches it."""
+def _unrolled(source: KernelText, pair: _Pair, names: _Names, fill: bool) -> list[str]:
+    """A loop with a fixed number of turns, each under the condition that the row reaches it.
+
+    The first loop fills the registers, the second one reads them.
+    """
+    loop = pair.first if fill else pair.second
     places = {
         a.node: f"{array}[{names.turn}]"
-        for k, array in zip(kept, names.arrays, strict=True)
+        for k, array in zip(pair.kept, names.arrays, strict=True)
         for a in ((k.first,) if fill else k.again)
     }
-    step = "1" if loop.step is None else text_of(loop.step)
     lines: list[str] = []
     for statement in loop.body:
         inside = [n for n in places if contains(statement, n)]
         if fill:
             lines += [f"{places[n]} = {text_of(n)};" for n in inside]
-        edits = [put(n, places[n]) for n in inside]
-        text = rewritten(source.data, statement, edits)
+        text = rewritten(source.data, statement, [put(n, places[n]) for n in inside])
         lines.append(dedented(source.data, statement, text))
+    step = "1" if loop.step is None else text_of(loop.step)
     first = f"{text_of(loop.start)} + {names.turn} * {step}"
-    text = "\n".join(
-        [
-            f"for (int {names.turn} = 0; {names.turn} < {names.count}; ++{names.turn}) {{",
-            f"  const {loop.variable.type} {loop.name} = {first};",
-            f"  if ({loop.name} < {text_of(loop.bound)}) {{",
-            block([block(lines)]),
-            "  }",
-            "}",
-        ]
-    )
-    return _in_place(source.data, loop, text, declared)
+    return [
+        "#pragma unroll",
+        f"for (int {names.turn} = 0; {names.turn} < {names.count}; ++{names.turn}) {{",
+        f"  const {loop.variable.type} {loop.name} = {first};",
+        f"  if ({loop.name} < {text_of(loop.bound)}) {{",
+        block([block(lines)]),
+        "  }",
+        "}",
+    ]
 
 
-def _in_place(source: bytes, loop: Loop, text: str, declared: list[str]) -> list[Edit]:
-    indent = indentation(source, loop.node)
-    pragma = pragma_of(loop.node)
-    before = "" if pragma is not None else "#pragma unroll\n"
-    edits = [put(loop.node, f"{before}{indented(text, indent)}")]
-    if pragma is None:
-        edits[0] = put(loop.node, f"{before}{indented(text, indent)}".lstrip(" "))
+def _in_place(source: bytes, loop: Loop, lines: list[str]) -> list[Edit]:
+    """Puts lines where a loop stands, in place of its `#pragma` and its declaration too."""
+    first = pragma_of(loop.node) or loop.node
+    text = indented("\n".join(lines), indentation(source, loop.node))
+    edits = [Edit(line_start(source, first), loop.node.end_byte, text)]
     if loop.declaration is not None:
         edits.append(remove_statement(source, loop.declaration))
-        lead = indented("\n".join(declared), indent).lstrip()
-        if declared:
-            edits[0] = put(loop.node, f"{lead}\n{edits[0].text}")
     return edits

@@ -47,7 +47,9 @@ class _Divisor:
             return None
         if len(self.function.uses(self.variable)) != len(self.divisions):
             return None
-        only = len([c for c in named(self.variable.declaration) if c.type == "init_declarator"]) == 1
+        only = (
+            len([c for c in named(self.variable.declaration) if c.type == "init_declarator"]) == 1
+        )
         operand = arguments_of(value)[0]
         return operand if only and is_float(operand, self.function) else None
 

@@ -118,7 +118,9 @@ def _find(function: Function) -> _Flat:
     if len(flat) > 1:
         raise _Unsuitable(f"line {line_of(flat[1].node)}: a second loop over all elements")
     loop = flat[0]
-    others = [u for u in of_type(function.body, "identifier") if text_of(u) in ("blockIdx", "gridDim")]
+    others = [
+        u for u in of_type(function.body, "identifier") if text_of(u) in ("blockIdx", "gridDim")
+    ]
     in_head = [*_nodes_behind(loop, function), loop.node]
     for use in others:
         if not any(contains(n, use) for n in in_head):
@@ -170,7 +172,9 @@ def _rows(flat: _Flat, launch: Launch) -> tuple[Expression, ...]:
         raise _Unsuitable(f"line {launch.place.line}: the launch is not one row of blocks")
     rest = list(factors(count))
     if width not in rest or len(rest) < 2:
-        raise _Unsuitable(f"line {launch.place.line}: the count is no product with the row's length")
+        raise _Unsuitable(
+            f"line {launch.place.line}: the count is no product with the row's length"
+        )
     rest.remove(width)
     return (reduce(lambda a, b: Binary("*", a, b), rest),)
 

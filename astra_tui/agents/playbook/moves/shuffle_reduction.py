@@ -81,7 +81,10 @@ class ShuffleReduction:
             bottleneck="a sum over the block climbs a tree in shared memory, with a barrier for "
             "the whole block at every level",
             evidence=evidence_of(
-                evidence.counters, nodes, Counter.BARRIERS, Counter.SHARED_REQUESTS,
+                evidence.counters,
+                nodes,
+                Counter.BARRIERS,
+                Counter.SHARED_REQUESTS,
                 Counter.WARP_INSTRUCTIONS,
             ),
             change=f"{lines_text([t.loop.node for t in trees])}: each warp reduces in registers "
@@ -151,7 +154,10 @@ def _read_step(function: Function, loop: Loop) -> tuple[Variable, str]:
     if change.type != "assignment_expression":
         raise problem
     combine, other = _read_combination(change)
-    target, added = subscript_of(field(change, "left")), subscript_of(bare(other) if other else change)
+    target, added = (
+        subscript_of(field(change, "left")),
+        subscript_of(bare(other) if other else change),
+    )
     if not combine or target is None or added is None:
         raise problem
     array = function.lookup(text_of(target[0]), target[0])

@@ -151,7 +151,9 @@ def _rewrite(source: KernelText, found: _Widened) -> str:
     pack = _PACK.format(
         pack=found.names.pack, value=fresh_name("E", taken), count=fresh_name("N", taken)
     )
-    wide = replace(launch, kernel=wide_name, template_args=(*launch.template_args, Name(found.width.name)))
+    wide = replace(
+        launch, kernel=wide_name, template_args=(*launch.template_args, Name(found.width.name))
+    )
     plan = with_branch(source.plan, launch, wide, found.condition, (found.width,))
     first = min(source.functions, key=lambda f: f.outer.start_byte).outer
     edits = [
@@ -161,9 +163,7 @@ def _rewrite(source: KernelText, found: _Widened) -> str:
     return source.changed(edits, plan)
 
 
-def _condition(
-    kernel: Function, launch: Launch, loops: list[WideLoop], width: Name
-) -> Expression:
+def _condition(kernel: Function, launch: Launch, loops: list[WideLoop], width: Name) -> Expression:
     """When every wide access begins at a multiple of 16 bytes and ends within its row."""
     names = [p.name for p in kernel.parameters]
     conditions = [

@@ -1,0 +1,121 @@
+"""Applies the playbook greedily to a source, on the real lab.
+
+python -m tests.playbook.greedy [TASK FOLDER ...]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_tui.agents.playbook import Evidence, propose_all
+from astra_tui.lab.check.counting import Count, count, workload_case
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.contents import content_hash
+from astra_tui.model.counters import Counters
+from astra_tui.model.task import KernelTask, load_task
+
+ROUNDS = 5
+KERNELS = Path(__file__).resolve().parents[2] / "kernels"
+
+
+@dataclass(frozen=True)
+class Round:
+    """A move that was taken, and the counters of the source that it made."""
+
+    move: str
+    source: str
+    counters: Counters
+    rejected: tuple[str, ...]
+    """Moves before it that lowered nothing or failed the check, each with the reason."""
+
+
+class Greedy:
+    """Takes the best proposal that passes the check and lowers the ranking key, again and again."""
+
+    def __init__(self, task: KernelTask, compiler: Compiler, rows: int | None = None):
+        self.task = task
+        self.compiler = compiler
+        self.case = workload_case(task, None, rows)
+
+    def run(self, source: str, rounds: int = ROUNDS) -> list[Round]:
+        """The rounds in order; the first is the source itself."""
+        taken = [Round("start", source, self._count(source).counters, ())]
+        withdrawn: set[tuple[str, str]] = set()
+        with Oracle(self.task) as oracle:
+            checker = Checker(self.task, Emulator(), self.compiler, oracle)
+            for _ in range(rounds):
+                found = self._round(taken[-1], checker, withdrawn)
+                if found is None:
+                    break
+                taken.append(found)
+        return taken
+
+    def _round(
+        self, last: Round, checker: Checker, withdrawn: set[tuple[str, str]]
+    ) -> Round | None:
+        proposals, _ = propose_all(
+            last.source, Evidence(self.task, last.counters), frozenset(withdrawn)
+        )
+        rejected: list[str] = []
+        for proposal in proposals:
+            move = proposal.plan.move
+            counted = self._count(proposal.source)
+            problem = _first_problem(counted)
+            if not problem and counted.counters.ranking_key() >= last.counters.ranking_key():
+                problem = "lowers no counter"
+            if not problem:
+                problem = self._check(checker, proposal.source)
+            if not problem:
+                return Round(move, proposal.source, counted.counters, tuple(rejected))
+            rejected.append(f"{move}: {problem}")
+            withdrawn.add((move, content_hash(last.source)))
+        return None
+
+    def _count(self, source: str) -> Count:
+        read = read_source(self.task, source, "candidate.cu")
+        return count(self.task, read, self.case, self.compiler, Emulator(budget=1 << 40))
+
+    def _check(self, checker: Checker, source: str) -> str:
+        *_, report = checker.check(source, "candidate.cu")
+        assert isinstance(report, CheckReport)
+        return "" if report.verdict is Verdict.PASSED else report.message
+
+
+def _first_problem(counted: Count) -> str:
+    if not counted.compilation.ok:
+        return f"does not compile: {counted.compilation.errors[0].message}"
+    return counted.faults[0].describe() if counted.faults else ""
+
+
+def table(name: str, rounds: list[Round]) -> str:
+    """The rounds as lines of text."""
+    lines = [f"{name:32}{'sectors':>12}{'requests':>12}{'warp instr.':>14}{'barriers':>10}"]
+    for each in rounds:
+        c = each.counters
+        key = "".join(f"{v:>{w},}" for v, w in zip(c.ranking_key(), (12, 12, 14), strict=True))
+        lines.append(f"  {each.move:30}{key}{c.barriers:>10,}")
+        lines += [f"      not {reason[:110]}" for reason in each.rejected]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints the rounds of the bundled tasks, or of some folders, and keeps the last sources."""
+    folders = [Path(a) for a in sys.argv[1:]] or sorted(
+        p.parent for p in KERNELS.glob("*/task.toml")
+    )
+    with Compiler() as compiler:
+        for folder in folders:
+            task = load_task(folder)
+            rounds = Greedy(task, compiler).run(task.baseline_file.read_text())
+            print(table(task.name, rounds), flush=True)
+            Path(f"/tmp/greedy_{task.name}.cu").write_text(rounds[-1].source)
+
+
+if __name__ == "__main__":
+    main()
