@@ -29,7 +29,8 @@ from astra_tui.engine.trial import (
     profile_candidate,
 )
 from astra_tui.model.author import Author
-from astra_tui.model.errors import UserError
+from astra_tui.model.check import Case
+from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import (
     AnalysisGiven,
     BestChanged,
@@ -105,7 +106,11 @@ class Engine:
         self.record.emit(NoteAdded(text, by))
 
     def add_case(self, event: CaseAdded) -> None:
-        """A case more for every candidate that is checked from now on."""
+        """A case more for every candidate that is checked from now on.
+
+        Raises UserError when the case does not belong to the task's contract.
+        """
+        _check_case(event.case, self._ports.task)
         self.record.emit(event)
 
     async def _main(self) -> None:
@@ -227,6 +232,22 @@ class Engine:
         ]
         if better and not round_.best:
             self.record.emit(BestChanged(round_.number, min(better)[2]))
+
+
+def _check_case(case: Case, task: KernelTask) -> None:
+    if case.dtype not in task.dtypes:
+        offered = [d.value for d in task.dtypes]
+        raise UserError(
+            f"{task.name} has no type {case.dtype.value}", hint=nearest(case.dtype.value, offered)
+        )
+    for name in case.dims.keys() ^ task.dims.keys():
+        problem = "is missing" if name in task.dims else "is no dimension of the task"
+        raise UserError(f"case {case.name}: {name} {problem}", hint=nearest(name, task.dims))
+    for name in case.values.keys() - task.args.keys():
+        raise UserError(f"case {case.name}: no argument {name}", hint=nearest(name, task.args))
+    broken = task.violated(case.dims, case.dtype)
+    if broken and not case.outside_contract:
+        raise UserError(f"case {case.name} breaks the contract of {task.name}: {broken}")
 
 
 class _FirstErrorGroup:

@@ -12,8 +12,10 @@ import pytest
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     BestChanged,
+    CaseAdded,
     CaseChecked,
     CheckStarted,
     CodeWritten,
@@ -424,6 +426,25 @@ def test_a_case_that_the_team_adds_is_run_and_kept(
     assert session.engine.state.cases == (case,)
     ids = [r.case.id for r in session.engine.state.candidate(session.engine.state.best).results]
     assert case.id in ids
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        (Case("c", "", DType.FLOAT64, {"tokens": 1, "d": 8}), "no type float64"),
+        (Case("c", "", DType.FLOAT16, {"tokens": 1}), "d is missing"),
+        (Case("c", "", DType.FLOAT16, {"tokens": 1, "d": 8, "e": 1}), "e is no dimension"),
+        (Case("c", "", DType.FLOAT16, {"tokens": 1, "d": 0}), "breaks the contract"),
+    ],
+)
+def test_a_case_that_is_none_of_the_task_is_refused(
+    tmp_path: Path, task: KernelTask, case: Case, problem: str
+) -> None:
+    session = start(tmp_path / "s", task, ScriptedTeam([]), settings_of())
+    with pytest.raises(UserError, match=problem):
+        session.engine.add_case(CaseAdded(case, ENGINEER))
+    assert session.engine.state.cases == ()
+    session.journal.close()
 
 
 def test_a_note_reaches_the_next_prompt(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
