@@ -6,8 +6,9 @@ import argparse
 import os
 import tomllib
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import platformdirs
@@ -19,16 +20,21 @@ from astra_tui.model.settings import Approval, Budget, GatePolicy, RunSettings, 
 PREFIX = "ASTRA_TUI_"
 PROJECT_FILE = Path("astra-tui.toml")
 KEY_VARIABLES = ("ASTRA_TUI_API_KEY", "OPENAI_API_KEY")
+DEVICES = ("auto", "emulator")
+
+_AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+_NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+_Dollars = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Choices(msgspec.Struct, frozen=True):
     """Everything that can be set; None where nobody has. The TOML file has these keys."""
 
     team: TeamKind | None = None
     device: str | None = None
-    rounds: int | None = None
-    candidates: int | None = None
-    repairs: int | None = None
+    rounds: _AtLeastOne | None = None
+    candidates: _AtLeastOne | None = None
+    repairs: _NotNegative | None = None
     approve: str | None = None
     approve_plan: GatePolicy | None = None
     approve_diff: GatePolicy | None = None
@@ -36,11 +42,14 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     model: str | None = None
     base_url: str | None = None
     sessions: str | None = None
-    budget_tokens: int | None = None
-    budget_dollars: float | None = None
-    price_input_per_million: float | None = None
-    price_cached_per_million: float | None = None
-    price_output_per_million: float | None = None
+    budget_tokens: _NotNegative | None = None
+    budget_dollars: _Dollars | None = None
+    price_input_per_million: _Dollars | None = None
+    price_cached_per_million: _Dollars | None = None
+    price_output_per_million: _Dollars | None = None
+
+
+_TYPES = get_type_hints(Choices, include_extras=True)
 
 
 def read_choices(
@@ -48,38 +57,37 @@ def read_choices(
 ) -> Choices:
     """Flags before environment before file. Raises UserError that names the culprit."""
     variables = os.environ if environment is None else environment
-    merged = {**_from_file(options.config), **_from_environment(variables)}
-    merged |= {
-        name: value
-        for name in Choices.__struct_fields__
-        if (value := getattr(options, name, None)) is not None
-    }
-    return _convert(merged, "the command line")
+    chosen = {**_from_file(options.config), **_from_environment(variables), **_from_flags(options)}
+    return Choices(**chosen)
 
 
-def run_settings(choices: Choices, task: str, environment: Mapping[str, str]) -> RunSettings:
-    """The settings of a run, every default filled in. Raises UserError."""
-    if choices.device not in (None, "auto", "emulator"):
+def run_settings(
+    choices: Choices, task: str, environment: Mapping[str, str], before: RunSettings | None = None
+) -> RunSettings:
+    """The settings of a run. Where nobody chose, those of the session `before` hold, or defaults.
+
+    Raises UserError for a device or a file of decisions that does not exist.
+    """
+    if choices.device not in (None, *DEVICES):
         raise UserError(
-            f"there is no device '{choices.device}'",
-            hint=nearest(str(choices.device), ("auto", "emulator")),
+            f"there is no device '{choices.device}'", hint=nearest(choices.device, DEVICES)
         )
-    for name, least in (("rounds", 1), ("candidates", 1), ("repairs", 0)):
-        value = getattr(choices, name)
-        if value is not None and value < least:
-            raise UserError(f"{name} has to be at least {least}, not {value}")
-    defaults = RunSettings(task, _team(choices, environment))
+    known = before or RunSettings(task, _default_team(choices, environment))
+    tokens, dollars = choices.budget_tokens, choices.budget_dollars
     return RunSettings(
         task=task,
-        team=defaults.team,
+        team=choices.team or known.team,
         device="emulator",
-        rounds=defaults.rounds if choices.rounds is None else choices.rounds,
-        candidates=defaults.candidates if choices.candidates is None else choices.candidates,
-        repairs=defaults.repairs if choices.repairs is None else choices.repairs,
-        approval=_approval(choices),
-        budget=Budget(choices.budget_tokens, choices.budget_dollars),
-        model=choices.model or "",
-        base_url=choices.base_url or "",
+        rounds=known.rounds if choices.rounds is None else choices.rounds,
+        candidates=known.candidates if choices.candidates is None else choices.candidates,
+        repairs=known.repairs if choices.repairs is None else choices.repairs,
+        approval=_approval(choices, known.approval),
+        budget=Budget(
+            known.budget.tokens if tokens is None else tokens,
+            known.budget.dollars if dollars is None else dollars,
+        ),
+        model=known.model if choices.model is None else choices.model,
+        base_url=known.base_url if choices.base_url is None else choices.base_url,
     )
 
 
@@ -88,35 +96,54 @@ def api_key(environment: Mapping[str, str]) -> str:
     return next((environment[name] for name in KEY_VARIABLES if environment.get(name)), "")
 
 
-def _team(choices: Choices, environment: Mapping[str, str]) -> TeamKind:
-    if choices.team is not None:
-        return choices.team
+def _default_team(choices: Choices, environment: Mapping[str, str]) -> TeamKind:
     has_model = bool(choices.base_url or choices.model or api_key(environment))
     return TeamKind.LLM if has_model else TeamKind.PLAYBOOK
 
 
-def _approval(choices: Choices) -> Approval:
-    given = choices.approve or GatePolicy.ASK.value
-    policies = {p.value: p for p in GatePolicy}
-    policy = policies.get(given, GatePolicy.ASK)
-    decisions = "" if given in policies else given
-    if decisions and not Path(decisions).is_file():
-        raise UserError(
-            f"--approve takes ask, auto, or a file of decisions; there is no file '{decisions}'"
-        )
+def _approval(choices: Choices, known: Approval) -> Approval:
+    plan, diff, decisions = known.plan, known.diff, known.decisions
+    if choices.approve in list(GatePolicy):
+        plan = diff = GatePolicy(choices.approve)
+        decisions = ""
+    elif choices.approve is not None:
+        plan = diff = GatePolicy.ASK
+        decisions = choices.approve
+    if decisions:
+        _check_decisions(Path(decisions))
     return Approval(
-        plan=choices.approve_plan or policy,
-        diff=choices.approve_diff or policy,
-        max_risk=choices.max_risk or Risk.HIGH,
+        plan=choices.approve_plan or plan,
+        diff=choices.approve_diff or diff,
+        max_risk=choices.max_risk or known.max_risk,
         decisions=decisions,
     )
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+def _check_decisions(file: Path) -> None:
+    from astra_tui.engine.policy import read_decisions
+
+    if not file.is_file():
+        raise UserError(
+            f"--approve takes ask, auto, or a file of decisions; there is no file '{file}'"
+        )
+    read_decisions(file)
+
+
+def _from_flags(options: argparse.Namespace) -> dict[str, Any]:
+    flags = {name: getattr(options, name, None) for name in _TYPES}
     return {
-        name: environment[PREFIX + name.upper()]
-        for name in Choices.__struct_fields__
-        if environment.get(PREFIX + name.upper())
+        name: _converted(name, value, f"--{name.replace('_', '-')}")
+        for name, value in flags.items()
+        if value is not None
+    }
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    variables = {name: PREFIX + name.upper() for name in _TYPES}
+    return {
+        name: _converted(name, environment[variable], variable)
+        for name, variable in variables.items()
+        if environment.get(variable)
     }
 
 
@@ -126,6 +153,8 @@ def _from_file(named: str | None) -> dict[str, Any]:
         return {}
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError("there is no such file of settings", file=str(file)) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"cannot be read: {error}", file=str(file)) from None
     for name in table:
@@ -135,14 +164,9 @@ def _from_file(named: str | None) -> dict[str, Any]:
                 file=str(file),
                 hint=f"put it into the environment, as {KEY_VARIABLES[1]}",
             )
-        if name not in Choices.__struct_fields__:
-            raise UserError(
-                f"unknown setting '{name}'",
-                file=str(file),
-                hint=nearest(name, Choices.__struct_fields__),
-            )
-    _convert(table, str(file))
-    return table
+        if name not in _TYPES:
+            raise UserError(f"unknown setting '{name}'", file=str(file), hint=nearest(name, _TYPES))
+    return {name: _converted(name, value, name, str(file)) for name, value in table.items()}
 
 
 def _settings_file(named: str | None) -> Path | None:
@@ -152,8 +176,16 @@ def _settings_file(named: str | None) -> Path | None:
     return next((f for f in (PROJECT_FILE, own) if f.is_file()), None)
 
 
-def _convert(values: Mapping[str, Any], where: str) -> Choices:
+def _converted(name: str, value: Any, label: str, file: str = "") -> Any:
+    """The value as its type. Flags and variables may spell a number as text, a file may not."""
+    kind = _TYPES[name]
     try:
-        return msgspec.convert(dict(values), Choices, strict=False)
+        return msgspec.convert(value, kind, strict=bool(file))
     except msgspec.ValidationError as error:
-        raise UserError(f"a setting from {where} or the environment: {error}") from None
+        raise UserError(f"{label}: {error}", file=file, hint=_valid(kind, value)) from None
+
+
+def _valid(kind: Any, value: Any) -> str:
+    enums = [k for k in get_args(kind) if isinstance(k, type) and issubclass(k, Enum)]
+    words = [member.value for enum in enums for member in enum]
+    return nearest(str(value), words) if words else ""

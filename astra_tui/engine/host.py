@@ -21,6 +21,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.session.journal import Journal
+from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.redaction import Redactor
 
 _PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
@@ -35,11 +36,17 @@ class OpenSession:
     settings: RunSettings
 
 
+def has_session(folder: Path) -> bool:
+    """Whether a session can go on in this folder; one killed before its first event cannot."""
+    return journal_path(folder).exists() and read_journal(folder).whole_bytes > 0
+
+
 def open_session(
     folder: Path, task: KernelTask, settings: RunSettings, redactor: Redactor
 ) -> OpenSession:
     """A new session in a folder that has none."""
-    journal = Journal.create(folder, redactor)
+    is_empty = journal_path(folder).exists() and not has_session(folder)
+    journal = (Journal.reopen if is_empty else Journal.create)(folder, redactor)
     baseline = journal.put_source(task.baseline_file.read_text(encoding="utf-8"))
     event = SessionOpened(
         schema=SCHEMA_VERSION,
@@ -94,7 +101,7 @@ def build_engine(
         session.journal,
         session.state,
         team,
-        _policies(settings),
+        _policies(settings, session.state),
         wait_for_engineer=wait_for_engineer,
     )
     if book is not None:
@@ -102,10 +109,10 @@ def build_engine(
     return engine
 
 
-def _policies(settings: RunSettings) -> Sequence[Policy]:
+def _policies(settings: RunSettings, state: SessionState) -> Sequence[Policy]:
     policies: list[Policy] = []
     if settings.approval.decisions:
-        policies.append(DecisionsFile(Path(settings.approval.decisions)))
+        policies.append(DecisionsFile(Path(settings.approval.decisions), state))
     return [*policies, AutoPolicy(settings.approval)]
 
 

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Approval, GatePolicy
+from astra_tui.model.state import SessionState
 
 
-class ScriptedDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedDecision(msgspec.Struct, frozen=True):
     """One `[[decision]]` of a decisions file; what it leaves out matches anything."""
 
     status: ApprovalStatus
     gate: Gate | None = None
     round: int | None = None
     proposal: int | None = None
+    """Counted from 1, as plans are shown."""
     reason: str = ""
     hunks: tuple[int, ...] | None = None
+    """Counted from 1, as diffs show them."""
     source: str = ""
     """At the diff gate with status "edited": the file that holds the edited source."""
     plan: dict[str, Any] | None = None
     """At the plan gate with status "edited": the fields of the plan that change."""
-    times: int = 1
+    times: Annotated[int, msgspec.Meta(ge=0)] = 1
     """For how many questions it holds; 0 means all that are left."""
 
     def matches(self, question: Question) -> bool:
@@ -36,44 +40,62 @@ class ScriptedDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (
             self.gate in (None, question.gate)
             and self.round in (None, question.round)
-            and self.proposal in (None, question.proposal)
+            and self.proposal in (None, question.proposal + 1)
         )
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    decision: tuple[ScriptedDecision, ...]
-
-
 class DecisionsFile:
-    """Decisions taken in order; each question takes the first unused one that matches it."""
+    """Decisions taken in order; each question takes the first unused one that matches it.
 
-    def __init__(self, path: Path):
+    `state` is the session's: the decisions of this file that it holds are used up already, so that
+    a session goes on in the file where it stopped. Raises UserError for a file that cannot be used.
+    """
+
+    def __init__(self, path: Path, state: SessionState | None = None):
         self.path = path
-        self._left = [[d, d.times] for d in _read(path)]
+        self.author = Author(AuthorKind.ENGINEER, path.name)
+        self._decisions = read_decisions(path)
+        self._used = [0] * len(self._decisions)
+        taken = state.decisions.values() if state is not None else ()
+        for decision in taken:
+            if state is not None and decision.by == self.author:
+                self._take(state.questions[decision.question])
 
     def answer(self, question: Question, plan: Plan) -> Answer | None:
         """The answer to a question; None when no decision is left for it. Raises UserError."""
-        for entry in self._left:
-            decision: ScriptedDecision = entry[0]  # type: ignore[assignment]
-            if decision.matches(question):
-                if decision.times:
-                    entry[1] -= 1  # type: ignore[operator]
-                    if not entry[1]:
-                        self._left.remove(entry)
-                return self._answer(decision, question, plan)
-        return None
-
-    def _answer(self, decision: ScriptedDecision, question: Question, plan: Plan) -> Answer:
+        decision = self._take(question)
+        if decision is None:
+            return None
         return Answer(
             question=question.id,
             subject=question.subject,
             status=decision.status,
-            by=Author(AuthorKind.ENGINEER, self.path.name),
+            by=self.author,
             reason=decision.reason,
             plan=_edited_plan(plan, decision.plan, self.path) if decision.plan else None,
             source=self._source(decision.source) if decision.source else None,
-            hunks=decision.hunks,
+            hunks=self._hunks(decision.hunks, question),
         )
+
+    def _take(self, question: Question) -> ScriptedDecision | None:
+        for index, decision in enumerate(self._decisions):
+            is_left = not decision.times or self._used[index] < decision.times
+            if is_left and decision.matches(question):
+                self._used[index] += 1
+                return decision
+        return None
+
+    def _hunks(self, shown: tuple[int, ...] | None, question: Question) -> tuple[int, ...] | None:
+        if shown is None:
+            return None
+        for number in shown:
+            if question.gate is Gate.DIFF and not 1 <= number <= question.hunks:
+                raise UserError(
+                    f"there is no hunk {number}: the diff {question.id} has {question.hunks}",
+                    file=str(self.path),
+                    hint="hunks count from 1",
+                )
+        return tuple(number - 1 for number in shown)
 
     def _source(self, name: str) -> str:
         file = self.path.parent / name
@@ -83,23 +105,46 @@ class DecisionsFile:
             raise UserError(f"cannot be read: {error}", file=str(file)) from None
 
 
-def _read(path: Path) -> tuple[ScriptedDecision, ...]:
+def read_decisions(path: Path) -> tuple[ScriptedDecision, ...]:
+    """The decisions of a file, in order. Raises UserError, which names the file and the key."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        return msgspec.convert(table, _File).decision
     except FileNotFoundError:
         raise UserError("there is no such file of decisions", file=str(path)) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"cannot be read: {error}", file=str(path)) from None
+    _refuse_unknown(table, ("decision",), "", path)
+    entries = table.get("decision")
+    if not isinstance(entries, list) or not entries:
+        raise UserError("not a file of decisions", file=str(path), hint=_EXAMPLE)
+    return tuple(_decision(entry, number, path) for number, entry in enumerate(entries, start=1))
+
+
+_EXAMPLE = 'it holds tables such as: [[decision]] gate = "plan" status = "accepted"'
+
+
+def _decision(entry: Any, number: int, path: Path) -> ScriptedDecision:
+    if isinstance(entry, dict):
+        fields = ScriptedDecision.__struct_fields__
+        _refuse_unknown(entry, fields, f" in decision {number}", path)
+    try:
+        return msgspec.convert(entry, ScriptedDecision)
     except msgspec.ValidationError as error:
-        raise UserError(
-            f"not a file of decisions: {error}",
-            file=str(path),
-            hint='it holds tables such as: [[decision]] gate = "plan" status = "accepted"',
-        ) from None
+        raise UserError(f"decision {number}: {error}", file=str(path), hint=_EXAMPLE) from None
+
+
+def _refuse_unknown(
+    table: Mapping[str, Any], known: tuple[str, ...], where: str, path: Path
+) -> None:
+    for name in table:
+        if name not in known:
+            raise UserError(
+                f"unknown key '{name}'{where}", file=str(path), hint=nearest(name, known)
+            )
 
 
 def _edited_plan(plan: Plan, changes: dict[str, Any], path: Path) -> Plan:
+    _refuse_unknown(changes, Plan.__struct_fields__, " in the edited plan", path)
     try:
         return msgspec.convert({**msgspec.to_builtins(plan), **changes}, Plan)
     except msgspec.ValidationError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def read_answer(line: str, question: Question, by: Author, shown: Plan | str) ->
         case "r" | "reject" | "n" | "no":
             return _answer(question, by, ApprovalStatus.REJECTED, reason=rest)
         case "h" | "hunks" if question.gate is Gate.DIFF:
-            return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest))
+            return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest, question))
         case "e" | "edit":
             return _edited(question, by, shown)
         case "q" | "quit":
@@ -87,11 +88,15 @@ def _answer(
     return Answer(question.id, question.subject, status, by, reason, plan, source, hunks)
 
 
-def _hunks(text: str) -> tuple[int, ...]:
+def _hunks(text: str, question: Question) -> tuple[int, ...]:
     try:
-        return tuple(int(word) - 1 for word in text.replace(",", " ").split())
+        numbers = tuple(int(word) for word in text.replace(",", " ").split())
     except ValueError:
         raise NotUnderstood(f"'{text}' are no hunks", hint="for example: h 1,3") from None
+    for number in numbers:
+        if not 1 <= number <= question.hunks:
+            raise NotUnderstood(f"the diff has {question.hunks} hunks; there is no hunk {number}")
+    return tuple(number - 1 for number in numbers)
 
 
 def _edited(question: Question, by: Author, shown: Plan | str) -> Answer:
@@ -107,13 +112,18 @@ def _edited(question: Question, by: Author, shown: Plan | str) -> Answer:
 
 
 def edit_text(text: str, suffix: str) -> str:
-    """The text after the engineer's editor ($VISUAL, $EDITOR, vi). Raises NotUnderstood."""
+    """The text after the engineer's editor ($VISUAL, $EDITOR, vi). Raises NotUnderstood.
+
+    The editor writes to the terminal on stderr: stdout may be a pipe that waits for the result.
+    """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         file = Path(folder) / f"edit{suffix}"
         file.write_text(text, encoding="utf-8")
         try:
-            done = subprocess.run([*shlex.split(editor), str(file)], check=False)
+            done = subprocess.run(
+                [*shlex.split(editor), str(file)], stdout=sys.stderr.fileno(), check=False
+            )
         except OSError as error:
             raise NotUnderstood(f"{editor}: {error.strerror}", hint="set $EDITOR") from None
         if done.returncode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -122,7 +122,7 @@ class RunLines:
         return ""
 
 
-def print_run(state: SessionState, folder: Any) -> None:
+def print_run(state: SessionState, folder: Path) -> None:
     """The result of a run: the baseline beside the best, counter by counter."""
     out = console()
     opened = state.opened
@@ -132,6 +132,8 @@ def print_run(state: SessionState, folder: Any) -> None:
     out.print(f"team     {opened.settings.team.value} {opened.settings.model}".rstrip())
     out.print(f"device   {opened.settings.device}")
     out.print(f"session  {folder}")
+    if state.closed is not None:
+        out.print(f"ended    {state.closed.reason.value}: {state.closed.message}")
     if baseline.profile is None or best.profile is None:
         return
     if best.hash == baseline.hash:
@@ -146,4 +148,3 @@ def print_run(state: SessionState, folder: Any) -> None:
         out.print(f"{name.replace('_', ' '):20}{before:>16,}{after:>16,}{change:>10}")
     out.print("")
     out.print("counted by the emulator, which gives no time and no speedup")
-
