@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
+from collections.abc import Iterator
+from itertools import chain
 
 from astra_tui import plain
 from astra_tui.cli.answers import DoctorAnswer
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.settings import api_key, read_choices
 from astra_tui.model.health import Health, Probe
 
 
@@ -15,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     from astra_tui.lab.doctor import examine
 
     probes: list[Probe] = []
-    for probe in examine():
+    for probe in chain(examine(), _endpoint(options)):
         probes.append(probe)
         if not options.json:
             plain.print_probe(probe)
@@ -26,3 +31,12 @@ def run(options: argparse.Namespace) -> int:
     else:
         plain.print_prognosis([p.name for p in lacking])
     return code
+
+
+def _endpoint(options: argparse.Namespace) -> Iterator[Probe]:
+    from astra_tui.engine.endpoint_probe import probe_endpoint
+
+    choices = read_choices(options)
+    yield asyncio.run(
+        probe_endpoint(choices.base_url or "", choices.model or "", api_key(os.environ))
+    )

@@ -1,0 +1,53 @@
+"""`doctor` tries a model's server: a real one, on loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Shell
+
+SERVER = Path(__file__).parents[1] / "llm" / "server.py"
+KEY = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"key": KEY, "models": ["small", "large"]}))
+    with subprocess.Popen(
+        [sys.executable, str(SERVER), str(script)], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[1]
+        server.terminate()
+
+
+def probed(shell: Shell, *arguments: str, **variables: str) -> dict[str, str]:
+    outcome = shell.run("doctor", "--json", *arguments, **variables)
+    assert KEY not in outcome.out + outcome.err
+    (found,) = (p for p in json.loads(outcome.out)["probes"] if p["name"] == "language model")
+    return found
+
+
+def test_without_a_model_it_lists_what_the_server_offers(shell: Shell, url: str) -> None:
+    found = probed(shell, "--base-url", url, OPENAI_API_KEY=KEY)
+    assert found["health"] == "missing"
+    assert "large, small" in found["remedy"]
+
+
+def test_a_key_that_the_server_refuses_is_said_to_be_refused(shell: Shell, url: str) -> None:
+    found = probed(shell, "--base-url", url, "--model", "small", OPENAI_API_KEY="sk-other-000000")
+    assert found["health"] == "broken"
+    assert "sk-other" not in json.dumps(found)
+
+
+def test_without_key_and_server_it_says_what_is_missing(shell: Shell) -> None:
+    found = probed(shell)
+    assert found["health"] == "missing"
+    assert "OPENAI_API_KEY" in found["remedy"]
