@@ -11,6 +11,7 @@ from astra_tui.agents.playbook.kernel_text import KernelText
 from astra_tui.agents.playbook.linear import IndexReader, Polynomial, number
 from astra_tui.agents.playbook.names import Function, Variable
 from astra_tui.agents.playbook.syntax import (
+    LOOPS,
     bare,
     called_name,
     cast_of,
@@ -184,18 +185,16 @@ def may_alias(source: KernelText, function: Function, a: Variable, b: Variable) 
     return bool(source.buffers(function, a) & source.buffers(function, b))
 
 
+_BRANCHING = frozenset({"if_statement", "conditional_expression", *LOOPS})
+
+
 def is_conditional(node: Node, within: Node) -> bool:
     """Whether a node below a statement is evaluated only sometimes when the statement runs."""
     below, above = node, node.parent
     while above is not None and below != within:
-        if (
-            above.type in ("if_statement", "for_statement", "while_statement", "do_statement")
-            or above.type == "conditional_expression"
-        ):
-            if above.child_by_field_name("condition") != below:
-                return True
-        elif above.type == "binary_expression" and operator_of(above) in ("&&", "||"):
-            if above.child_by_field_name("right") == below:
-                return True
+        chosen = above.type in _BRANCHING and above.child_by_field_name("condition") != below
+        circuit = above.type == "binary_expression" and operator_of(above) in ("&&", "||")
+        if chosen or (circuit and above.child_by_field_name("right") == below):
+            return True
         below, above = above, above.parent
     return False

@@ -18,7 +18,7 @@ def places_of(nodes: Iterable[Node]) -> tuple[CodePlace, ...]:
 
 
 def lines_text(nodes: Iterable[Node]) -> str:
-    """ "line 7" or "lines 7, 9 and 12"."""
+    """Such as "line 7", or "lines 7, 9 and 12"."""
     lines = sorted({line_of(n) for n in nodes})
     if len(lines) == 1:
         return f"line {lines[0]}"

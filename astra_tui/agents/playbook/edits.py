@@ -29,10 +29,10 @@ def replace(node: Node, text: str) -> Edit:
 
 
 def apply(source: bytes, edits: Iterable[Edit]) -> bytes:
-    """The source with all edits made. Raises OverlappingEdits."""
+    """The source with all edits made; insertions at one place keep their order. Raises OverlappingEdits."""
     pieces: list[bytes] = []
     position = 0
-    for edit in sorted(set(edits), key=lambda e: (e.start, e.end)):
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
         if edit.start < position:
             raise OverlappingEdits(f"two edits overlap at byte {edit.start}")
         pieces += [source[position : edit.start], edit.text.encode()]

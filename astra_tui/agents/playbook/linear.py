@@ -122,8 +122,6 @@ class IndexReader:
     """Reads the index expressions of one function; locals that never change are followed."""
 
     function: Function
-    opaque: frozenset[str] = frozenset()
-    """Names that are atoms even where their value is known."""
     divisions: dict[str, Division] = field(default_factory=dict)
     names_of: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names that an atom depends on."""
@@ -161,9 +159,9 @@ class IndexReader:
         for name in identifiers_in(node):
             variable = self.function.lookup(name, node)
             found.add(name)
-            if variable is not None and variable.value is not None:
-                if name not in self.opaque and self.function.is_constant(variable):
-                    found |= self._dependencies(variable.value)
+            value = variable.value if variable is not None else None
+            if value is not None and variable is not None and self.function.is_constant(variable):
+                found |= self._dependencies(value)
         return frozenset(found)
 
     def _name(self, node: Node) -> Polynomial:
@@ -173,7 +171,6 @@ class IndexReader:
             variable is not None
             and variable.value is not None
             and variable.is_scalar
-            and name not in self.opaque
             and variable.type in INTEGER_TYPES | {"auto"}
             and self.function.is_constant(variable)
         )

@@ -28,7 +28,11 @@ class FitBlock:
     name = "fit_block"
     summary = "blocks no larger than the row that they work on"
 
-    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+    def propose(
+        self,
+        source: KernelText,
+        evidence: Evidence,  # noqa: ARG002
+    ) -> Proposal | NotApplicable:
         """Every launch of a fixed block whose kernel hands out one row to its threads."""
         reasons: list[str] = []
         blocks: dict[int, Expression] = {}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tree_sitter import Node
 
 from astra_tui.agents.playbook.accesses import (
     Access,
@@ -149,7 +152,7 @@ def _find(source: KernelText, function: Function) -> _Pair:
     if len(rows) < 2:
         raise _Unsuitable("no two loops over a row")
     reasons = []
-    for first, second in zip(rows, rows[1:], strict=False):
+    for first, second in pairwise(rows):
         try:
             return _read_pair(source, function, first, second)
         except _Unsuitable as reason:

@@ -206,7 +206,7 @@ def _read_store(function: Function, loop: Loop, array: Variable) -> tuple[Node, 
         and s.type != "preproc_call"
     ]  # fmt: skip
     problem = _Unsuitable(
-        f"line {line_of(loop.node)}: no store of each thread's value, then a barrier, before the tree"
+        f"line {line_of(loop.node)}: no store of each thread's value before the tree"
     )
     if len(before) < 2 or not is_barrier(before[-1]) or before[-2].type != "expression_statement":
         raise problem

@@ -28,7 +28,11 @@ class TuneBlock:
     name = "tune_block"
     summary = "a block size to sweep in place of a fixed one"
 
-    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+    def propose(
+        self,
+        source: KernelText,
+        evidence: Evidence,  # noqa: ARG002
+    ) -> Proposal | NotApplicable:
         """The first block size of the plan that stands there as a number."""
         reasons: list[str] = []
         for kernel in source.kernels:

@@ -1,0 +1,39 @@
+"""The playbook alone makes every baseline better, correct, and the same way every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.task import KernelTask
+from tests.playbook.greedy import Greedy, table
+from tests.playbook.variants import VARIANTS
+
+TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_greedy_run_improves_the_baseline_and_repeats_itself(
+    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    task = tasks[name]
+    baseline = task.baseline_file.read_text()
+    rounds = Greedy(task, compiler).run(baseline)
+    print(table(name, rounds))
+    first, last = rounds[0].counters, rounds[-1].counters
+    assert last.sectors <= first.sectors
+    assert last.requests < first.requests / 3
+    assert last.warp_instructions < first.warp_instructions
+    again = Greedy(task, compiler).run(baseline)
+    assert [(r.move, r.source) for r in again] == [(r.move, r.source) for r in rounds]
+
+
+def test_spelling_does_not_decide_the_result(
+    tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    plain = Greedy(task, compiler).run(task.baseline_file.read_text())
+    other = Greedy(task, compiler).run(VARIANTS["all at once"](task.baseline_file.read_text()))
+    assert [r.move for r in other] == [r.move for r in plain]
+    assert other[-1].counters.sectors == plain[-1].counters.sectors
+    assert other[-1].counters.requests == plain[-1].counters.requests

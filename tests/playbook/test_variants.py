@@ -1,0 +1,105 @@
+"""Moves see what a kernel does, not how it is spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_tui.agents.playbook import Evidence, KernelText, all_moves, propose_all
+from astra_tui.agents.playbook.syntax import parse
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.launch import plan_of, validate_plan
+from astra_tui.model.task import KernelTask
+from tests.playbook.variants import VARIANTS
+
+FIRES = {
+    "fused_add_rmsnorm": {
+        *("wide_accesses", "keep_row", "shuffle_reduction", "hoist_invariants", "reciprocal"),
+        *("fast_math", "tune_block"),
+    },
+    "merge_attn_states_lse": {
+        *("wide_accesses", "hoist_invariants", "reciprocal", "fast_math", "fit_block"),
+        *("tune_block", "cache_hints"),
+    },
+    "silu_and_mul": {"wide_accesses", "row_per_block", "fast_math", "tune_block", "cache_hints"},
+}
+DTYPE_VARIANTS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
+SAMPLE = {
+    "fused_add_rmsnorm": ("all at once", "half"),
+    "merge_attn_states_lse": ("flipped", "float"),
+    "silu_and_mul": ("while", "bfloat16"),
+}
+
+
+def baseline(task: KernelTask) -> str:
+    return task.baseline_file.read_text()
+
+
+def test_every_move_fires_on_some_baseline() -> None:
+    assert set().union(*FIRES.values()) == {move.name for move in all_moves()}
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_what_fires_on_the_baseline(name: str, tasks: dict[str, KernelTask]) -> None:
+    proposals, refusals = propose_all(baseline(tasks[name]), Evidence(tasks[name]))
+    assert {p.plan.move for p in proposals} == FIRES[name]
+    assert {r.move for r in refusals} == {m.name for m in all_moves()} - FIRES[name]
+    assert all(len(r.reason) > 10 for r in refusals)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", FIRES)
+def test_the_same_moves_fire_on_every_variant(
+    name: str, variant: str, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks[name]
+    text = VARIANTS[variant](baseline(task))
+    assert text != baseline(task)
+    proposals, refusals = propose_all(text, Evidence(task))
+    assert {p.plan.move for p in proposals} == FIRES[name], refusals
+    for proposal in proposals:
+        assert not parse(proposal.source.encode()).has_error
+        validate_plan(plan_of(proposal.source), task.scope)
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_proposals_on_variants_are_correct(
+    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    task = tasks[name]
+    with Oracle(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        for variant in SAMPLE[name]:
+            cases = select_cases(task, (f"{DTYPE_VARIANTS.get(variant, '*')}/*",))[::4]
+            for proposal in propose_all(VARIANTS[variant](baseline(task)), Evidence(task))[0]:
+                *_, report = checker.check(proposal.source, "candidate.cu", cases)
+                assert isinstance(report, CheckReport)
+                assert report.verdict is Verdict.PASSED, (
+                    variant,
+                    proposal.plan.move,
+                    report.message,
+                )
+
+
+def test_withdrawn_moves_stay_away(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    source = KernelText.read(baseline(task))
+    proposals, refusals = propose_all(
+        source.text, Evidence(task), frozenset({("wide_accesses", source.hash)})
+    )
+    assert "wide_accesses" not in {p.plan.move for p in proposals}
+    assert "withdrawn" in next(r.reason for r in refusals if r.move == "wide_accesses")
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_no_move_knows_a_task_or_a_kernel(name: str, tasks: dict[str, KernelTask]) -> None:
+    folder = Path(__file__).resolve().parents[2] / "astra_tui" / "agents" / "playbook"
+    code = "".join(f.read_text() for f in sorted(folder.rglob("*.py")))
+    assert name not in code
+    source = KernelText.read(baseline(tasks[name]))
+    assert all(kernel.name not in code for kernel in source.kernels)
