@@ -1,0 +1,92 @@
+"""Runs that are killed and resumed end like one that was not. `kill_runs.py` does more of them."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.engine.kill_runs import (
+    Result,
+    command,
+    cut_down_task,
+    differences,
+    killed_run,
+    result_of,
+    run_for,
+)
+
+ROUNDS = 1
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cut_down_task(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(scope="module")
+def whole(task: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, float]:
+    """What an unkilled run comes to, and how long it takes."""
+    session = tmp_path_factory.mktemp("whole") / "session"
+    began = time.monotonic()
+    assert run_for(command(task, session, ROUNDS), None)
+    length = time.monotonic() - began
+    return result_of(session), length
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_run_resumes_to_the_same_end(
+    tmp_path: Path, task: Path, whole: tuple[Result, float], seed: int
+) -> None:
+    result, length = whole
+    assert result.verdicts
+    assert result.folds_to_its_digest
+    chance = random.Random(seed)
+    moments = [chance.uniform(0, length / 2) for _ in range(2)]
+    killed_run(task, tmp_path / "session", ROUNDS, moments)
+    assert differences(result, result_of(tmp_path / "session")) == []
+
+
+def test_a_folder_without_a_first_event_begins_anew(
+    tmp_path: Path, task: Path, whole: tuple[Result, float]
+) -> None:
+    session = tmp_path / "session"
+    session.mkdir()
+    (session / "journal.jsonl").write_bytes(b'{"seq":0,"ti')
+    assert run_for(command(task, session, ROUNDS), None)
+    assert differences(whole[0], result_of(session)) == []
+
+
+def test_no_process_outlives_a_killed_engine(tmp_path: Path, task: Path) -> None:
+    engine = subprocess.Popen(
+        command(task, tmp_path / "session", ROUNDS),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert engine.stderr is not None
+    while b"checking" not in (line := engine.stderr.readline()):
+        assert line, "the run ended before its first check"
+    helpers = _descendants(engine.pid)
+    assert helpers, "the lab works in processes of its own"
+    handles = [os.pidfd_open(pid) for pid in helpers]
+    os.killpg(engine.pid, signal.SIGKILL)
+    engine.communicate()
+    try:
+        for handle in handles:
+            assert select.select([handle], [], [], SECONDS)[0], "a process is left"
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [d for child in map(int, children) for d in (child, *_descendants(child))]
