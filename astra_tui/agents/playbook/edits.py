@@ -29,7 +29,10 @@ def replace(node: Node, text: str) -> Edit:
 
 
 def apply(source: bytes, edits: Iterable[Edit]) -> bytes:
-    """The source with all edits made; insertions at one place keep their order. Raises OverlappingEdits."""
+    """The source with all edits made; insertions at one place keep their order.
+
+    Raises OverlappingEdits.
+    """
     pieces: list[bytes] = []
     position = 0
     for edit in sorted(edits, key=lambda e: (e.start, e.end)):
