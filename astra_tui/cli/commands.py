@@ -84,9 +84,14 @@ def _run(commands: _Commands) -> None:
         "model (default: llm where a model is set up, else playbook)",
     )
     parser.add_argument("--device", metavar="DEVICE", help="emulator, or auto (default)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds at most (default: 5)")
     parser.add_argument(
-        "--candidates", type=int, metavar="K", help="plans that are tried in a round (default: 1)"
+        "--rounds", type=at_least_one, metavar="N", help="rounds at most (default: 5)"
+    )
+    parser.add_argument(
+        "--candidates",
+        type=at_least_one,
+        metavar="K",
+        help="plans that are tried in a round (default: 1)",
     )
     parser.add_argument(
         "--repairs", type=int, metavar="N",
@@ -195,8 +200,12 @@ def _doctor(commands: _Commands) -> None:
         commands,
         "doctor",
         "try what is installed, and say what is missing",
-        "Everything reported as working was tried just now.",
+        "Everything reported as working was tried just now, a model's server too where one is "
+        "set up (three short calls).",
     )
+    parser.add_argument("--model", metavar="NAME", help="the model to try")
+    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server to try")
+    parser.add_argument("--config", metavar="FILE", help="a TOML file of settings")
     _json(parser)
 
 

@@ -32,11 +32,12 @@ def encode(values: Any, dtype: DType) -> Any:
 
 def decode(bits: Any, dtype: DType) -> Any:
     """Bit patterns to float64, or to int64 for integers (uint64 wraps)."""
-    if dtype is DType.BFLOAT16:
-        wide = np.asarray(bits).astype(np.uint32) << np.uint32(16)
-        return wide.view(np.float32).astype(np.float64)
-    typed = np.ascontiguousarray(bits).view(_NUMPY.get(dtype, dtype.value))
-    return typed.astype(np.float64 if dtype.is_float else np.int64)
+    with np.errstate(invalid="ignore"):  # Signalling NaNs become quiet ones.
+        if dtype is DType.BFLOAT16:
+            wide = np.asarray(bits).astype(np.uint32) << np.uint32(16)
+            return wide.view(np.float32).astype(np.float64)
+        typed = np.ascontiguousarray(bits).view(_NUMPY.get(dtype, dtype.value))
+        return typed.astype(np.float64 if dtype.is_float else np.int64)
 
 
 def ulp_distance(a: Any, b: Any, dtype: DType) -> Any:
