@@ -97,6 +97,7 @@ def _wrapped(line: str) -> str:
     lines = [line]
     while len(lines[-1]) > _PLAN_WIDTH:
         cut = lines[-1].rfind(mark, len(indent), _PLAN_WIDTH)
+        cut = lines[-1].find(mark, len(indent)) if cut < 0 else cut
         if cut < 0:
             break
         last = lines.pop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from tree_sitter import Node
 
@@ -77,13 +76,18 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """Two loops in which a thread takes the same elements."""
+class _Rows:
+    """A loop over a row, and later ones in which a thread takes the same elements."""
 
     function: Function
     first: Loop
-    second: Loop
+    later: tuple[Loop, ...]
     kept: tuple[_Kept, ...]
+
+    def anchor(self) -> Node:
+        """The first loop, or the plain block around it that a later loop does not share."""
+        anchors = [_anchor(self.first, loop) for loop in self.later]
+        return max(anchors, key=lambda n: n.end_byte - n.start_byte)
 
 
 @dataclass(frozen=True)
@@ -109,40 +113,40 @@ class KeepRow:
                 try:
                     if is_fallback(source.plan, launch):
                         raise _Unsuitable("it serves what a specialised kernel leaves over")
-                    pair = _find(source, kernel)
-                    turns = _turns(pair, launch)
+                    rows = _find(source, kernel)
+                    turns = _turns(rows, launch)
                 except _Unsuitable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
                     continue
-                return self._proposal(source, evidence, pair, launch, turns)
+                return self._proposal(source, evidence, rows, launch, turns)
         return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
 
     def _proposal(
         self,
         source: KernelText,
         evidence: Evidence,
-        pair: _Pair,
+        rows: _Rows,
         launch: Launch,
         turns: tuple[Expression, Expression],
     ) -> Proposal:
-        nodes = [a.node for k in pair.kept for a in k.again]
+        nodes = [a.node for k in rows.kept for a in k.again]
         part = share(evidence.counters, Counter.SECTORS, nodes)
         plan = Plan(
             title="Keep the row in registers",
             bottleneck="a second loop loads the same elements again, by the same threads",
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
             change=f"{lines_text(nodes)}: the values come from registers that the loop at line "
-            f"{line_of(pair.first.node)} fills. The number of turns becomes a template argument, "
+            f"{line_of(rows.first.node)} fills. The number of turns becomes a template argument, "
             f"so that the loops unroll; rows of more than {_MOST_TURNS} turns keep the old kernel.",
             prediction=predicted(Counter.SECTORS, part, 0.0, (1.05, 1.5), 0.3),
             risk=Risk.MEDIUM,
-            places=places_of([pair.first.node, pair.second.node]),
+            places=places_of([rows.first.node, *(n.node for n in rows.later)]),
             move=self.name,
         )
-        return Proposal(plan, _rewrite(source, pair, launch, turns))
+        return Proposal(plan, _rewrite(source, rows, launch, turns))
 
 
-def _find(source: KernelText, function: Function) -> _Pair:
+def _find(source: KernelText, function: Function) -> _Rows:
     reader = IndexReader(function)
     rows = [
         loop for loop in loops_of(function)
@@ -151,16 +155,29 @@ def _find(source: KernelText, function: Function) -> _Pair:
     ]  # fmt: skip
     if len(rows) < 2:
         raise _Unsuitable("no two loops over a row")
-    reasons = []
-    for first, second in pairwise(rows):
-        try:
-            return _read_pair(source, function, first, second)
-        except _Unsuitable as reason:
-            reasons.append(str(reason))
-    raise _Unsuitable("; ".join(reasons))
+    reasons: list[str] = []
+    for number, first in enumerate(rows):
+        repeats: dict[Loop, list[_Kept]] = {}
+        for later in rows[number + 1 :]:
+            try:
+                repeats[later] = _read_pair(source, function, first, later)
+            except _Unsuitable as reason:
+                reasons.append(str(reason))
+        if repeats:
+            return _Rows(function, first, tuple(repeats), _merged(list(repeats.values())))
+    raise _Unsuitable("; ".join(dict.fromkeys(reasons)))
 
 
-def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop) -> _Pair:
+def _merged(repeats: list[list[_Kept]]) -> tuple[_Kept, ...]:
+    """Each load of the first loop once, with what repeats it in any later loop."""
+    again: dict[Access, list[Access]] = {}
+    for kept in (k for found in repeats for k in found):
+        again.setdefault(kept.first, []).extend(kept.again)
+    first_to_last = sorted(again, key=lambda a: a.node.start_byte)
+    return tuple(_Kept(load, tuple(again[load])) for load in first_to_last)
+
+
+def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop) -> list[_Kept]:
     reader = IndexReader(function)
     if not _reaches(_anchor(first, second), second):
         raise _Unsuitable(f"line {line_of(second.node)}: the loops stand in different blocks")
@@ -174,7 +191,7 @@ def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop
     kept = _repeated(source, function, first, second)
     if not kept:
         raise _Unsuitable(f"line {line_of(second.node)}: the loop loads nothing a second time")
-    return _Pair(function, first, second, tuple(kept))
+    return kept
 
 
 def _anchor(first: Loop, second: Loop) -> Node:
@@ -264,23 +281,23 @@ def _survives(
     return True
 
 
-def _turns(pair: _Pair, launch: Launch) -> tuple[Expression, Expression]:
+def _turns(rows: _Rows, launch: Launch) -> tuple[Expression, Expression]:
     """How many elements a row has, and how many threads share them, in the plan's words."""
-    bound = plan_value(pair.first.bound, pair.function, launch)
+    bound = plan_value(rows.first.bound, rows.function, launch)
     if bound is None or len(launch.block) != 1:
         raise _Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
     return bound, launch.block[0]
 
 
 def _rewrite(
-    source: KernelText, pair: _Pair, launch: Launch, turns: tuple[Expression, Expression]
+    source: KernelText, rows: _Rows, launch: Launch, turns: tuple[Expression, Expression]
 ) -> str:
     taken = source.names()
     names = _Names(
-        kernel=fresh_name(f"{pair.function.name}_kept", taken),
+        kernel=fresh_name(f"{rows.function.name}_kept", taken),
         count=fresh_name("TURNS", taken),
         turn=fresh_name("turn", taken),
-        arrays=tuple(fresh_name(f"{text_of(k.first.pointer)}_kept", taken) for k in pair.kept),
+        arrays=tuple(fresh_name(f"{text_of(k.first.pointer)}_kept", taken) for k in rows.kept),
         turns=Name(fresh_name("turns", taken)),
     )
     elements, threads = turns
@@ -291,9 +308,9 @@ def _rewrite(
     condition = _at_most(elements, threads, _MOST_TURNS)
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
     text = specialised(
-        source, pair.function, names.kernel, names.count, _edits(source, pair, names)
+        source, rows.function, names.kernel, names.count, _edits(source, rows, names)
     )
-    end = pair.function.outer.end_byte
+    end = rows.function.outer.end_byte
     return source.changed([Edit(end, end, f"\n\n{text}")], plan)
 
 
@@ -304,30 +321,29 @@ def _at_most(elements: Expression, threads: Expression, turns: int) -> Expressio
     return Compare(elements, (("<=", most),))
 
 
-def _edits(source: KernelText, pair: _Pair, names: _Names) -> list[Edit]:
+def _edits(source: KernelText, rows: _Rows, names: _Names) -> list[Edit]:
     arrays = [
         f"{k.first.element} {name}[{names.count}];"
-        for k, name in zip(pair.kept, names.arrays, strict=True)
+        for k, name in zip(rows.kept, names.arrays, strict=True)
     ]
-    filling = _unrolled(source, pair, names, fill=True)
-    anchor = _anchor(pair.first, pair.second)
-    outside = [insert_before(source.data, anchor, arrays)] if anchor != pair.first.node else []
-    return [
-        *outside,
-        *_in_place(source.data, pair.first, filling if outside else [*arrays, *filling]),
-        *_in_place(source.data, pair.second, _unrolled(source, pair, names, fill=False)),
-    ]
+    filling = _unrolled(source, rows, rows.first, names)
+    anchor = rows.anchor()
+    outside = [insert_before(source.data, anchor, arrays)] if anchor != rows.first.node else []
+    edits = _in_place(source.data, rows.first, filling if outside else [*arrays, *filling])
+    for loop in rows.later:
+        edits += _in_place(source.data, loop, _unrolled(source, rows, loop, names))
+    return [*outside, *edits]
 
 
-def _unrolled(source: KernelText, pair: _Pair, names: _Names, fill: bool) -> list[str]:
+def _unrolled(source: KernelText, rows: _Rows, loop: Loop, names: _Names) -> list[str]:
     """A loop with a fixed number of turns, each under the condition that the row reaches it.
 
-    The first loop fills the registers, the second one reads them.
+    The first loop fills the registers, the others read them.
     """
-    loop = pair.first if fill else pair.second
+    fill = loop == rows.first
     places = {
         a.node: f"{array}[{names.turn}]"
-        for k, array in zip(pair.kept, names.arrays, strict=True)
+        for k, array in zip(rows.kept, names.arrays, strict=True)
         for a in ((k.first,) if fill else k.again)
     }
     lines: list[str] = []

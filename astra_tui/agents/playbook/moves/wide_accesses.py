@@ -47,7 +47,7 @@ class _Widened:
     loops: tuple[WideLoop, ...]
     names: WideNames
     width: Let
-    """Elements of a pack, by the narrowest type that is accessed."""
+    """Elements of a pack, by the widest type that is accessed."""
     condition: Expression
 
 
@@ -102,7 +102,7 @@ def _widen(source: KernelText, kernel: Function, launch: Launch) -> _Widened:
     loops = widen_loops(source, kernel, launch, names)
     elements = {a for loop in loops for a in loop.elements}
     sizes = [_element(kernel, launch, e) for e in sorted(elements)]
-    width = Let(fresh_name("width", taken), _width_of(_narrowest(sizes)))
+    width = Let(fresh_name("width", taken), _width_of(sizes))
     condition = _condition(kernel, launch, loops, Name(width.name))
     return _Widened(kernel, launch, tuple(loops), names, width, condition)
 
@@ -126,20 +126,17 @@ _BY_NAME = {d.cuda: d for d in DType} | {
 }
 
 
-def _narrowest(elements: list[Expression]) -> Expression:
-    """The type by which a pack is measured; wider ones take several accesses."""
-
-    def size(element: Expression) -> int:
-        name = element.id if isinstance(element, Name) else ""
-        return DType(name).size if name in {d.value for d in DType} else 2
-
-    return min(elements, key=size)
-
-
-def _width_of(element: Expression) -> Expression:
-    if isinstance(element, Name) and element.id in {d.value for d in DType}:
-        return Integer(_BYTES // DType(element.id).size)
-    return Binary("//", Integer(_BYTES), Call("sizeof", (element,)))
+def _width_of(elements: list[Expression]) -> Expression:
+    """Elements of a pack: 16 bytes of the widest type, so that no access needs two of them."""
+    sizes: list[Expression] = []
+    for element in dict.fromkeys(elements):
+        fixed = isinstance(element, Name) and element.id in {d.value for d in DType}
+        size = DType(element.id).size if fixed and isinstance(element, Name) else 0
+        sizes.append(Integer(size) if size else Call("sizeof", (element,)))
+    if all(isinstance(s, Integer) for s in sizes):
+        return Integer(_BYTES // max(s.value for s in sizes if isinstance(s, Integer)))
+    widest = sizes[0] if len(sizes) == 1 else Call("max", tuple(sizes))
+    return Binary("//", Integer(_BYTES), widest)
 
 
 def _rewrite(source: KernelText, found: _Widened) -> str:
