@@ -23,9 +23,20 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.findings import Finding
 from astra_tui.model.health import Probe
+from astra_tui.model.ledger import LedgerEntry, Score
+from astra_tui.model.plan import Prediction
+from astra_tui.model.state import Usage
 from astra_tui.model.task import Values
+from astra_tui.session.summary import (
+    CandidateReport,
+    DecisionReport,
+    ProposalReport,
+    RoundReport,
+    RunReport,
+)
 
 ANSWERS = {
+    "astra-tui run --json": RunReport,
     "astra-tui kernels --json": answers.KernelsAnswer,
     "astra-tui check --json": answers.CheckAnswer,
     "astra-tui check --list --json": answers.CasesAnswer,
@@ -39,7 +50,8 @@ ANSWERS = {
 PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult, Case,
     Values, OutputError, Finding, PropertyResult, FakeResult, Diagnostic, answers.TaskCases,
-    answers.CountedEntry, Counters, AccessCount, LineCount, Probe,
+    answers.CountedEntry, Counters, AccessCount, LineCount, Probe, CandidateReport, RoundReport,
+    ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
 )  # fmt: skip
 """The objects inside them."""
 

@@ -71,8 +71,7 @@ def read_answer(line: str, question: Question, by: Author, shown: Plan | str) ->
             return _edited(question, by, shown)
         case "q" | "quit":
             return None
-    keys = PLAN_KEYS if question.gate is Gate.PLAN else DIFF_KEYS
-    raise NotUnderstood(f"'{line.strip()}' is no answer", hint=keys)
+    raise NotUnderstood(f"'{line.strip()}' is no answer")
 
 
 def _answer(

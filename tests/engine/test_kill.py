@@ -88,5 +88,7 @@ def test_no_process_outlives_a_killed_engine(tmp_path: Path, task: Path) -> None
 
 
 def _descendants(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [d for child in map(int, children) for d in (child, *_descendants(child))]
+    """The processes that it started, from whichever thread, and those that they started."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for file in lists for child in file.read_text("ascii").split()]
+    return [d for child in children for d in (child, *_descendants(child))]
