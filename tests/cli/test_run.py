@@ -1,0 +1,232 @@
+"""`run`: the real command, the playbook, and an engineer at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.fold import fold
+from astra_tui.model.state import SessionState
+from astra_tui.session.reading import read_journal
+from tests.cli.command import COMMAND, SECONDS, Outcome, Shell, open_terminal, read_terminal
+from tests.engine.kill_runs import cut_down_task
+
+PLAYBOOK = ("run", "silu_and_mul", "--team", "playbook")
+ONE_ROUND = (*PLAYBOOK, "--headless", "--rounds", "1")
+SECRET = "sk-planted0123456789abcdef"
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    """A folder whose silu_and_mul is a quick one."""
+    cut_down_task(shell.folder / "kernels")
+    return shell
+
+
+def state_of(shell: Shell, session: str) -> SessionState:
+    return fold(read_journal(shell.folder / session).events)
+
+
+def report_of(outcome: Outcome) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(outcome.out)
+    return report
+
+
+def test_the_same_better_kernel_twice_and_no_secret_in_the_sessions(shell: Shell) -> None:
+    arguments = (*PLAYBOOK, "--approve", "auto", "--headless", "--rounds", "2", "--json")
+    runs = [shell.run(*arguments, "--session", name, OPENAI_API_KEY=SECRET) for name in ("a", "b")]
+    assert [run.code for run in runs] == [ExitCode.OK, ExitCode.OK]
+    first, second = map(report_of, runs)
+    assert {"task", "team", "device", "session", "baseline", "best", "rounds"} <= set(first)
+    assert (first["team"], first["device"], len(first["rounds"])) == ("playbook", "emulator", 2)
+    before, after = first["baseline"]["counters"], first["best"]["counters"]
+    assert after["requests"] < before["requests"]
+    assert after["warp_instructions"] < before["warp_instructions"]
+    assert first["best"]["candidate"] == second["best"]["candidate"]
+    assert (shell.folder / first["best"]["source"]).is_file()
+    files = [f for name in ("a", "b") for f in (shell.folder / name).rglob("*") if f.is_file()]
+    assert len(files) > 10
+    assert not [f for f in files if SECRET.encode() in f.read_bytes()]
+
+
+def test_an_unattended_question_ends_the_run_and_the_session_goes_on(shell: Shell) -> None:
+    waiting = shell.run(*ONE_ROUND, "--session", "s")
+    assert waiting.code == ExitCode.NEEDS_DECISION
+    assert "astra-tui run silu_and_mul --session s --approve auto|FILE" in waiting.err
+    done = shell.run(
+        "run", "silu_and_mul", "--headless", "--session", "s", "--approve", "auto", "--json",
+        OPENAI_API_KEY=SECRET,
+    )  # fmt: skip
+    assert done.code == ExitCode.OK
+    report = report_of(done)
+    assert (report["team"], len(report["rounds"])) == ("playbook", 1), "as the session began"
+
+
+def test_a_file_decides(shell: Shell) -> None:
+    text = '[[decision]]\nstatus = "rejected"\nreason = "leave it"\n'
+    (shell.folder / "mine.toml").write_text(text, encoding="utf-8")
+    done = shell.run(*ONE_ROUND, "--session", "s", "--approve", "mine.toml", "--json")
+    assert done.code == ExitCode.OK
+    (proposal,) = report_of(done)["rounds"][0]["proposals"]
+    (decision,) = proposal["decisions"]
+    assert (decision["status"], decision["reason"]) == ("rejected", "leave it")
+    assert "mine.toml" in decision["by"]
+    assert proposal["outcome"] == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "variables", "told"),
+    [
+        ("ruonds = 3", [], {}, "astra-tui.toml: unknown setting 'ruonds'\n  did you mean 'rounds'"),
+        ("rounds = 0", [], {}, "astra-tui.toml: rounds: Expected `int` >= 1"),
+        ('rounds = "3"', [], {}, "astra-tui.toml: rounds: Expected `int"),
+        ('team = "playbok"', [], {}, "astra-tui.toml: team: Invalid enum value 'playbok'"),
+        (f'api_key = "{SECRET}"', [], {}, "astra-tui.toml: a key does not belong into a file"),
+        ("", ["--rounds", "0"], {}, "argument --rounds: '0' is not a whole number of 1 or more"),
+        ("", ["--rounds", "many"], {}, "argument --rounds: 'many' is not a whole number"),
+        ("", ["--repairs", "-1"], {}, "--repairs: Expected `int` >= 0"),
+        ("", [], {"ASTRA_TUI_ROUNDS": "x"}, "ASTRA_TUI_ROUNDS: Expected `int"),
+        ("", ["--device", "emulater"], {}, "there is no device 'emulater'\n  did you mean 'emul"),
+        ("", ["--approve", "aut"], {}, "there is no file 'aut'"),
+        ("", ["--approve", "typo.toml"], {}, "typo.toml: unknown key 'staus' in decision 1\n  did"),
+        ("", ["--config", "none.toml"], {}, "none.toml: there is no such file"),
+        ('device = "of file"', [], {}, "there is no device 'of file'"),
+        ('device = "of file"', [], {"ASTRA_TUI_DEVICE": "of env"}, "there is no device 'of env'"),
+        ("", ["--device", "of flag"], {"ASTRA_TUI_DEVICE": "of env"}, "no device 'of flag'"),
+    ],
+)
+def test_a_bad_setting_is_named_and_leaves_no_session(
+    shell: Shell, settings: str, flags: list[str], variables: dict[str, str], told: str
+) -> None:
+    (shell.folder / "astra-tui.toml").write_text(settings, encoding="utf-8")
+    (shell.folder / "typo.toml").write_text('[[decision]]\nstaus = "x"', encoding="utf-8")
+    outcome = shell.run("run", "silu_and_mul", "--headless", *flags, **variables)
+    assert (outcome.code, outcome.out) == (ExitCode.BAD_INPUT, "")
+    assert told in outcome.err
+    assert SECRET not in outcome.err
+    assert not (shell.folder / "sessions").exists()
+
+
+def test_a_wrong_baseline_ends_the_run_with_its_reason(shell: Shell) -> None:
+    baseline = shell.folder / "kernels" / "silu_and_mul" / "baseline.cu"
+    text = baseline.read_text(encoding="utf-8")
+    baseline.write_text(text.replace("1.0f + expf", "1.5f + expf"), encoding="utf-8")
+    outcome = shell.run(*ONE_ROUND, "--session", "s")
+    assert outcome.code == ExitCode.FAILED
+    assert "ended    baseline: the baseline fails its own check: " in outcome.out
+    assert "cases failed" in outcome.out
+
+
+def test_ctrl_c_leaves_a_session_that_goes_on(shell: Shell) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, *ONE_ROUND, "--approve", "auto", "--session", "s"],
+        cwd=shell.folder,
+        env=shell.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    while b"checking" not in (line := process.stderr.readline()):
+        assert line, "the run ended before its first check"
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert b"go on with: astra-tui run silu_and_mul --session s" in said
+    assert b"Traceback" not in said
+    again = shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--json")
+    assert again.code == ExitCode.OK
+    assert report_of(again)["stopped"] == "rounds"
+
+
+class Engineer:
+    """Somebody at a terminal who answers each question that the run asks."""
+
+    def __init__(self, shell: Shell, *arguments: str):
+        self._ours, theirs = open_terminal(100)
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=shell.folder,
+            env=shell.environment(TERM="xterm", USER="ada"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def answers(self, line: str) -> str:
+        """Waits for a question and answers it; returns what was shown before."""
+        shown = read_terminal(self._ours, until="[q]uit")
+        assert "[q]uit" in shown, shown
+        os.write(self._ours, f"{line}\n".encode())
+        return shown
+
+    def ends(self) -> tuple[int, str]:
+        """Quits at the next question, if there is one."""
+        shown = read_terminal(self._ours, until="[q]uit")
+        if "[q]uit" in shown:
+            os.write(self._ours, b"q\n")
+        code, last_words = self.leaves()
+        return code, shown + last_words
+
+    def leaves(self) -> tuple[int, str]:
+        """The exit code and the last words of the run."""
+        shown = read_terminal(self._ours)
+        os.close(self._ours)
+        return self.process.wait(SECONDS), shown
+
+
+def decisions_of(state: SessionState) -> list[tuple[Gate, ApprovalStatus, str]]:
+    return [(d.gate, d.status, d.reason) for d in state.decisions.values()]
+
+
+def test_an_engineer_decides_at_the_terminal(shell: Shell) -> None:
+    engineer = Engineer(shell, *PLAYBOOK, "--rounds", "3", "--session", "s")
+    assert "PLAN " in engineer.answers("a")
+    assert "(hunk 1)" in engineer.answers("what?")
+    assert "'what?' is no answer" in engineer.answers("h 99")
+    assert "there is no hunk 99" in engineer.answers("accept")
+    assert "the best is now" in engineer.answers("r not this one")
+    assert "rejected by engineer ada: not this one" in engineer.answers("a")
+    engineer.answers("q")
+    code, last_words = engineer.leaves()
+    assert code == ExitCode.INTERRUPTED, last_words
+    assert "go on with: astra-tui run silu_and_mul --session s" in last_words
+    assert decisions_of(state_of(shell, "s")) == [
+        (Gate.PLAN, ApprovalStatus.ACCEPTED, ""),
+        (Gate.DIFF, ApprovalStatus.ACCEPTED, ""),
+        (Gate.PLAN, ApprovalStatus.REJECTED, "not this one"),
+        (Gate.PLAN, ApprovalStatus.ACCEPTED, ""),
+    ]
+
+
+def test_a_part_of_a_diff_makes_a_source_of_its_own(shell: Shell) -> None:
+    engineer = Engineer(shell, *PLAYBOOK, "--rounds", "2", "--session", "s")
+    engineer.answers("r the next one has more hunks")
+    engineer.answers("a")
+    assert "(hunk 2)" in engineer.answers("h 1")
+    _, last_words = engineer.ends()
+    assert "hunks 1 only" in last_words
+    state = state_of(shell, "s")
+    (partial,) = (d for d in state.decisions.values() if d.partial is not None)
+    assert partial.partial == (0,)
+    attempts = state.rounds[2].proposals[0].attempts
+    assert [a.author.name for a in attempts[:2]] == ["wide_accesses", "ada"]
+    assert attempts[1].candidate not in (attempts[0].candidate, state.best)
+
+
+def test_the_end_of_the_input_stops_the_run(shell: Shell, tmp_path: Path) -> None:
+    engineer = Engineer(shell, *PLAYBOOK, "--rounds", "1", "--session", "s")
+    engineer.answers("\x04")
+    code, last_words = engineer.leaves()
+    assert code == ExitCode.INTERRUPTED, last_words
+    assert state_of(shell, "s").closed is not None
