@@ -1,0 +1,49 @@
+"""Kernels that were written after the moves: what fires, and whether it is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_tui.agents.playbook import Evidence, propose_all
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.task import load_task
+from tests.playbook.greedy import Greedy, table
+
+FOLDER = Path(__file__).parent / "unseen"
+FIRES = {
+    "layernorm": {
+        *("wide_accesses", "keep_row", "shuffle_reduction", "fast_math", "reciprocal"),
+        *("tune_block", "cache_hints"),
+    },
+    "rotary": {"wide_accesses", "fit_block", "tune_block", "cache_hints"},
+}
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_every_proposal_on_an_unseen_kernel_is_correct(name: str, compiler: Compiler) -> None:
+    task = load_task(FOLDER / name)
+    proposals, _ = propose_all(task.baseline_file.read_text(), Evidence(task))
+    assert {p.plan.move for p in proposals} == FIRES[name]
+    with Oracle(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        for proposal in proposals:
+            *_, report = checker.check(proposal.source, "candidate.cu")
+            assert isinstance(report, CheckReport)
+            assert report.verdict is Verdict.PASSED, (proposal.plan.move, report.message)
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_greedy_run_improves_an_unseen_kernel(name: str, compiler: Compiler) -> None:
+    task = load_task(FOLDER / name)
+    rounds = Greedy(task, compiler).run(task.baseline_file.read_text())
+    print(table(name, rounds))
+    first, last = rounds[0].counters, rounds[-1].counters
+    assert last.sectors <= first.sectors
+    assert last.requests <= first.requests / 2
+    assert last.warp_instructions < first.warp_instructions
