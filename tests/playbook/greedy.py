@@ -105,7 +105,7 @@ def table(name: str, rounds: list[Round]) -> str:
 
 
 def main() -> None:
-    """Prints the rounds of the bundled tasks, or of some folders, and keeps the last sources."""
+    """Prints the rounds of the bundled tasks, or of some folders."""
     folders = [Path(a) for a in sys.argv[1:]] or sorted(
         p.parent for p in KERNELS.glob("*/task.toml")
     )
@@ -114,7 +114,6 @@ def main() -> None:
             task = load_task(folder)
             rounds = Greedy(task, compiler).run(task.baseline_file.read_text())
             print(table(task.name, rounds), flush=True)
-            Path(f"/tmp/greedy_{task.name}.cu").write_text(rounds[-1].source)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,16 @@ _LANGUAGE = Language(tree_sitter_cuda.language())
 LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
 
+_UNKNOWN_TO_GRAMMAR = re.compile(rb"__align__\s*\(\s*\w+\s*\)")
+
+
 def parse(source: bytes) -> Node:
-    """The root of a source's tree; what the grammar does not understand is in ERROR nodes."""
-    return Parser(_LANGUAGE).parse(source).root_node
+    """The root of a source's tree; what the grammar does not understand is in ERROR nodes.
+
+    Alignments of variables are blanked out for the grammar, which does not know them; places stay.
+    """
+    readable = _UNKNOWN_TO_GRAMMAR.sub(lambda m: b" " * len(m[0]), source)
+    return Parser(_LANGUAGE).parse(readable).root_node
 
 
 def text_of(node: Node | None) -> str:

@@ -31,6 +31,7 @@ from astra_tui.agents.playbook.edits import (
 )
 from astra_tui.agents.playbook.invariance import assignment_to, plain_locals
 from astra_tui.agents.playbook.kernel_text import KernelText
+from astra_tui.agents.playbook.lane_indices import LaneIndices, NotWidenable, refusal
 from astra_tui.agents.playbook.launching import factors, plan_value
 from astra_tui.agents.playbook.linear import (
     BLOCK_THREADS,
@@ -55,7 +56,6 @@ from astra_tui.agents.playbook.syntax import (
     contains,
     identifiers_in,
     is_barrier,
-    line_of,
     of_type,
     statements_of,
     text_of,
@@ -63,13 +63,6 @@ from astra_tui.agents.playbook.syntax import (
 )
 from astra_tui.agents.playbook.syntax import field as child
 from astra_tui.model.launch import Launch
-
-MOST_ELEMENTS = 16
-"""A pack never has more elements; constants that it divides keep an index aligned."""
-
-
-class NotWidenable(Exception):
-    """Why a kernel's accesses stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +129,9 @@ class _Widener:
         self.names = names
         self.reader = IndexReader(function)
         self.wide = WideLoop()
-        self.slopes: dict[str, int] = {loop.name: 1}
-        """By how much an index variable grows from one lane to the next."""
         self.varying = self._varying()
+        self.indices = LaneIndices(function, loop.name, self.reader, self.varying)
         self.stores = [a for s in loop.body for a in accesses_in(s, function) if a.is_store]
-
-    def refuse(self, node: Node, why: str) -> NotWidenable:
-        return NotWidenable(f"line {line_of(node)}: {why}")
 
     def widen(self) -> WideLoop:
         """The edits that put the wide loop in place of the loop."""
@@ -151,6 +140,7 @@ class _Widener:
         if not self.wide.accesses:
             return self.wide
         tail = self._tail()
+        self.wide.divisible = self.indices.divisible
         indent = indentation(self.source.data, self.loop.node)
         text = "\n".join([*self._head(), block(lines), "}", *tail])
         self.wide.edits.append(replace(self.loop.node, indented(text, indent).lstrip()))
@@ -160,16 +150,16 @@ class _Widener:
 
     def _check_body(self) -> None:
         if self.loop.has_jump():
-            raise self.refuse(self.loop.node, "a turn of the loop can end early")
+            raise refusal(self.loop.node, "a turn of the loop can end early")
         for statement in self.loop.body:
             unknown = unknown_accesses(statement, self.function)
             if unknown:
-                raise self.refuse(unknown[0], "an access whose buffer cannot be followed")
+                raise refusal(unknown[0], "an access whose buffer cannot be followed")
             for part in walk(statement):
                 if part.type == "call_expression" and called_name(part).startswith("__sh"):
-                    raise self.refuse(part, "threads of a warp meet inside of the loop")
+                    raise refusal(part, "threads of a warp meet inside of the loop")
                 if part.type == "expression_statement" and is_barrier(part):
-                    raise self.refuse(part, "a barrier inside of the loop")
+                    raise refusal(part, "a barrier inside of the loop")
         self._check_accumulators()
 
     def _check_accumulators(self) -> None:
@@ -181,7 +171,7 @@ class _Widener:
                     self._check_use(use)
         for array in self.stores:
             if array.root.is_array and not array.root.is_shared:
-                raise self.refuse(array.node, "each thread keeps its own elements in an array")
+                raise refusal(array.node, "each thread keeps its own elements in an array")
 
     def _check_use(self, use: Node) -> None:
         statement = use
@@ -190,7 +180,7 @@ class _Widener:
         for access in accesses_in(statement, self.function):
             thread = self.reader.depends_on(self.reader.read(access.index), "threadIdx")
             if access.is_store and not access.root.is_array and thread:
-                raise self.refuse(use, "each thread writes what it made of its own elements")
+                raise refusal(use, "each thread writes what it made of its own elements")
 
     def _is_inside(self, name: str) -> bool:
         declared = (v for v in self.function.locals if v.name == name)
@@ -234,10 +224,10 @@ class _Widener:
         if any(not is_pure(v) or reads_memory(v) for v in values):
             return False
         for variable, value in zip(declared, values, strict=True):
-            slope = self._slope(self.reader.read(value))
+            slope = self.indices.slope(self.reader.read(value))
             if slope is None or not self.function.is_constant(variable):
                 return False
-            self.slopes[variable.name] = slope
+            self.indices.slopes[variable.name] = slope
         return True
 
     def _is_uniform(self, statement: Node, pending: list[Node]) -> bool:
@@ -313,27 +303,27 @@ class _Widener:
                     contains(s, variable.declaration) for s in run
                 )
                 if text_of(use) == name and not inside and from_run:
-                    raise self.refuse(use, f"{name} is used on both sides of a condition")
+                    raise refusal(use, f"{name} is used on both sides of a condition")
 
     def _is_wide(self, access: Access) -> bool:
         """Whether an access takes the next element in the next lane. Raises NotWidenable."""
         if access.root.is_array:
             return False
         if access.node.type != "subscript_expression":
-            raise self.refuse(access.node, "its accesses are wide or hinted already")
+            raise refusal(access.node, "its accesses are wide or hinted already")
         index = self._index_of(access)
-        slope = self._slope(index)
+        slope = self.indices.slope(index)
         if slope is None:
-            raise self.refuse(access.node, f"{text_of(access.node)} does not take neighbours")
+            raise refusal(access.node, f"{text_of(access.node)} does not take neighbours")
         if slope not in (0, 1):
-            raise self.refuse(access.node, f"{text_of(access.node)} takes every {slope}th element")
+            raise refusal(access.node, f"{text_of(access.node)} takes every {slope}th element")
         return slope == 1
 
     def _index_of(self, access: Access) -> Polynomial:
         variable = self.function.lookup(text_of(access.pointer), access.pointer)
         offset = offset_of(variable, self.function, self.reader) if variable is not None else None
         if offset is None:
-            raise self.refuse(access.node, f"where {text_of(access.pointer)} points is not known")
+            raise refusal(access.node, f"where {text_of(access.pointer)} points is not known")
         return offset + self.reader.read(access.index)
 
     def _use(
@@ -344,7 +334,7 @@ class _Widener:
         stores: dict[str, tuple[Access, str]],
     ) -> Edit:
         if is_conditional(access.node, statement):
-            raise self.refuse(access.node, f"{text_of(access.node)} is under a condition")
+            raise refusal(access.node, f"{text_of(access.node)} is under a condition")
         self._require_aligned(access)
         key = canonical(access.node)
         if not access.is_store:
@@ -354,7 +344,7 @@ class _Widener:
             name = fresh_name(f"{text_of(access.pointer)}_pack", self.names.taken)
             kept[key] = (access, name)
         elif access.is_load and access.is_store:
-            raise self.refuse(access.node, "the same element is changed twice")
+            raise refusal(access.node, "the same element is changed twice")
         self.wide.accesses.append(access.node)
         self.wide.elements.add(access.element)
         return replace(access.node, f"{kept[key][1]}.value[{self.names.lane}]")
@@ -362,7 +352,7 @@ class _Widener:
     def _check_order(self, access: Access, stores: dict[str, tuple[Access, str]]) -> None:
         for store, _ in stores.values():
             if may_alias(self.source, self.function, access.root, store.root):
-                raise self.refuse(access.node, "a load behind a store to the same buffer")
+                raise refusal(access.node, "a load behind a store to the same buffer")
 
     def _declared(self, access: Access, name: str, stored: bool) -> str:
         kind = f"{self.names.pack}<{access.element}, {self.names.width}>"
@@ -379,7 +369,7 @@ class _Widener:
         """A statement for one lane: packs for accesses, `i + lane` for indices."""
         mine = [e for e in edits if statement.start_byte <= e.start < statement.end_byte]
         for use in of_type(statement, "identifier"):
-            slope = self.slopes.get(text_of(use), 0)
+            slope = self.indices.slopes.get(text_of(use), 0)
             inside = any(e.start <= use.start_byte < e.end for e in mine)
             if slope == 0 or inside or self._is_shadowed(use):
                 continue
@@ -392,72 +382,9 @@ class _Widener:
             return False
         return variable is None or not contains(self.loop.node, variable.declaration)
 
-    # Indices
-
-    def _slope(self, index: Polynomial) -> int | None:
-        """By how much an index grows from lane to lane, None where that is not constant."""
-        total = 0
-        for monomial, coefficient in index.terms.items():
-            moving = [a for a in monomial if self._moves(a)]
-            if not moving:
-                continue
-            slopes = [self._atom_slope(a) for a in moving]
-            if None in slopes:
-                return None
-            if all(s == 0 for s in slopes):
-                continue
-            if len(monomial) != 1:
-                return None
-            total += coefficient * (slopes[0] or 0)
-        return total
-
-    def _moves(self, atom: str) -> bool:
-        names = self.reader.names_of.get(atom, frozenset({atom}))
-        return bool(names & self.varying)
-
-    def _atom_slope(self, atom: str) -> int | None:
-        if atom == self.loop.name:
-            return 1
-        division = self.reader.divisions.get(atom)
-        if division is None or self._slope(division.numerator) != 1:
-            return None
-        # Within a pack, (i / d) stays and (i % d) grows by one, because d is whole packs.
-        return 0 if division.operator == "/" else 1
-
     def _require_aligned(self, access: Access) -> None:
         self.wide.roots[access.root.name] = None
-        self._require_divisible(self._index_of(access), access.node)
-
-    def _require_divisible(self, index: Polynomial, node: Node) -> None:
-        """Asks for what makes a polynomial a multiple of the pack's width."""
-        for monomial, coefficient in index.terms.items():
-            for each in monomial:
-                division = self.reader.divisions.get(each)
-                if division is not None and self._moves(each):
-                    self._require_divisible(division.numerator, node)
-                    self._require_divisible(division.denominator, node)
-            if monomial and self._is_whole(monomial[0]) and len(monomial) == 1:
-                continue
-            if coefficient % MOST_ELEMENTS == 0:
-                continue
-            factors = [a for a in monomial if self._is_size(a)]
-            if not factors:
-                raise self.refuse(node, f"nothing makes {text_of(node)} begin at a whole pack")
-            known = [a for a in factors if a in self.wide.divisible]
-            self.wide.divisible[(known or factors)[-1]] = None
-
-    def _is_whole(self, atom: str) -> bool:
-        """Whether an atom is a multiple of the width because the loop's variable is."""
-        if atom == self.loop.name:
-            return True
-        division = self.reader.divisions.get(atom)
-        return division is not None and division.operator == "%" and self._moves(atom)
-
-    def _is_size(self, atom: str) -> bool:
-        parameter = next((p for p in self.function.parameters if p.name == atom), None)
-        if parameter is None or not parameter.is_scalar or parameter.type not in INTEGER_TYPES:
-            return False
-        return self.function.is_constant(parameter) and atom not in self.varying
+        self.indices.require_divisible(self._index_of(access), access.node)
 
     # The loop around it
 
@@ -479,7 +406,7 @@ class _Widener:
         if self._is_divisible_bound():
             return []
         if start == THREAD:
-            self._require_divisible(bound, self.loop.bound)
+            self.indices.require_divisible(bound, self.loop.bound)
             return []
         loop, width = self.loop, self.names.width
         count = f"{_operand(loop.bound)} / {width} * {width}"
@@ -496,7 +423,7 @@ class _Widener:
         """Whether the bound is a product with a size that is whole packs already."""
         value = plan_value(self.loop.bound, self.function, self.launch)
         names = [p.name for p in self.function.parameters]
-        whole = {self.launch.args[names.index(d)] for d in self.wide.divisible}
+        whole = {self.launch.args[names.index(d)] for d in self.indices.divisible}
         return value is not None and bool(set(factors(value)) & whole)
 
 

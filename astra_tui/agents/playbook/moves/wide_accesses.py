@@ -8,6 +8,7 @@ from astra_tui.agents.playbook.api import Evidence, NotApplicable, Proposal
 from astra_tui.agents.playbook.counted import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.agents.playbook.edits import Edit
 from astra_tui.agents.playbook.kernel_text import KernelText, specialised
+from astra_tui.agents.playbook.lane_indices import NotWidenable
 from astra_tui.agents.playbook.launching import (
     aligned,
     all_of,
@@ -18,7 +19,6 @@ from astra_tui.agents.playbook.launching import (
 )
 from astra_tui.agents.playbook.names import Function, fresh_name
 from astra_tui.agents.playbook.widening import (
-    NotWidenable,
     WideLoop,
     WideNames,
     widen_loops,
