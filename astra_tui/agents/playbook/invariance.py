@@ -28,7 +28,7 @@ from astra_tui.agents.playbook.syntax import (
 from astra_tui.agents.playbook.syntax import (
     field as child,
 )
-from astra_tui.agents.playbook.types import INTEGER, type_of
+from astra_tui.agents.playbook.types import type_of
 
 _HARMLESS = PURE_FUNCTIONS | {
     *("__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync"),
@@ -118,7 +118,7 @@ def is_costly(expression: Node, function: Function) -> bool:
         if cast_of(call) is None and called_name(call) not in _CHEAP:
             return True
     divisions = (b for b in of_type(expression, "binary_expression") if operator_of(b) == "/")
-    return any(type_of(d, function) != INTEGER for d in divisions)
+    return any(type_of(d, function) in ("float", "double") for d in divisions)
 
 
 def plain_locals(declaration: Node) -> list[Variable] | None:

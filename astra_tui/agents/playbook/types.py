@@ -80,7 +80,7 @@ def _variable(node: Node, function: Function) -> str:
         return "float"
     variable = function.lookup(text_of(node), node)
     if variable is None:
-        return UNKNOWN
+        return INTEGER if (text_of(node), "value") in function.template else UNKNOWN
     if variable.type == "auto":
         return type_of(variable.value, function) if variable.value is not None else UNKNOWN
     return named_type(variable.type)

@@ -22,6 +22,7 @@ from astra_tui.agents.playbook.edits import (
     indentation,
     indented,
     insert_before,
+    line_start,
     outermost,
     pragma_of,
     push_in,
@@ -98,7 +99,7 @@ class HoistInvariants:
             evidence=evidence_of(
                 evidence.counters, moved, Counter.WARP_INSTRUCTIONS, Counter.REQUESTS
             ),
-            change=f"{lines_text(moved)} leave the loop: {what}. Nothing they read is written in "
+            change=f"{lines_text(moved)}: computed before the loop: {what}. Nothing they read is written in "
             "the loop; loads move under the condition that the loop runs at all.",
             prediction=predicted(Counter.WARP_INSTRUCTIONS, part, 0.3, (1.0, 1.6), 0.3),
             risk=Risk.LOW,
@@ -269,11 +270,13 @@ def _guarded(source: bytes, loop: Loop, lines: list[str]) -> list[Edit]:
     first = pragma_of(loop.node) or loop.node
     indent = indentation(source, loop.node)
     inner = indented("\n".join(lines), indent + "  ")
-    pushed = push_in(source, loop.node)
-    opening = f"if ({_first_turn(loop)}) {{\n{inner}\n{indent}  "
+    start, own = line_start(source, first), line_start(source, loop.node)
+    begins_line = start == 0 or source[start - 1 : start] == b"\n"
+    lead = indent if begins_line else ""
     return [
-        Edit(first.start_byte, first.start_byte, opening),
-        *pushed,
+        Edit(start, start, f"{lead}if ({_first_turn(loop)}) {{\n{inner}\n"),
+        Edit(own, own, "  "),
+        *push_in(source, loop.node),
         Edit(loop.node.end_byte, loop.node.end_byte, f"\n{indent}}}"),
     ]
 
