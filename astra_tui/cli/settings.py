@@ -164,6 +164,13 @@ def _from_file(named: str | None) -> dict[str, Any]:
                 file=str(file),
                 hint=f"put it into the environment, as {KEY_VARIABLES[1]}",
             )
+        if name == "base_url" and named is None and file == PROJECT_FILE:
+            # Whoever clones a repository does not mean to send their key where it says.
+            raise UserError(
+                "a file of the current folder may not name the model's server",
+                file=str(file),
+                hint="say --base-url, set ASTRA_TUI_BASE_URL, or put it into your own config.toml",
+            )
         if name not in _TYPES:
             raise UserError(f"unknown setting '{name}'", file=str(file), hint=nearest(name, _TYPES))
     return {name: _converted(name, value, name, str(file)) for name, value in table.items()}
