@@ -89,7 +89,7 @@ def test_a_file_decides(shell: Shell) -> None:
         ("rounds = 0", [], {}, "astra-tui.toml: rounds: Expected `int` >= 1"),
         ('rounds = "3"', [], {}, "astra-tui.toml: rounds: Expected `int"),
         ('team = "playbok"', [], {}, "astra-tui.toml: team: Invalid enum value 'playbok'"),
-        ('base_url = "http://h/v1"', [], {}, "astra-tui.toml: a file of the current folder may not"),
+        ('base_url = "http://h/v1"', [], {}, "astra-tui.toml: a file of the current folder"),
         (f'api_key = "{SECRET}"', [], {}, "astra-tui.toml: a key does not belong into a file"),
         ("", ["--rounds", "0"], {}, "argument --rounds: '0' is not a whole number of 1 or more"),
         ("", ["--rounds", "many"], {}, "argument --rounds: 'many' is not a whole number"),
