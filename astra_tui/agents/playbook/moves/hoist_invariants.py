@@ -99,8 +99,8 @@ class HoistInvariants:
             evidence=evidence_of(
                 evidence.counters, moved, Counter.WARP_INSTRUCTIONS, Counter.REQUESTS
             ),
-            change=f"{lines_text(moved)}: computed before the loop: {what}. Nothing they read is written in "
-            "the loop; loads move under the condition that the loop runs at all.",
+            change=f"{lines_text(moved)}: computed before the loop: {what}. Nothing they read "
+            "is written in the loop; loads move under the condition that the loop runs at all.",
             prediction=predicted(Counter.WARP_INSTRUCTIONS, part, 0.3, (1.0, 1.6), 0.3),
             risk=Risk.LOW,
             places=places_of(moved),
