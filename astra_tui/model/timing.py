@@ -1,0 +1,138 @@
+"""Times of versions of a kernel on a GPU, always in pairs, and what may be said about them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from astra_tui.model.dtypes import DType
+
+
+class TimingVerdict(StrEnum):
+    """What the interval of a ratio says about a candidate, beside the version it is paired with."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    """The whole interval lies within the threshold round 1."""
+    INCONCLUSIVE = "inconclusive"
+
+
+class Ratio(msgspec.Struct, frozen=True):
+    """Time of the base over time of the candidate: above 1 the candidate is faster.
+
+    `low` and `high` bound it with 95 % confidence; `rounds` is how many pairs it rests on.
+    """
+
+    value: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval, relative to the ratio."""
+        return (self.high - self.low) / (2 * self.value)
+
+
+class PairedTime(msgspec.Struct, frozen=True):
+    """One kind of paired measurement of a workload: medians in microseconds, and the ratio."""
+
+    base_us: float
+    candidate_us: float
+    speedup: Ratio
+
+
+class PaperTime(msgspec.Struct, frozen=True):
+    """The protocol of the Astra paper (section 4.1), which times the launch path as well.
+
+    20 warm-ups, 100 launches from the host with an event pair round each, arithmetic mean.
+    """
+
+    base_us: float
+    candidate_us: float
+
+    @property
+    def speedup(self) -> float:
+        """Mean over mean."""
+        return self.base_us / self.candidate_us
+
+
+class Floor(msgspec.Struct, frozen=True):
+    """What no kernel can go below on this GPU, in microseconds: measured, not from a data sheet."""
+
+    launch_us: float
+    """An empty kernel, a graph node."""
+    copy_us: float
+    """A copy that reads and writes the workload's compulsory bytes, by graph replay, cold."""
+    compulsory_bytes: int
+
+    @property
+    def us(self) -> float:
+        """The higher of both."""
+        return max(self.launch_us, self.copy_us)
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """A reason not to trust a measurement, or not fully: it is shown wherever the number is."""
+
+    kind: str
+    message: str
+    voids: bool = False
+    """Whether the measurement may decide nothing."""
+
+
+class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A candidate beside the version that it is paired with, on one workload.
+
+    `cold` decides: every launch finds its buffers outside the L2 cache. `control` is the base
+    beside a copy of itself; `threshold` is the least difference that counts, max(0.3 %, twice
+    what the control can detect), as a fraction.
+    """
+
+    workload: str
+    dims: dict[str, int]
+    dtype: DType
+    verdict: TimingVerdict
+    cold: PairedTime
+    threshold: float
+    control: Ratio | None = None
+    warm: PairedTime | None = None
+    paper: PaperTime | None = None
+    floor: Floor | None = None
+    launches: int = 0
+    """Launches in one replayed graph."""
+    buffer_sets: int = 0
+    offset_us: float = 0.0
+    """What an event pair adds to a replay; it is subtracted."""
+    sm_mhz: float = 0.0
+    """Clock of the multiprocessors while it was measured, by clock64 over globaltimer."""
+    verified_sets: int = 0
+    """Buffer sets whose outputs of a timed replay were compared with the reference."""
+    doubts: tuple[Doubt, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def of_floor(self) -> float | None:
+        """Share of the floor that the candidate reaches: 1 is as fast as a copy."""
+        return self.floor.us / self.cold.candidate_us if self.floor else None
+
+    @property
+    def voided(self) -> bool:
+        """Whether a doubt keeps it from deciding anything."""
+        return any(d.voids for d in self.doubts)
+
+
+class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A candidate beside one other version on all workloads that were timed."""
+
+    device: str
+    base: str
+    """Hash of the version it is paired with."""
+    candidate: str
+    workloads: tuple[WorkloadTiming, ...]
+    speedup: Ratio | None = None
+    """Geometric mean over the workloads."""
+    verdict: TimingVerdict = TimingVerdict.INCONCLUSIVE
+    seconds: float = 0.0
