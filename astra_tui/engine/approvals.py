@@ -43,21 +43,9 @@ class Approvals:
             return taken
         if question.id not in self._record.state.questions:
             self._record.emit(ApprovalAsked(question))
-        answer, decision = await self._answer(question, plan)
-        if answer.source is not None:
-            # What is stored may be less than what was written: secrets are taken out.
-            decision = replace(decision, result=self._record.store.put_source(answer.source))
-        self._record.emit(DecisionTaken(decision))
-        return decision
-
-    async def _answer(self, question: Question, plan: Plan) -> tuple[Answer, Decision]:
-        for policy in self._policies:
-            answer = policy.answer(question, plan)
-            if answer is not None:
-                try:
-                    return answer, decide(question, answer)
-                except AnswerRefused as error:
-                    raise Stop(StopReason.TROUBLE, f"{answer.by.describe()}: {error}") from None
+        answer = self._by_policy(question, plan)
+        if answer is not None:
+            return self._keep(answer, _decided(question, answer))
         if not self._desk.attendants and not self._wait:
             raise Stop(
                 StopReason.UNATTENDED,
@@ -65,4 +53,22 @@ class Approvals:
                 "and there is nobody to take it",
             )
         self._record.emit(AnswerAwaited(question))
-        return await self._desk.ask(question)
+        return await self._desk.ask(question, self._keep)
+
+    def _by_policy(self, question: Question, plan: Plan) -> Answer | None:
+        answers = (policy.answer(question, plan) for policy in self._policies)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _keep(self, answer: Answer, decision: Decision) -> Decision:
+        if answer.source is not None:
+            # What is stored may be less than what was written: secrets are taken out.
+            decision = replace(decision, result=self._record.store.put_source(answer.source))
+        self._record.emit(DecisionTaken(decision))
+        return decision
+
+
+def _decided(question: Question, answer: Answer) -> Decision:
+    try:
+        return decide(question, answer)
+    except AnswerRefused as error:
+        raise Stop(StopReason.TROUBLE, f"{answer.by.describe()}: {error}") from None

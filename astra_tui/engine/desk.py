@@ -3,41 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
+
+Keep = Callable[[Answer, Decision], Decision]
+"""Journals a decision; returns it as it was kept."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    question: Question
+    keep: Keep
+    decision: asyncio.Future[Decision]
 
 
 class Desk:
     """Open questions. Front ends answer; the loop waits."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[Question, asyncio.Future[tuple[Answer, Decision]]]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self.attendants = 0
         """How many front ends could answer."""
 
     @property
     def open(self) -> tuple[Question, ...]:
         """The questions that wait."""
-        return tuple(question for question, _ in self._waiting.values())
+        return tuple(waiting.question for waiting in self._waiting.values())
 
-    async def ask(self, question: Question) -> tuple[Answer, Decision]:
-        """Waits until somebody decides."""
-        future: asyncio.Future[tuple[Answer, Decision]] = asyncio.Future()
-        self._waiting[question.id] = question, future
+    async def ask(self, question: Question, keep: Keep) -> Decision:
+        """Waits until somebody decides, and returns the decision as `keep` has journaled it."""
+        waiting = _Waiting(question, keep, asyncio.Future())
+        self._waiting[question.id] = waiting
         try:
-            return await future
+            return await waiting.decision
         finally:
             self._waiting.pop(question.id, None)
 
     def answer(self, answer: Answer) -> Decision:
-        """Decides an open question. Raises AnswerRefused when it is decided or fits badly."""
+        """Decides an open question; the decision is in the journal when this returns.
+
+        Raises AnswerRefused when it is decided or fits badly, and UserError when the journal
+        cannot be written; the question stays open then.
+        """
         waiting = self._waiting.get(answer.question)
-        if waiting is None or waiting[1].cancelled():
+        if waiting is None or waiting.decision.cancelled():
             raise AnswerRefused(f"{answer.question} is not open")
-        if waiting[1].done():
-            raise decided_before(waiting[1].result()[1])
-        decision = decide(waiting[0], answer)
-        waiting[1].set_result((answer, decision))
+        if waiting.decision.done():
+            raise decided_before(waiting.decision.result())
+        decision = waiting.keep(answer, decide(waiting.question, answer))
+        waiting.decision.set_result(decision)
         return decision
 
 

@@ -148,7 +148,7 @@ def _partial(question: Question, hunks: tuple[int, ...] | None) -> tuple[int, ..
     unknown = [h for h in chosen if not 0 <= h < question.hunks]
     if unknown:
         count = question.hunks
-        raise AnswerRefused(f"the diff has {count} hunks, counted from 0; not hunk {unknown[0]}")
+        raise AnswerRefused(f"the diff has {count} hunks; there is no hunk {unknown[0] + 1}")
     if not chosen:
         raise AnswerRefused("no hunk is left", hint="reject the diff instead, and say why")
     return None if len(chosen) == question.hunks else chosen

@@ -33,6 +33,7 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import Approval, Budget, GatePolicy
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
+from astra_tui.session.reading import read_journal
 from tests.engine.scripted import (
     ASK,
     AUTO,
@@ -151,6 +152,22 @@ def test_nothing_is_compiled_or_launched_before_it_is_decided(
             launched += 1
     assert compiled == 3
     assert launched == 4
+
+
+def test_an_answer_that_was_taken_is_in_the_journal_already(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    team = ScriptedTeam([Step("better", (sources.better,))])
+    session = start(tmp_path / "s", task, team, settings_of(ASK))
+    decided: list[str] = []
+
+    def accept_and_read(session: Session, question: Question) -> None:
+        accept(session, question)
+        decided.append(question.id)
+        assert list(read_journal(tmp_path / "s").state().decisions) == decided
+
+    asyncio.run(session.run_with(accept_and_read))
+    assert decided == ["1.0.plan", "1.0.diff.0"]
 
 
 def test_while_a_gate_is_open_nothing_goes_on_behind_it(
