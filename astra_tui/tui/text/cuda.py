@@ -12,9 +12,10 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any
 
 from pygments.lexers.c_like import CudaLexer
-from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
+from pygments.token import Comment, Keyword, Name, Number, String
 
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.tui.text.visible import Range
@@ -40,7 +41,7 @@ class Role(StrEnum):
 Span = tuple[int, int, Role]
 """Begin and end in the characters of one line, and the role of what stands there."""
 
-_ROLES: tuple[tuple[_TokenType, Role], ...] = (
+_ROLES: tuple[tuple[Any, Role], ...] = (
     (Comment.Preproc, Role.DIRECTIVE),
     (Comment.PreprocFile, Role.STRING),
     (Comment, Role.COMMENT),
@@ -142,11 +143,11 @@ def prose_of(text: str) -> list[list[Range]]:
     for match in _PROSE.finditer(text):
         if match.group()[0].isdigit():
             continue
-        line = bisect_right(begins, match.start()) - 1
-        while line < len(found) and begins[line] < match.end():
-            begin = max(match.start(), begins[line]) - begins[line]
-            end = min(match.end(), begins[line + 1]) - begins[line]
-            found[line].append((begin, end))
+        begin, end = match.span()
+        line = bisect_right(begins, begin) - 1
+        while line < len(found) and begins[line] < end:
+            first, last = begins[line], begins[line + 1]
+            found[line].append((max(begin, first) - first, min(end, last) - first))
             line += 1
     return found
 
@@ -159,7 +160,7 @@ def _tokens(source: str) -> Iterator[tuple[Role | None, str]]:
             yield _role(kind, value), value
 
 
-def _role(kind: _TokenType, value: str) -> Role | None:
+def _role(kind: Any, value: str) -> Role | None:
     for ancestor, role in _ROLES:
         if kind in ancestor:
             return role

@@ -26,12 +26,12 @@ Range = tuple[int, int]
 _OPEN, _CLOSE, _SPACE = "«", "»", "·"
 _RESERVED = frozenset(_OPEN + _CLOSE + _SPACE)
 
-_NAMES = dict(
-    enumerate(
-        "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB "
-        "CAN EM SUB ESC FS GS RS US".split()
-    )
-) | {
+_C0_NAMES = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI "
+    "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+)
+_NAMES = {
+    **dict(enumerate(_C0_NAMES.split())),
     0x7F: "DEL",
     0xA0: "NBSP",
     0xAD: "SHY",
@@ -117,7 +117,7 @@ def visible_inline(text: str, limit: int = 200) -> str:
 
 
 def is_harmless(character: str) -> bool:
-    """Whether a terminal draws a character by itself, in one or two cells, and does nothing else."""
+    """Whether a terminal draws a character by itself in one or two cells, and no more."""
     if character.isascii():
         return character.isprintable()
     category = unicodedata.category(character)
