@@ -1,0 +1,120 @@
+"""Finds nvdisasm and runs it on a cubin, within limits of time, memory and output."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_tui.lab.child import child_environment
+
+WHEEL = "nvidia-cuda-nvdisasm"
+SECONDS = 20.0
+MEMORY_LIMIT = 4 << 30
+OUTPUT_LIMIT = 64 << 20
+
+_REMEDY = f"pip install {WHEEL}"
+_OPTIONS = ("-c", "-gi")
+_VERSION = re.compile(r"^.*release .*?\b(V[\d.]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one run printed, or the problem with it and what to do."""
+
+    text: str
+    tool: str = ""
+    problem: str = ""
+    remedy: str = ""
+
+
+def find_nvdisasm() -> Path | None:
+    """The wheel's own, else the one on PATH, else that of an installed toolkit."""
+    spec = importlib.util.find_spec("nvidia")
+    wheels = [Path(p) / "cu13" for p in (spec.submodule_search_locations if spec else None) or ()]
+    on_path = shutil.which("nvdisasm")
+    named = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
+    toolkits = [Path(p) for p in (*named, "/usr/local/cuda", "/opt/cuda")]
+    candidates = [root / "bin" / "nvdisasm" for root in wheels]
+    candidates += [Path(on_path)] if on_path else []
+    candidates += [root / "bin" / "nvdisasm" for root in toolkits]
+    return next((c for c in candidates if c.is_file() and os.access(c, os.X_OK)), None)
+
+
+def run_nvdisasm(cubin: bytes, path: Path | None, seconds: float = SECONDS) -> Output:
+    """The listing of a cubin with source lines. Whatever goes wrong is in the answer.
+
+    `path` is what `find_nvdisasm` gave.
+    """
+    if path is None:
+        return Output("", problem="nvdisasm was not found", remedy=_REMEDY)
+    version = _version(path, seconds)
+    if version.problem:
+        return version
+    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        listing = _run([str(path), *_OPTIONS, str(file)], folder, seconds)
+        problem = listing.problem.replace(str(file), "the cubin")
+        return Output(listing.text, version.tool, problem)
+
+
+@functools.cache
+def _version(path: Path, seconds: float) -> Output:
+    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        answer = _run([str(path), "--version"], folder, seconds)
+    if answer.problem:
+        return Output("", problem=answer.problem, remedy=_REMEDY)
+    found = _VERSION.search(answer.text)
+    if found is None:
+        return Output("", problem=f"{path} is no nvdisasm of NVIDIA's", remedy=_REMEDY)
+    return Output("", f"nvdisasm {found[1]}")
+
+
+def _run(command: list[str], folder: str, seconds: float) -> Output:
+    """Runs a command with its files in a folder of ours; `text` is what it wrote to stdout."""
+    with tempfile.TemporaryFile(dir=folder) as out, tempfile.TemporaryFile(dir=folder) as errors:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=child_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Output("", problem=f"nvdisasm does not start: {error.strerror}")
+        with process:
+            _limit(process.pid)
+            try:
+                code = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                return Output("", problem=f"nvdisasm was not done after {seconds:g} s")
+            finally:
+                process.kill()  # Also when the wait is interrupted; one that ended is left alone.
+        out.seek(0)
+        errors.seek(0)
+        text = out.read(OUTPUT_LIMIT).decode(errors="replace")
+        words = errors.read(2_000).decode(errors="replace").strip()
+    if code:
+        why = words.splitlines()[0] if words else f"exit code {code}"
+        return Output("", problem=f"nvdisasm failed: {why}")
+    return Output(text)
+
+
+def _limit(pid: int) -> None:
+    """Bounds the memory and the output of a process that has just started."""
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (OUTPUT_LIMIT, OUTPUT_LIMIT))
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
