@@ -1,0 +1,237 @@
+"""What the judge asks of the process that holds the GPU, and what that answers.
+
+Plain data in frames (lab/frames.py), decoded into these types at both ends; never pickle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """A launch whose pointers are still names: (offset in `parameters`, buffer)."""
+
+    symbol: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    parameters: bytes
+    pointers: tuple[tuple[int, str], ...]
+
+
+class CaseBuffer(msgspec.Struct, frozen=True):
+    """A buffer of one case, at `misalignment` bytes past a multiple of 256."""
+
+    name: str
+    content: bytes
+    misalignment: int = 0
+
+
+class Fill(msgspec.Struct, frozen=True):
+    """How elements are drawn on the device; see lab/cuda/drawing.py for the twin in NumPy."""
+
+    dtype: str
+    kind: str
+    low: float
+    high: float
+    limit: float
+    planted: tuple[float, ...]
+
+
+class SetBuffer(msgspec.Struct, frozen=True):
+    """A buffer of which there is one in every set: `use` as lab.device.BufferUse.
+
+    `fill` is None where nothing is read before it is written.
+    """
+
+    name: str
+    use: str
+    size: int
+    elements: int
+    fill: Fill | None = None
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One version to be timed: its module's cubin, its launches and its own workspaces."""
+
+    cubin: bytes
+    kernels: tuple[Kernel, ...]
+    workspaces: tuple[tuple[str, int], ...] = ()
+
+
+class Open(msgspec.Struct, frozen=True, tag="open"):
+    """Takes a device. Answered by Opened."""
+
+    uuid: str
+    tools: bytes
+    """The cubin of our own kernels (tools.cu)."""
+    tool_symbols: dict[str, str]
+    confine: bool = True
+
+
+class RunCase(msgspec.Struct, frozen=True, tag="run_case"):
+    """Runs launches on fresh buffers. Answered by CaseRan."""
+
+    cubin: bytes
+    """Empty when it is the one of the call before."""
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[CaseBuffer, ...]
+    repeats: int = 1
+    """Runs in all; every one has to give the same bytes."""
+
+
+class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
+    """Loads versions and estimates their times on one set. Answered by Prepared."""
+
+    buffers: tuple[SetBuffer, ...]
+    versions: tuple[Version, ...]
+    seed: int
+    own_buffers: bool = False
+    """Whether every version gets buffer sets of its own, as an A/A test of placement needs."""
+
+
+class Build(msgspec.Struct, frozen=True, tag="build"):
+    """Makes buffer sets and graphs of `launches` and twice as many. Answered by Built."""
+
+    launches: int
+    sets: int
+    flush_bytes: int
+
+
+class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
+    """Replays every version once a round, in a given order. Answered by a Block."""
+
+    orders: tuple[tuple[int, ...], ...]
+    """Order of the versions, a round each."""
+    offset_every: int = 5
+    """Every so many rounds the short graphs are replayed as well."""
+
+
+class Verify(msgspec.Struct, frozen=True, tag="verify"):
+    """Replays the short graph of a version on poisoned outputs. Answered by Outputs.
+
+    `ranges` are (buffer, set, first byte, bytes).
+    """
+
+    version: int
+    ranges: tuple[tuple[str, int, int, int], ...]
+
+
+class PaperRun(msgspec.Struct, frozen=True, tag="paper_run"):
+    """Times a version by the paper's protocol. Answered by PaperTimes."""
+
+    version: int
+    warm_ups: int = 20
+    launches: int = 100
+
+
+class Spin(msgspec.Struct, frozen=True, tag="spin"):
+    """Replays for a time, for power and energy. Answered by Spun."""
+
+    version: int
+    seconds: float
+
+
+class Drop(msgspec.Struct, frozen=True, tag="drop"):
+    """Gives back what Prepare and Build took. Answered by Dropped."""
+
+
+Request = Open | RunCase | Prepare | Build | Rounds | Verify | PaperRun | Spin | Drop
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened"):
+    """The device, as lab.cuda.process.driver.DeviceFacts; whether the process is confined."""
+
+    facts: dict[str, Any]
+    confined: bool
+    pid: int
+
+
+class CaseRan(msgspec.Struct, frozen=True, tag="case_ran"):
+    """Contents after the run; which red zones were written, and which buffers differed."""
+
+    contents: dict[str, bytes]
+    overrun: dict[str, int]
+    """Buffer to the nearest changed byte: negative before the buffer, else past its end."""
+    unstable: tuple[str, ...] = ()
+
+
+class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
+    """Microseconds of one call of every version, roughly; bytes that can be allocated."""
+
+    estimates_us: tuple[float, ...]
+    free_bytes: int
+    resident_blocks: tuple[tuple[int, ...], ...]
+    """Blocks that one multiprocessor holds, by version and launch."""
+
+
+class Built(msgspec.Struct, frozen=True, tag="built"):
+    """Sets and graphs are ready."""
+
+    seconds: float
+
+
+class Block(msgspec.Struct, frozen=True, tag="block"):
+    """Microseconds of replays, a row a round, a column a version (not in order of replay).
+
+    `long` are 2N launches, `short` N launches in every `offset_every`th round.
+    """
+
+    long: tuple[tuple[float, ...], ...]
+    short: tuple[tuple[float, ...], ...]
+    sm_mhz: float
+    seconds: float
+
+
+class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
+    """The bytes that were asked for, in order."""
+
+    pieces: tuple[bytes, ...]
+
+
+class PaperTimes(msgspec.Struct, frozen=True, tag="paper_times"):
+    """Microseconds between the events of every launch."""
+
+    times_us: tuple[float, ...]
+
+
+class Spun(msgspec.Struct, frozen=True, tag="spun"):
+    """How often the version ran in how many seconds."""
+
+    launches: int
+    seconds: float
+
+
+class Dropped(msgspec.Struct, frozen=True, tag="dropped"):
+    """Done."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The driver, or this process, could not do it. After a sticky error it is gone."""
+
+    code: int
+    name: str
+    message: str
+    sticky: bool
+
+
+Reply = Opened | CaseRan | Prepared | Built | Block | Outputs | PaperTimes | Spun | Dropped | Failed
+
+
+def encode(message: Request | Reply) -> Any:
+    """A message as plain data for a frame."""
+    return msgspec.to_builtins(message, builtin_types=(bytes,))
+
+
+def decode_request(data: Any) -> Request:
+    """Raises msgspec.ValidationError."""
+    request: Request = msgspec.convert(data, Request)
+    return request
+
+
+def decode_reply(data: Any) -> Reply:
+    """Raises msgspec.ValidationError."""
+    reply: Reply = msgspec.convert(data, Reply)
+    return reply

@@ -1,0 +1,272 @@
+"""Times versions by replaying graphs of many launches, with an event pair round each replay.
+
+The method is described in docs/timing.md. Everything that has to happen between two replays
+(restoring arguments, flushing L2) lies outside the events and on the same stream.
+"""
+
+from __future__ import annotations
+
+import time
+
+from astra_tui.lab.cuda.messages import (
+    Block,
+    Build,
+    Built,
+    Outputs,
+    PaperRun,
+    PaperTimes,
+    Prepare,
+    Prepared,
+    Rounds,
+    Spin,
+    Spun,
+    Verify,
+    Version,
+)
+from astra_tui.lab.cuda.process.case import bind
+from astra_tui.lab.cuda.process.clock import ClockProbe, head_start
+from astra_tui.lab.cuda.process.driver import Driver, Launch
+from astra_tui.lab.cuda.process.sets import BufferSets
+from astra_tui.lab.cuda.process.tools import Tools
+
+_ESTIMATE_LAUNCHES = 10
+_HEAD_START_CYCLES = 400_000
+"""About 0.2 ms: the host queues the first replays meanwhile."""
+
+
+class _Graphs:
+    """The short and the long graph of one version."""
+
+    def __init__(self, short: int, long: int):
+        self.short = short
+        self.long = long
+
+
+class _Loaded:
+    """One version: its module, its workspaces, and the buffer sets that it works on."""
+
+    def __init__(self, driver: Driver, version: Version):
+        self._driver = driver
+        self.version = version
+        self.module = driver.load(version.cubin)
+        self._workspaces = {name: driver.allocate(size) for name, size in version.workspaces}
+        for (_, size), address in zip(version.workspaces, self._workspaces.values(), strict=True):
+            driver.fill(address, 0xFF, size)
+
+    def call(self, sets: BufferSets, number: int) -> list[Launch]:
+        """The launches of one call on one set."""
+        addresses = {**sets.addresses(number), **self._workspaces}
+        return [bind(self._driver, self.module, k, addresses) for k in self.version.kernels]
+
+    def resident_blocks(self) -> tuple[int, ...]:
+        """Blocks of every launch that one multiprocessor holds."""
+        found = []
+        for kernel in self.version.kernels:
+            function = self._driver.function(self.module, kernel.symbol, kernel.shared_bytes)
+            x, y, z = kernel.block
+            found.append(self._driver.occupancy(function, x * y * z, kernel.shared_bytes))
+        return tuple(found)
+
+    def free(self) -> None:
+        """Gives everything back."""
+        for address in self._workspaces.values():
+            self._driver.free(address)
+        self._workspaces = {}
+        self._driver.unload(self.module)
+
+
+class Replayer:
+    """Versions of one workload, side by side."""
+
+    def __init__(self, driver: Driver, tools: Tools, request: Prepare):
+        self._driver = driver
+        self._tools = tools
+        self._request = request
+        self._versions: list[_Loaded] = []
+        self._sets: list[BufferSets] = []
+        self._graphs: list[_Graphs] = []
+        self._flush = 0
+        self._flush_bytes = 0
+        self._launches = 0
+        self._events = [(driver.event(), driver.event()) for _ in range(64)]
+        self._clock = ClockProbe(driver, tools)
+        try:
+            self._versions = [_Loaded(driver, version) for version in request.versions]
+            self._draw_sets(1)
+        except BaseException:
+            self.free()
+            raise
+
+    def prepare(self) -> Prepared:
+        """Runs every version a few times on the only set that there is so far."""
+        return Prepared(
+            estimates_us=tuple(self._estimate(i) for i in range(len(self._versions))),
+            free_bytes=self._driver.free_memory(),
+            resident_blocks=tuple(v.resident_blocks() for v in self._versions),
+        )
+
+    def build(self, request: Build) -> Built:
+        """Draws the sets anew, as many as asked for, and makes the graphs."""
+        began = time.perf_counter()
+        self._free_built()
+        if self._sets[0].count != request.sets:
+            self._free_sets()
+            self._draw_sets(request.sets)
+        self._launches = request.launches
+        self._flush_bytes = request.flush_bytes
+        if request.flush_bytes:
+            self._flush = self._driver.allocate(request.flush_bytes)
+        for number in range(len(self._versions)):
+            self._graphs.append(self._capture(number, request.launches))
+        return Built(time.perf_counter() - began)
+
+    def rounds(self, request: Rounds) -> Block:
+        """Replays as asked for, without the host ever waiting for the GPU in between."""
+        began = time.perf_counter()
+        head_start(self._driver, self._tools, _HEAD_START_CYCLES)
+        queued: list[tuple[int, int, bool, int, int]] = []
+        for number, order in enumerate(request.orders):
+            both = request.offset_every and number % request.offset_every == 0
+            for version in order:
+                queued.append((number, version, True, *self._replay(version, len(queued), True)))
+            for version in order if both else ():
+                queued.append((number, version, False, *self._replay(version, len(queued), False)))
+        self._clock.start()
+        width = len(self._versions)
+        long = [[0.0] * width for _ in request.orders]
+        short: dict[int, list[float]] = {}
+        for number, version, is_long, start, end in queued:
+            row = long[number] if is_long else short.setdefault(number, [0.0] * width)
+            row[version] = self._driver.elapsed(start, end)
+        return Block(
+            long=tuple(map(tuple, long)),
+            short=tuple(tuple(row) for row in short.values()),
+            sm_mhz=self._clock.read(),
+            seconds=time.perf_counter() - began,
+        )
+
+    def verify(self, request: Verify) -> Outputs:
+        """Replays the short graph, which uses every set once, on restored and poisoned sets."""
+        sets = self._sets_of(request.version)
+        sets.restore()
+        sets.poison()
+        self._driver.run_graph(self._graphs[request.version].short)
+        by_name = {b.name: b for b in sets.buffers}
+        pieces = []
+        for name, number, first, size in request.ranges:
+            address = sets.address(by_name[name], number) + first
+            pieces.append(self._driver.download(address, size).tobytes())
+        return Outputs(tuple(pieces))
+
+    def paper(self, request: PaperRun) -> PaperTimes:
+        """Launches from the host, an event pair round each."""
+        sets = self._sets_of(request.version)
+        sets.restore()
+        launches = self._versions[request.version].call(sets, 0)
+        pairs = [(self._driver.event(), self._driver.event()) for _ in range(request.launches)]
+        for _ in range(request.warm_ups):
+            for launch in launches:
+                self._driver.launch(launch)
+        self._driver.wait()
+        for start, end in pairs:
+            self._driver.record(start)
+            for launch in launches:
+                self._driver.launch(launch)
+            self._driver.record(end)
+        self._driver.wait()
+        return PaperTimes(tuple(self._driver.elapsed(start, end) for start, end in pairs))
+
+    def spin(self, request: Spin) -> Spun:
+        """Replays without a pause until the time is over."""
+        sets = self._sets_of(request.version)
+        graph = self._graphs[request.version].long
+        began = time.perf_counter()
+        replays = 0
+        while (passed := time.perf_counter() - began) < request.seconds:
+            sets.restore()
+            self._driver.run_graph(graph)
+            replays += 1
+            if replays % 8 == 0:
+                self._driver.wait()
+        self._driver.wait()
+        passed = time.perf_counter() - began
+        return Spun(replays * 2 * self._launches, passed)
+
+    def free(self) -> None:
+        """Gives everything back."""
+        self._free_built()
+        self._free_sets()
+        for version in self._versions:
+            version.free()
+        self._versions = []
+        self._clock.free()
+
+    def _draw_sets(self, count: int) -> None:
+        copies = len(self._versions) if self._request.own_buffers else 1
+        for copy in range(copies):
+            # Copies hold the same values: only where they lie differs.
+            self._sets.append(
+                BufferSets(
+                    self._driver,
+                    self._tools.function("draw"),
+                    self._request.buffers,
+                    count,
+                    self._request.seed,
+                )
+            )
+            assert len(self._sets) == copy + 1
+
+    def _sets_of(self, version: int) -> BufferSets:
+        return self._sets[version if self._request.own_buffers else 0]
+
+    def _estimate(self, version: int) -> float:
+        sets = self._sets_of(version)
+        sets.restore()
+        launches = self._versions[version].call(sets, 0)
+        for launch in launches:
+            self._driver.launch(launch)
+        graph = self._driver.build_graph(launches * _ESTIMATE_LAUNCHES)
+        start, end = self._events[0]
+        try:
+            sets.restore()
+            self._driver.run_graph(graph)
+            sets.restore()
+            self._driver.record(start)
+            self._driver.run_graph(graph)
+            self._driver.record(end)
+            return self._driver.elapsed(start, end) / _ESTIMATE_LAUNCHES
+        finally:
+            self._driver.free_graph(graph)
+
+    def _capture(self, number: int, launches: int) -> _Graphs:
+        version, sets = self._versions[number], self._sets_of(number)
+        calls = [version.call(sets, k) for k in range(min(sets.count, launches))]
+        short = [launch for i in range(launches) for launch in calls[i % len(calls)]]
+        return _Graphs(self._driver.build_graph(short), self._driver.build_graph(short + short))
+
+    def _replay(self, version: int, number: int, is_long: bool) -> tuple[int, int]:
+        while number >= len(self._events):
+            self._events.append((self._driver.event(), self._driver.event()))
+        start, end = self._events[number]
+        self._sets_of(version).restore()
+        if self._flush:
+            self._driver.fill(self._flush, number & 0xFF, self._flush_bytes)
+        graphs = self._graphs[version]
+        self._driver.record(start)
+        self._driver.run_graph(graphs.long if is_long else graphs.short)
+        self._driver.record(end)
+        return start, end
+
+    def _free_built(self) -> None:
+        for graphs in self._graphs:
+            self._driver.free_graph(graphs.short)
+            self._driver.free_graph(graphs.long)
+        self._graphs = []
+        if self._flush:
+            self._driver.free(self._flush)
+            self._flush = 0
+
+    def _free_sets(self) -> None:
+        for sets in self._sets:
+            sets.free()
+        self._sets = []
