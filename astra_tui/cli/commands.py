@@ -27,9 +27,11 @@ def build_parser() -> CommandParser:
     _kernels(commands)
     _check(commands)
     _counters(commands)
+    _sass(commands)
     _new(commands)
     _doctor(commands)
     _sessions(commands)
+    _attach(commands)
     _ps(commands)
     _stop(commands)
     return parser
@@ -122,6 +124,12 @@ def _run(commands: _Commands) -> None:
     )
     parser.add_argument("--config", metavar="FILE", help="a TOML file of settings")
     parser.add_argument(
+        "--linger-seconds",
+        type=float,
+        metavar="X",
+        help="how long an engine that nobody attends waits for a decision (default: 3600)",
+    )
+    parser.add_argument(
         "--headless", action="store_true", help="never ask at the terminal; exit code 5 instead"
     )
     _json(parser)
@@ -180,6 +188,27 @@ def _counters(commands: _Commands) -> None:
     _json(parser)
 
 
+def _sass(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "sass",
+        "show the machine code of a source beside its lines",
+        "It is compiled for sm_90a and disassembled by nvdisasm; no GPU is needed. Counts are of "
+        "instructions in the code, not of executions.",
+    )
+    parser.add_argument("task", metavar="TASK", help="a task's name or folder")
+    parser.add_argument("source", metavar="SOURCE.cu", help="the source to disassemble")
+    parser.add_argument("--against", metavar="SOURCE.cu", help="show what changed since this one")
+    parser.add_argument("--kernel", metavar="NAME", help="this kernel alone, by its C++ name")
+    parser.add_argument(
+        "--workload", metavar="NAME", help="the kernels of this workload (default: the first)"
+    )
+    parser.add_argument(
+        "--histogram", action="store_true", help="counts by class alone, without the listing"
+    )
+    _json(parser)
+
+
 def _new(commands: _Commands) -> None:
     parser = _command(
         commands,
@@ -218,6 +247,23 @@ def _sessions(commands: _Commands) -> None:
     )
     parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
     _json(parser)
+
+
+def _attach(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "attach",
+        "come back to a running engine",
+        "Shows what has happened and what happens, and asks you what is to be decided. Ctrl-C "
+        "cancels the run; to leave it running, detach at a question or close the terminal. "
+        "Without a terminal to ask at, it only shows.",
+    )
+    parser.add_argument(
+        "session",
+        nargs="?",
+        metavar="SESSION",
+        help="a session's name or folder; by default the only one that runs",
+    )
 
 
 def _ps(commands: _Commands) -> None:

@@ -11,8 +11,9 @@ from itertools import chain
 from astra_tui import plain
 from astra_tui.cli.answers import DoctorAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.settings import api_key, read_choices
+from astra_tui.cli.settings import read_choices
 from astra_tui.model.health import Health, Probe
+from astra_tui.model.settings import api_key
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,13 +14,22 @@ class UnavailableHere(UserError):
 
 def report_failure(error: UserError, as_json: bool) -> ExitCode:
     """Prints the error on stderr, and as JSON on stdout if asked; returns the exit code."""
-    code = ExitCode.BAD_INPUT
-    if isinstance(error, UnavailableHere):
-        code = ExitCode.UNSUPPORTED
+    code = _exit_code(error)
     print_error(error)
     if as_json:
         plain.print_json(ErrorAnswer(int(code), error_entry(error)))
     return code
+
+
+def _exit_code(error: UserError) -> ExitCode:
+    from astra_tui.session.client import EngineGone
+    from astra_tui.session.spawn import EngineNotStarted
+
+    if isinstance(error, UnavailableHere):
+        return ExitCode.UNSUPPORTED
+    if isinstance(error, EngineGone | EngineNotStarted):
+        return ExitCode.TROUBLE
+    return ExitCode.BAD_INPUT
 
 
 def print_error(error: UserError) -> None:

@@ -15,16 +15,24 @@ import platformdirs
 
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
-from astra_tui.model.settings import Approval, Budget, GatePolicy, RunSettings, TeamKind
+from astra_tui.model.settings import (
+    KEY_VARIABLES,
+    Approval,
+    Budget,
+    GatePolicy,
+    RunSettings,
+    TeamKind,
+    api_key,
+)
 
 PREFIX = "ASTRA_TUI_"
 PROJECT_FILE = Path("astra-tui.toml")
-KEY_VARIABLES = ("ASTRA_TUI_API_KEY", "OPENAI_API_KEY")
 DEVICES = ("auto", "emulator")
 
 _AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 _NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 _Dollars = Annotated[float, msgspec.Meta(ge=0)]
+_Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Choices(msgspec.Struct, frozen=True):
@@ -42,6 +50,7 @@ class Choices(msgspec.Struct, frozen=True):
     model: str | None = None
     base_url: str | None = None
     sessions: str | None = None
+    linger_seconds: _Seconds | None = None
     budget_tokens: _NotNegative | None = None
     budget_dollars: _Dollars | None = None
     price_input_per_million: _Dollars | None = None
@@ -89,11 +98,6 @@ def run_settings(
         model=known.model if choices.model is None else choices.model,
         base_url=known.base_url if choices.base_url is None else choices.base_url,
     )
-
-
-def api_key(environment: Mapping[str, str]) -> str:
-    """The key for the model's server; empty when there is none."""
-    return next((environment[name] for name in KEY_VARIABLES if environment.get(name)), "")
 
 
 def _default_team(choices: Choices, environment: Mapping[str, str]) -> TeamKind:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,15 +30,16 @@ def run(options: argparse.Namespace) -> int:
 
 async def _stop(session: str | None) -> ExitCode:
     from astra_tui.session.client import running_engines
+    from astra_tui.session.engines import NoSuchEngine, choose_engine
     from astra_tui.session.runtime import runtime_folder
 
-    engines, _ = await running_engines(runtime_folder())
-    chosen = engines if session is None else [e for e in engines if _is(e[1], session)]
-    if not chosen:
-        plain.note("no engine runs" if session is None else f"no engine runs session '{session}'")
-        return ExitCode.FAILED
-    if session is not None:
-        _refuse_several([welcome for _, welcome in chosen])
+    chosen, _ = await running_engines(runtime_folder())
+    if session is not None or not chosen:
+        try:
+            chosen = [choose_engine(chosen, session)]
+        except NoSuchEngine as error:
+            plain.note(error.message)
+            return ExitCode.FAILED
     code = ExitCode.OK
     for path, welcome in chosen:
         try:
@@ -49,17 +49,6 @@ async def _stop(session: str | None) -> ExitCode:
             print_error(error)
             code = ExitCode.FAILED
     return code
-
-
-def _is(welcome: Welcome, session: str) -> bool:
-    return session == welcome.session or str(Path(session).expanduser().resolve()) == welcome.folder
-
-
-def _refuse_several(welcomes: Sequence[Welcome]) -> None:
-    if len(welcomes) > 1:
-        folders = " or ".join(w.folder for w in welcomes)
-        message = f"{len(welcomes)} engines run sessions of this name"
-        raise UserError(message, hint=f"name the folder: {folders}")
 
 
 async def _end(path: Path, welcome: Welcome) -> None:

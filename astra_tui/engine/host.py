@@ -21,7 +21,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.session.journal import Journal
-from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.reading import has_session, journal_path
 from astra_tui.session.redaction import Redactor
 
 _PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
@@ -34,11 +34,6 @@ class OpenSession:
     journal: Journal
     state: SessionState
     settings: RunSettings
-
-
-def has_session(folder: Path) -> bool:
-    """Whether a session can go on in this folder; one killed before its first event cannot."""
-    return journal_path(folder).exists() and read_journal(folder).whole_bytes > 0
 
 
 def open_session(

@@ -73,14 +73,23 @@ class Server:
         self._connections: dict[asyncio.Task[None], Peer] = {}
         self._awaited: dict[str, AnswerAwaited] = {}
         self._last_event = 0.0
+        self._listening: asyncio.Server | None = None
 
-    async def run(self) -> AsyncIterator[Event]:
-        """Runs the engine to its end; yields every event after it was sent to those who follow.
+    async def start(self) -> None:
+        """Lets front ends in; what they ask for is done once the engine runs.
 
         Raises UserError when another engine listens at the socket, or when it cannot be made.
         """
         self._tail = Tail(self._folder)
-        listening = await self._listen()
+        self._listening = await self._listen()
+
+    async def run(self) -> AsyncIterator[Event]:
+        """Runs the engine to its end; yields every event after it was sent to those who follow.
+
+        Starts first where that has not been done, and raises what `start` raises.
+        """
+        if self._listening is None:
+            await self.start()
         watching = asyncio.ensure_future(self._watch_attendance())
         try:
             async for event in self._engine.run():
@@ -91,7 +100,8 @@ class Server:
         finally:
             watching.cancel()
             self.path.unlink(missing_ok=True)
-            listening.close()
+            if self._listening is not None:
+                self._listening.close()
             await self._dismiss()
             self._tail.close()
 

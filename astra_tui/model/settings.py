@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
 from astra_tui.model.plan import Risk
+
+KEY_VARIABLES = ("ASTRA_TUI_API_KEY", "OPENAI_API_KEY")
+"""Where the key of the model's server is looked up, in this order."""
 
 
 class TeamKind(StrEnum):
@@ -57,3 +61,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     budget: Budget = Budget()
     model: str = ""
     base_url: str = ""
+
+
+def api_key(environment: Mapping[str, str]) -> str:
+    """The key for the model's server; empty when there is none."""
+    return next((environment[name] for name in KEY_VARIABLES if environment.get(name)), "")

@@ -7,19 +7,20 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from enum import Enum
 from pathlib import Path
 
 import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
-from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.author import Author
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Plan
 from astra_tui.plain.output import note
 
-PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [q]uit"
-DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [q]uit"
+PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [d]etach, [q]uit"
+DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [d]etach, [q]uit"
 
 
 def describe_plan(plan: Plan, author: Author) -> str:
@@ -53,8 +54,17 @@ class NotUnderstood(UserError):
     """A line that is no answer."""
 
 
-def read_answer(line: str, question: Question, by: Author, shown: Plan | str) -> Answer | None:
-    """The answer in a line; None to quit. `shown` is the plan, or the source as written.
+class Wish(Enum):
+    """What an engineer may say instead of an answer."""
+
+    DETACH = "detach"
+    """Go, and leave the engine running."""
+    QUIT = "quit"
+    """End the run."""
+
+
+def read_answer(line: str, question: Question, by: Author, shown: Plan | str) -> Answer | Wish:
+    """The answer in a line. `shown` is the plan, or the source as written.
 
     Raises NotUnderstood for anything else.
     """
@@ -69,8 +79,10 @@ def read_answer(line: str, question: Question, by: Author, shown: Plan | str) ->
             return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest, question))
         case "e" | "edit":
             return _edited(question, by, shown)
+        case "d" | "detach":
+            return Wish.DETACH
         case "q" | "quit":
-            return None
+            return Wish.QUIT
     raise NotUnderstood(f"'{line.strip()}' is no answer")
 
 
@@ -128,11 +140,6 @@ def edit_text(text: str, suffix: str) -> str:
         if done.returncode:
             raise NotUnderstood(f"{editor} ended with {done.returncode}; nothing was changed")
         return file.read_text(encoding="utf-8")
-
-
-def engineer() -> Author:
-    """Whoever sits at this terminal."""
-    return Author(AuthorKind.ENGINEER, os.environ.get("USER", ""))
 
 
 def show(text: str) -> None:

@@ -38,11 +38,24 @@ class RunLines:
     def __init__(self, write: Callable[[str], None] = note):
         self._write = write
         self._failed = 0
+        self._held: list[str] | None = None
+
+    def hold(self) -> None:
+        """Keeps what it would write, while something else has the terminal."""
+        self._held = []
+
+    def let_go(self) -> None:
+        """Writes what was kept."""
+        held, self._held = self._held or [], None
+        for text in held:
+            self._write(text)
 
     def show(self, event: Event) -> None:
         """Writes about one event, or not."""
         text = self._text(event)
-        if text:
+        if text and self._held is not None:
+            self._held.append(text)
+        elif text:
             self._write(text)
 
     def _text(self, event: Event) -> str:

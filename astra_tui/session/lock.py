@@ -64,12 +64,12 @@ def writer_of(folder: Path) -> Holder | None:
 
 
 def _held(path: Path) -> UserError:
-    holder = _named_in(path)
+    holder, folder = _named_in(path), str(path.parent)
     who = holder.describe() if holder else "another process"
     return UserError(
-        f"{who} writes this session",
-        file=str(path.parent),
-        hint="wait until it ends, or end it; a session has one writer at a time",
+        f"{who} writes this session, which has one writer at a time",
+        file=folder,
+        hint=f"come to it: astra-tui attach {folder}\n  or end it: astra-tui stop {folder}",
     )
 
 

@@ -62,6 +62,11 @@ def journal_path(folder: Path) -> Path:
     return folder / JOURNAL_NAME
 
 
+def has_session(folder: Path) -> bool:
+    """Whether a session can go on in this folder; one killed before its first event cannot."""
+    return journal_path(folder).exists() and read_journal(folder).whole_bytes > 0
+
+
 def read_journal(folder: Path) -> JournalContents:
     """Everything in a session's journal that is whole.
 

@@ -10,9 +10,10 @@ import msgspec
 
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.lock import writer_of
-from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.reading import has_session, journal_path, read_journal
 from astra_tui.session.records import JOURNAL_NAME
 
 DEFAULT_FOLDER = "sessions"
@@ -85,6 +86,20 @@ def find_session(name_or_path: str, root: Path) -> Path:
     names = [folder.name for folder in _session_folders(root)]
     hint = nearest(Path(name_or_path).name, names) if names else f"{root} holds no sessions"
     raise UserError(f"there is no session '{name_or_path}'", hint=hint)
+
+
+def settings_of(folder: Path) -> RunSettings | None:
+    """What a session was last run with; None where the folder has no session that can go on.
+
+    Raises UserError when its journal cannot be read.
+    """
+    if not has_session(folder):
+        return None
+    state = read_journal(folder).state()
+    if state.opened is None:
+        raise UserError("the journal holds no session", file=str(folder))
+    settings = state.opened.settings
+    return msgspec.structs.replace(settings, rounds=state.round_limit or settings.rounds)
 
 
 def list_sessions(root: Path) -> list[SessionSummary]:

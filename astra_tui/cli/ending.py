@@ -1,0 +1,68 @@
+"""How a run ends at the command line: its result, what to do next, and the exit code."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from astra_tui import plain
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.events import SessionClosed, StopReason
+from astra_tui.model.state import SessionState
+from astra_tui.plain.attend import Attended, Leaving
+from astra_tui.plain.run import print_run
+from astra_tui.session.spawn import LOG_NAME
+from astra_tui.session.wire import Welcome
+
+OF_REASON = {
+    StopReason.ROUNDS: ExitCode.OK,
+    StopReason.NO_PLAN: ExitCode.OK,
+    StopReason.BUDGET: ExitCode.OK,
+    StopReason.BASELINE: ExitCode.FAILED,
+    StopReason.CANCELLED: ExitCode.INTERRUPTED,
+    StopReason.UNATTENDED: ExitCode.NEEDS_DECISION,
+    StopReason.TROUBLE: ExitCode.TROUBLE,
+}
+
+
+def end_session(state: SessionState, folder: Path, *, as_json: bool) -> ExitCode:
+    """Prints what came of a session that was closed; returns the exit code for it."""
+    _print_result(state, folder, as_json)
+    assert state.opened is not None
+    assert state.closed is not None
+    _say_how_to_go_on(state.closed, state.opened.settings.task, folder)
+    return OF_REASON[state.closed.reason]
+
+
+def leave_engine(attended: Attended, welcome: Welcome, folder: Path, *, as_json: bool) -> ExitCode:
+    """Ends a front end, whatever the engine goes on to do; returns the exit code."""
+    if attended.leaving is Leaving.ENDED:
+        return end_session(attended.state, folder, as_json=as_json)
+    if as_json:
+        _print_result(attended.state, folder, as_json)
+    name = shlex.quote(welcome.session)
+    plain.note(
+        f"the engine (process {welcome.pid}) goes on; come back with: astra-tui attach {name}\n"
+        f"  or end it: astra-tui stop {name}"
+    )
+    return ExitCode.OK if attended.leaving is Leaving.DETACHED else ExitCode.INTERRUPTED
+
+
+def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:
+    from astra_tui.session.summary import run_report
+
+    if as_json:
+        plain.print_json(run_report(state, folder))
+    else:
+        print_run(state, folder)
+
+
+def _say_how_to_go_on(closed: SessionClosed, task: str, folder: Path) -> None:
+    command = f"astra-tui run {shlex.quote(task)} --session {shlex.quote(str(folder))}"
+    if closed.reason is StopReason.UNATTENDED:
+        plain.note(f"decide at a terminal, or by a policy or a file, and go on:\n  {command}")
+        plain.note(f"  {command} --approve auto|FILE")
+    elif closed.reason is StopReason.CANCELLED:
+        plain.note(f"go on with: {command}")
+    elif closed.reason is StopReason.TROUBLE and (folder / LOG_NAME).exists():
+        plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\ngo on with: {command}")

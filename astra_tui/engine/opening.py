@@ -1,0 +1,105 @@
+"""From what a front end asks for to an engine on an open session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+from astra_tui.agents.team import Team
+from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
+from astra_tui.engine.loop import Engine
+from astra_tui.engine.policy import read_decisions
+from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team
+from astra_tui.model.settings import api_key
+from astra_tui.model.task import KernelTask, find_task
+from astra_tui.session.reading import has_session
+from astra_tui.session.redaction import Redactor
+from astra_tui.session.spawn import RunRequest
+from astra_tui.session.store import new_session_folder
+
+
+@dataclass(frozen=True)
+class OpenRun(AbstractContextManager["OpenRun"]):
+    """An engine on a session that is ours to write; leaving the block closes the journal."""
+
+    engine: Engine
+    folder: Path
+    redactor: Redactor
+    first: int
+    """The number of the first record of this run."""
+    _session: OpenSession
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._session.journal.close()
+
+
+async def open_run(
+    request: RunRequest, environment: Mapping[str, str], *, wait_for_engineer: bool
+) -> OpenRun:
+    """Opens or resumes the session of a request. The key of a model is in the environment.
+
+    Raises UserError; whatever is refused leaves no new folder behind.
+    """
+    task = find_task(request.task)
+    if request.settings.approval.decisions:
+        read_decisions(Path(request.settings.approval.decisions))
+    redactor = Redactor([api_key(environment)], environment)
+    book = ExchangeBook()
+    team = await build_team(request.settings, _model_access(request, environment), book)
+    try:
+        session = _session(request, task, redactor)
+        engine = _engine(session, task, request, team, wait_for_engineer, book)
+    except BaseException:
+        await team.close()
+        raise
+    records = session.journal.found.records
+    first = records[-1].seq + 1 if records else 0
+    return OpenRun(engine, session.journal.folder, redactor, first, session)
+
+
+def _session(request: RunRequest, task: KernelTask, redactor: Redactor) -> OpenSession:
+    folder = Path(request.folder)
+    if not request.folder:
+        folder = new_session_folder(Path(request.sessions), task.name, datetime.now())
+    elif has_session(folder):
+        return resume_session(folder, task, redactor)
+    return open_session(folder, task, request.settings, redactor)
+
+
+def _engine(
+    session: OpenSession,
+    task: KernelTask,
+    request: RunRequest,
+    team: Team,
+    wait_for_engineer: bool,
+    book: ExchangeBook,
+) -> Engine:
+    try:
+        return build_engine(
+            session, task, request.settings, team, wait_for_engineer=wait_for_engineer, book=book
+        )
+    except BaseException:
+        session.journal.close()
+        raise
+
+
+def _model_access(request: RunRequest, environment: Mapping[str, str]) -> ModelAccess:
+    given = (
+        request.price_input_per_million,
+        request.price_output_per_million,
+        request.price_cached_per_million,
+    )
+    if given == (None, None, None):
+        return ModelAccess(api_key(environment))
+    from astra_tui.agents.llm import Prices
+
+    return ModelAccess(api_key(environment), Prices(*given))

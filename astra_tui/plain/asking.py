@@ -1,0 +1,120 @@
+"""Takes an engine's open questions to the engineer at the terminal, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+from astra_tui.model.approval import Answer, AnswerRefused, Gate, Question
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import AnswerAwaited, DecisionTaken, Event, Paused
+from astra_tui.model.plan import Plan
+from astra_tui.model.state import SessionState
+from astra_tui.plain import ask
+from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
+from astra_tui.session.blobs import read_blob
+from astra_tui.session.client import EngineClient, user_at_terminal
+
+
+class Asking:
+    """Shows each question that waits and reads the answer. It is told of every event.
+
+    `hold` is called before an editor takes the terminal, and `let_go` after it.
+    """
+
+    def __init__(self, client: EngineClient, hold: Callable[[], None], let_go: Callable[[], None]):
+        self._client = client
+        self._folder = Path(client.welcome.folder)
+        self._hold, self._let_go = hold, let_go
+        self._state = SessionState()
+        self._waiting: dict[str, Question] = {}
+        self._asked = ""
+        self._news = asyncio.Event()
+        self._line = TerminalLine(sys.stdin.fileno())
+        self.editor: asyncio.Future[Answer | ask.Wish] | None = None
+        """Set while an editor has the terminal."""
+
+    def notice(self, event: Event, state: SessionState) -> None:
+        """Takes note of a question that waits, and of one that somebody else has decided."""
+        self._state = state
+        if isinstance(event, AnswerAwaited):
+            self._waiting[event.question.id] = event.question
+            self._news.set()
+        elif isinstance(event, DecisionTaken):
+            self._withdraw(event.decision.question)
+        elif isinstance(event, Paused) and event.interrupted:
+            for question in tuple(self._waiting):
+                self._withdraw(question)
+
+    async def run(self) -> None:
+        """Asks until the engineer detaches, or the terminal hangs up."""
+        while True:
+            while not self._waiting:
+                self._news.clear()
+                await self._news.wait()
+            question = next(iter(self._waiting.values()))
+            self._asked = question.id
+            try:
+                wish = await self._ask(question)
+            except EndOfInput:
+                wish = ask.Wish.QUIT
+            except HungUp:
+                return
+            if wish is ask.Wish.DETACH:
+                return
+            if wish is ask.Wish.QUIT:
+                with contextlib.suppress(UserError):  # It has ended, of which all will be told.
+                    await self._client.cancel()
+            self._waiting.pop(question.id, None)
+
+    def _withdraw(self, question: str) -> None:
+        self._waiting.pop(question, None)
+        if question == self._asked:
+            self._line.give_up()
+
+    async def _ask(self, question: Question) -> ask.Wish | None:
+        """Asks until the question is decided, by whomever (None), or the engineer wants to go."""
+        # What was typed before the question is shown cannot be meant for it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        shown = self._show(question)
+        while question.id in self._waiting:
+            ask.show(ask.PLAN_KEYS if question.gate is Gate.PLAN else ask.DIFF_KEYS)
+            line = await self._line.read()
+            if line is None:
+                return None
+            try:
+                read = await self._read(line, question, shown)
+                if isinstance(read, ask.Wish):
+                    return read
+                await self._client.answer(read)
+            except (ask.NotUnderstood, AnswerRefused) as error:
+                ask.show(str(error))
+            else:
+                return None
+        return None
+
+    def _show(self, question: Question) -> Plan | str:
+        """Puts the question before the engineer; returns the plan or the source it is about."""
+        if question.gate is Gate.PLAN:
+            proposal = self._state.round(question.round).proposals[question.proposal]
+            ask.show(ask.describe_plan(proposal.plan, proposal.author))
+            return proposal.plan
+        source = read_blob(self._folder, question.subject)
+        ask.show(ask.describe_diff(read_blob(self._folder, question.base), source, question))
+        return source
+
+    async def _read(self, line: str, question: Question, shown: Plan | str) -> Answer | ask.Wish:
+        """What a line says. It may start an editor, and the engine goes on telling meanwhile."""
+        self._hold()
+        self.editor = asyncio.ensure_future(
+            asyncio.to_thread(ask.read_answer, line, question, user_at_terminal(), shown)
+        )
+        try:
+            return await asyncio.shield(self.editor)
+        finally:
+            self.editor = None
+            self._let_go()
