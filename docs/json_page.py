@@ -25,6 +25,17 @@ from astra_tui.model.findings import Finding
 from astra_tui.model.health import Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.plan import Prediction
+from astra_tui.model.sass import (
+    Disassembly,
+    HistogramChange,
+    HistogramRow,
+    Instruction,
+    KernelDiff,
+    ListingStep,
+    SassDiff,
+    SassKernel,
+    Subroutine,
+)
 from astra_tui.model.state import Usage
 from astra_tui.model.task import Values
 from astra_tui.session.summary import (
@@ -41,6 +52,7 @@ ANSWERS = {
     "astra-tui check --json": answers.CheckAnswer,
     "astra-tui check --list --json": answers.CasesAnswer,
     "astra-tui counters --json": answers.CountersAnswer,
+    "astra-tui sass --json": answers.SassAnswer,
     "astra-tui new --json": answers.NewAnswer,
     "astra-tui doctor --json": answers.DoctorAnswer,
     "Errors": answers.ErrorAnswer,
@@ -50,7 +62,9 @@ ANSWERS = {
 PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult, Case,
     Values, OutputError, Finding, PropertyResult, FakeResult, Diagnostic, answers.TaskCases,
-    answers.CountedEntry, Counters, AccessCount, LineCount, Probe, CandidateReport, RoundReport,
+    answers.CountedEntry, Counters, AccessCount, LineCount, answers.SassEntry,
+    Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
+    HistogramChange, ListingStep, Probe, CandidateReport, RoundReport,
     ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
 )  # fmt: skip
 """The objects inside them."""

@@ -10,6 +10,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
 from astra_tui.model.health import Probe
+from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.session.store import SessionSummary
 
 
@@ -102,6 +103,25 @@ class CountersAnswer(msgspec.Struct, frozen=True):
     case: Case
     compulsory_bytes: int
     sources: tuple[CountedEntry, ...]
+
+
+class SassEntry(msgspec.Struct, frozen=True):
+    """One source with its machine code."""
+
+    source: str
+    compiled: bool
+    compiler: str
+    diagnostics: tuple[Diagnostic, ...]
+    disassembly: Disassembly
+
+
+class SassAnswer(msgspec.Struct, frozen=True):
+    """`sass --json`."""
+
+    task: str
+    workload: str
+    sources: tuple[SassEntry, ...]
+    diff: SassDiff | None
 
 
 class DoctorAnswer(msgspec.Struct, frozen=True):

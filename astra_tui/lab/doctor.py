@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from astra_tui.lab.cache import ContentCache, cache_root
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.toolchain import wheel_version
+from astra_tui.lab.explain.sass.nvdisasm import WHEEL, find_nvdisasm
 from astra_tui.model.errors import UserError
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.task import list_tasks, load_task
@@ -25,8 +25,6 @@ _PROBE_SOURCE = """
 #include <cuda_fp16.h>
 __global__ void probe(__half* out, const __half* in) { out[threadIdx.x] = in[threadIdx.x]; }
 """
-
-_NVDISASM = "nvidia-cuda-nvdisasm"
 
 
 def examine() -> Iterator[Probe]:
@@ -171,9 +169,9 @@ def _reference() -> Probe:
 
 def _disassembler() -> Probe:
     gives = "machine code (SASS) beside the source"
-    path = nvdisasm_path()
+    path = find_nvdisasm()
     if path is None:
-        remedy = f"pip install {_NVDISASM}"
+        remedy = f"pip install {WHEEL}"
         return Probe("nvdisasm", Health.MISSING, "not found", gives, remedy, needed=False)
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     lines = answer.stdout.strip().splitlines()
@@ -183,18 +181,6 @@ def _disassembler() -> Probe:
     return Probe(
         "nvdisasm", Health.OK, release.removeprefix("Cuda compilation tools, "), gives, needed=False
     )
-
-
-def nvdisasm_path() -> str | None:
-    """Where nvdisasm is: the wheel's own, else the one on PATH."""
-    import importlib.util
-
-    spec = importlib.util.find_spec("nvidia")
-    for place in (spec.submodule_search_locations if spec else None) or ():
-        candidate = Path(place) / "cu13" / "bin" / "nvdisasm"
-        if candidate.is_file():
-            return str(candidate)
-    return shutil.which("nvdisasm")
 
 
 def _gpu() -> Probe:

@@ -11,9 +11,11 @@ from astra_tui.plain.reports import (
     print_report_table,
     print_tasks,
 )
+from astra_tui.plain.sass import SassSource, print_sass
 
 __all__ = [
     "CountedSource",
+    "SassSource",
     "note",
     "print_cases",
     "print_compile_errors",
@@ -25,6 +27,7 @@ __all__ = [
     "print_prognosis",
     "print_report",
     "print_report_table",
+    "print_sass",
     "print_tasks",
     "progress",
     "visible",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from astra_tui.lab.explain.sass.histogram import row_order
+from astra_tui.lab.explain.sass.listing import NAMED_LABEL
 from astra_tui.model.sass import (
     HistogramChange,
     Instruction,
@@ -18,9 +19,8 @@ from astra_tui.model.sass import (
 )
 
 _REGISTER = re.compile(r"\b(U?[RP]|S?B)\d+\b")
-_REUSE = re.compile(r"\.reuse\b")
-_LABEL = re.compile(r"`\([^()]*\)")
-_RELATIVE = re.compile(r"-?0x[0-9a-f]+$")
+_DISTANCE = re.compile(r" -?0x[0-9a-f]+$")
+_BRANCH_BY_TABLE = ("BRX", "BRXU")
 
 
 def compare(before: Sequence[SassKernel], after: Sequence[SassKernel]) -> SassDiff:
@@ -40,16 +40,26 @@ def compare_kernels(before: SassKernel, after: SassKernel) -> KernelDiff:
 
 
 def canonical(instruction: Instruction) -> str:
-    """The instruction's text with the numbers of registers, barriers and labels left out.
+    """The instruction's text without the numbers of registers and barriers, and without addresses.
 
     Which registers hold what is up to the register allocator: one more live value renames them all.
-    RZ, PT and the other constants keep their names.
+    RZ, PT and the other constants keep their names, subroutines theirs without the kernel's.
     """
-    operands = list(instruction.operands)
-    if instruction.targets and _RELATIVE.search(operands[-1]):
-        operands[-1] = _RELATIVE.sub("", operands[-1])  # A branch by table has a distance in it.
+    addresses = {f"{target:#x}" for target in instruction.targets}
+    operands = ("there" if o in addresses else _function(o) for o in instruction.operands)
     text = " ".join((instruction.predicate, instruction.opcode, ",".join(operands)))
-    return _REGISTER.sub(r"\1", _LABEL.sub("label", _REUSE.sub("", text)))
+    if instruction.opcode.startswith(_BRANCH_BY_TABLE):
+        text = _DISTANCE.sub("", text)
+    return _REGISTER.sub(r"\1", text.replace(".reuse", ""))
+
+
+def _function(operand: str) -> str:
+    """A function's name without that of the kernel around it; other operands as they are."""
+    named = NAMED_LABEL.fullmatch(operand)
+    if named is None:
+        return operand
+    _, dollar, name = named[1].rpartition("$")
+    return name if dollar else "kernel"
 
 
 def _pairs(

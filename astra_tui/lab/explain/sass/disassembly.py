@@ -7,7 +7,12 @@ from pathlib import Path
 from astra_tui.lab.compiler.service import SOURCE_NAME
 from astra_tui.lab.explain.sass.classes import classify
 from astra_tui.lab.explain.sass.histogram import histogram
-from astra_tui.lab.explain.sass.listing import RawFunction, RawInstruction, parse_listing
+from astra_tui.lab.explain.sass.listing import (
+    NAMED_LABEL,
+    RawFunction,
+    RawInstruction,
+    parse_listing,
+)
 from astra_tui.lab.explain.sass.loops import loop_depths, loops_forever
 from astra_tui.lab.explain.sass.nvdisasm import SECONDS, find_nvdisasm, run_nvdisasm
 from astra_tui.model.compilation import Compilation
@@ -65,7 +70,7 @@ def _instruction(raw: RawInstruction, labels: dict[str, int], depth: int) -> Ins
     return Instruction(
         address=raw.address,
         opcode=raw.opcode,
-        operands=raw.operands,
+        operands=tuple(_with_addresses(operand, labels) for operand in raw.operands),
         category=category,
         name=name,
         predicate=raw.predicate,
@@ -73,3 +78,11 @@ def _instruction(raw: RawInstruction, labels: dict[str, int], depth: int) -> Ins
         loop_depth=depth,
         targets=tuple(labels[label] for label in raw.labels if label in labels),
     )
+
+
+def _with_addresses(operand: str, labels: dict[str, int]) -> str:
+    """The operand with addresses in place of labels; names of functions stay."""
+    local = NAMED_LABEL.fullmatch(operand)
+    if local is None or local[1] not in labels or not local[1].startswith("."):
+        return operand
+    return f"{labels[local[1]]:#x}"

@@ -16,7 +16,8 @@ _PLACE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)"
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,16})\*/\s+(.*?)\s*;\s*(?:/\*.*\*/)?\s*$")
 _BODY = re.compile(r"(?:(@!?\w+)\s+)?([A-Z]\w*(?:\.\w+)*)(?:\s+(.*))?$")
 _TARGET_TABLE = re.compile(r'\(\*"BRANCH_TARGETS\s+([^"]*)"\*\)')
-_NAMED_LABEL = re.compile(r"`\(([^()]+)\)")
+NAMED_LABEL = re.compile(r"`\(([^()]+)\)")
+"""An operand that is a label."""
 
 _OPENING, _CLOSING = "([{", ")]}"
 _COMPILER_ROUTINE = "$__internal"
@@ -138,7 +139,7 @@ def _read_instruction(section: _Section, address: int, body: str) -> bool:
     if parts is None:
         return False
     operands = split_operands(parts[3] or "")
-    named = [label for operand in operands for label in _NAMED_LABEL.findall(operand)]
+    named = [label for operand in operands for label in NAMED_LABEL.findall(operand)]
     section.add(
         RawInstruction(
             address=address,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import os
 import re
@@ -14,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.child import child_environment
 
 WHEEL = "nvidia-cuda-nvdisasm"
@@ -50,24 +50,30 @@ def find_nvdisasm() -> Path | None:
 
 
 def run_nvdisasm(cubin: bytes, path: Path | None, seconds: float = SECONDS) -> Output:
-    """The listing of a cubin with source lines. Whatever goes wrong is in the answer.
+    """The listing of a cubin with source lines, from the cache when it was made before.
 
-    `path` is what `find_nvdisasm` gave.
+    `path` is what `find_nvdisasm` gave. Whatever goes wrong is in the answer.
     """
     if path is None:
         return Output("", problem="nvdisasm was not found", remedy=_REMEDY)
     version = _version(path, seconds)
     if version.problem:
         return version
+    cache = ContentCache("sass")
+    key = content_key(str(path), version.tool, *_OPTIONS, cubin)
+    stored = cache.get(key)
+    if stored is not None:
+        return Output(stored.decode(errors="replace"), version.tool)
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)
         listing = _run([str(path), *_OPTIONS, str(file)], folder, seconds)
-        problem = listing.problem.replace(str(file), "the cubin")
-        return Output(listing.text, version.tool, problem)
+    if listing.problem:
+        return Output("", version.tool, listing.problem.replace(str(file), "the cubin"))
+    cache.put(key, listing.text.encode())
+    return Output(listing.text, version.tool)
 
 
-@functools.cache
 def _version(path: Path, seconds: float) -> Output:
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         answer = _run([str(path), "--version"], folder, seconds)

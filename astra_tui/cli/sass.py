@@ -1,0 +1,148 @@
+"""`astra-tui sass`: the machine code of a source, with source lines, and a diff of two."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from astra_tui import plain
+from astra_tui.cli.answers import SassAnswer, SassEntry
+from astra_tui.cli.check import find_source, read_text
+from astra_tui.cli.devices import open_compiler
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.failures import UnavailableHere
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.sass import Disassembly, SassDiff
+from astra_tui.model.task import KernelTask, Workload, find_task
+
+
+@dataclass(frozen=True)
+class _Version:
+    """One source with what became of it."""
+
+    file: Path
+    text: str
+    compilation: Compilation
+    disassembly: Disassembly
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints histogram and listing, or how they differ from another version's, or JSON."""
+    from astra_tui.lab.explain.sass.compiling import named_workload
+
+    task = find_task(options.task)
+    workload = named_workload(task, options.workload)
+    names = [options.source, *([options.against] if options.against else [])]
+    versions = _disassembled(task, workload, [find_source(task, name) for name in names])
+    diff = _diff(versions)
+    if options.kernel:
+        versions, diff = _only(options.kernel, versions, diff)
+    if options.json:
+        entries = tuple(map(_entry, versions))
+        plain.print_json(SassAnswer(task.name, workload.name, entries, diff))
+    else:
+        _print(task, workload, versions, diff, options.histogram)
+    return ExitCode.OK if all(v.compilation.ok for v in versions) else ExitCode.COMPILE_ERROR
+
+
+def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> list[_Version]:
+    """Each source with its machine code. Raises UnavailableHere when that cannot be had."""
+    from astra_tui.lab.check.runner import read_source
+    from astra_tui.lab.explain.sass import disassemble
+    from astra_tui.lab.explain.sass.compiling import compile_workload
+
+    versions: list[_Version] = []
+    with open_compiler() as compiler:
+        for file in files:
+            source = read_source(task, read_text(file), str(file))
+            compilation = compile_workload(task, source, workload, compiler)
+            disassembly = Disassembly((), compilation.arch)
+            if compilation.ok:
+                disassembly = disassemble(compilation)
+            if not disassembly.available:
+                raise UnavailableHere(
+                    f"there is no machine code to show: {disassembly.problem}",
+                    hint=disassembly.remedy,
+                )
+            versions.append(_Version(file, source.text, compilation, disassembly))
+    return versions
+
+
+def _diff(versions: Sequence[_Version]) -> SassDiff | None:
+    """The step from the version of `--against` to the first one."""
+    from astra_tui.lab.explain.sass import compare
+
+    if len(versions) < 2 or not all(v.compilation.ok for v in versions):
+        return None
+    after, before = versions
+    return compare(before.disassembly.kernels, after.disassembly.kernels)
+
+
+def _only(
+    wanted: str, versions: Sequence[_Version], diff: SassDiff | None
+) -> tuple[list[_Version], SassDiff | None]:
+    """What is about one kernel; with a diff, its counterpart stays too. Raises UserError."""
+    names = {k.name for v in versions for k in v.disassembly.kernels if _is_named(k.name, wanted)}
+    if not names and all(v.compilation.ok for v in versions):
+        known = [_template(k.name) for v in versions for k in v.disassembly.kernels]
+        raise UserError(
+            f"no kernel '{wanted}' is launched",
+            file=str(versions[0].file),
+            hint=nearest(wanted, known),
+        )
+    if diff is not None:
+        pairs = tuple(k for k in diff.kernels if names & {k.before, k.after})
+        names |= {name for pair in pairs for name in (pair.before, pair.after)}
+        only_before, only_after = (
+            tuple(n for n in side if n in names) for side in (diff.only_before, diff.only_after)
+        )
+        diff = SassDiff(pairs, only_before, only_after)
+    return [_with_kernels(v, names) for v in versions], diff
+
+
+def _is_named(kernel: str, wanted: str) -> bool:
+    return wanted in (kernel, _template(kernel))
+
+
+def _template(kernel: str) -> str:
+    return kernel.partition("<")[0]
+
+
+def _with_kernels(version: _Version, names: Collection[str]) -> _Version:
+    kernels = tuple(k for k in version.disassembly.kernels if k.name in names)
+    disassembly = msgspec.structs.replace(version.disassembly, kernels=kernels)
+    return replace(version, disassembly=disassembly)
+
+
+def _entry(version: _Version) -> SassEntry:
+    return SassEntry(
+        source=str(version.file),
+        compiled=version.compilation.ok,
+        compiler=version.compilation.compiler,
+        diagnostics=version.compilation.diagnostics,
+        disassembly=version.disassembly,
+    )
+
+
+def _print(
+    task: KernelTask,
+    workload: Workload,
+    versions: Sequence[_Version],
+    diff: SassDiff | None,
+    histogram_only: bool,
+) -> None:
+    broken = [v for v in versions if not v.compilation.ok]
+    for version in broken:
+        plain.print_compile_errors(str(version.file), version.compilation)
+    if broken:
+        return
+    sources = [
+        plain.SassSource(str(v.file), v.text, v.compilation.compiler, v.disassembly)
+        for v in versions
+    ]
+    plain.print_sass(f"{task.name}, workload {workload.name}", sources, diff, histogram_only)
