@@ -78,6 +78,11 @@ class Device(Protocol):
 
     name: str
 
+    @property
+    def attributes(self) -> Mapping[str, int]:
+        """What launch plans may ask about it; see model/launch/scope.py."""
+        ...
+
     def run(
         self,
         compilation: Compilation,

@@ -32,6 +32,11 @@ class FindingKind(StrEnum):
     EXITED_BEFORE_BARRIER = "exited_before_barrier"
     INACTIVE_SHUFFLE = "inactive_shuffle"
     PRINTF = "printf"
+    HANG = "hang"
+    NOT_DETERMINISTIC = "not_deterministic"
+    OUT_OF_RESOURCES = "out_of_resources"
+    LAUNCH_FAILED = "launch_failed"
+    HARDWARE = "hardware"
 
 
 EXPLANATIONS: dict[FindingKind, str] = {
@@ -57,6 +62,11 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.EXITED_BEFORE_BARRIER: "a barrier that some threads left the kernel before",
     FindingKind.INACTIVE_SHUFFLE: "a shuffle from a lane that does not take part",
     FindingKind.PRINTF: "printf was called; its text is not shown",
+    FindingKind.HANG: "the launches did not end in the time allowed: an endless loop?",
+    FindingKind.NOT_DETERMINISTIC: "the same inputs gave other bytes in another run",
+    FindingKind.OUT_OF_RESOURCES: "more registers, shared memory or memory than there is",
+    FindingKind.LAUNCH_FAILED: "the GPU did not run the launches to their end",
+    FindingKind.HARDWARE: "the GPU itself reported a fault",
 }
 
 WARNINGS = frozenset(

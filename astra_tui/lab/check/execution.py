@@ -21,7 +21,13 @@ from astra_tui.lab.device import Device, DeviceBuffer, PackedLaunch, RunOutcome
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.findings import Finding, FindingKind
-from astra_tui.model.launch import LaunchPlan, Refused, ResolvedPlan, resolve
+from astra_tui.model.launch import (
+    DEVICE_ATTRIBUTES,
+    LaunchPlan,
+    Refused,
+    ResolvedPlan,
+    resolve,
+)
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask
 
@@ -46,11 +52,15 @@ class Run:
 
 
 def resolve_case(
-    task: KernelTask, source: Source, case: Case, scalars: Mapping[str, int | float]
+    task: KernelTask,
+    source: Source,
+    case: Case,
+    scalars: Mapping[str, int | float],
+    attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
 ) -> ResolvedPlan | Refused:
-    """The plan for a case. Raises PlanError."""
+    """The plan for a case on a device with these attributes. Raises PlanError."""
     layouts = layouts_of(task, case)
-    bindings = Bindings(case.dtype, case.dims, plan_layouts(layouts), scalars)
+    bindings = Bindings(case.dtype, case.dims, plan_layouts(layouts), scalars, attributes)
     return resolve(source.plan, bindings, source.file)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -39,6 +39,7 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import (
+    DEVICE_ATTRIBUTES,
     PlanError,
     Refused,
     ResolvedPlan,
@@ -131,7 +132,7 @@ class Checker:
 
     def _baseline_errors(self, case: Case, inputs: Inputs) -> list[OutputError]:
         source, compilation = self._baseline_source()
-        resolved = resolve_case(self.task, source, case, inputs.scalars)
+        resolved = resolve_case(self.task, source, case, inputs.scalars, self.device.attributes)
         if isinstance(resolved, Refused) or not compilation.ok:
             return []
         run = run_case(
@@ -144,7 +145,9 @@ class Checker:
         if self._baseline is None:
             file = self.task.baseline_file
             source = read_source(self.task, file.read_text(encoding="utf-8"), str(file))
-            expressions = kernels_to_compile(self.task, source, build_suite(self.task))
+            expressions = kernels_to_compile(
+                self.task, source, build_suite(self.task), self.device.attributes
+            )
             self._baseline = source, self.compiler.compile(source.text, expressions)
         return self._baseline
 
@@ -184,7 +187,9 @@ class _Check:
         self.fakes: list[FakeResult] = []
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
-        expressions = kernels_to_compile(self.task, self.source, self.suite)
+        expressions = kernels_to_compile(
+            self.task, self.source, self.suite, self.checker.device.attributes
+        )
         compilation = self.checker.compiler.compile(self.source.text, expressions)
         compilation = _with_plan_lines(compilation, self.source)
         yield compilation
@@ -206,7 +211,7 @@ class _Check:
     def _case(self, compilation: Compilation, case: Case) -> tuple[CaseResult, Run | None, Inputs]:
         inputs = Inputs({}, scalars_of(self.task, case))
         try:
-            resolved = resolve_case(self.task, self.source, case, inputs.scalars)
+            resolved = self._resolve(case, inputs)
             if isinstance(resolved, Refused):
                 return self._refused(case, resolved), None, inputs
             inputs = draw_inputs(self.task, case)
@@ -215,6 +220,10 @@ class _Check:
             return CaseResult(case, CaseOutcome.PLAN_ERROR, error.describe()), None, inputs
         result = self._judge(compilation, resolved, case, inputs, run)
         return result, run, inputs
+
+    def _resolve(self, case: Case, inputs: Inputs) -> ResolvedPlan | Refused:
+        attributes = self.checker.device.attributes
+        return resolve_case(self.task, self.source, case, inputs.scalars, attributes)
 
     def _run(
         self, compilation: Compilation, resolved: ResolvedPlan, case: Case, inputs: Inputs
@@ -287,7 +296,7 @@ class _Check:
         self, compilation: Compilation, case: Case, inputs: Inputs, run: Run
     ) -> Iterator[PropertyResult]:
         def on_inputs(other: Case, changed: Inputs) -> dict[str, object]:
-            resolved = resolve_case(self.task, self.source, other, changed.scalars)
+            resolved = self._resolve(other, changed)
             if isinstance(resolved, Refused):
                 raise PlanError(f"the launch plan refuses {other.dims}: {resolved.reason}")
             result = run_case(
@@ -341,7 +350,10 @@ class _Check:
 
 
 def kernels_to_compile(
-    task: KernelTask, source: Source, cases: tuple[Case, ...]
+    task: KernelTask,
+    source: Source,
+    cases: tuple[Case, ...],
+    attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
 ) -> tuple[str, ...]:
     """The kernels that the plan needs for these cases, as C++ names.
 
@@ -350,7 +362,7 @@ def kernels_to_compile(
     names: dict[str, None] = {}
     for case in cases:
         try:
-            resolved = resolve_case(task, source, case, scalars_of(task, case))
+            resolved = resolve_case(task, source, case, scalars_of(task, case), attributes)
         except PlanError:
             continue
         if isinstance(resolved, ResolvedPlan):

@@ -71,8 +71,15 @@ class _Answer(msgspec.Struct):
 class Compiler:
     """One compiler process, started on first use; `compile` answers from the cache when it can."""
 
-    def __init__(self, cache: ContentCache | None = None, seconds: float = COMPILE_SECONDS):
+    def __init__(
+        self,
+        cache: ContentCache | None = None,
+        seconds: float = COMPILE_SECONDS,
+        arch: str = ARCH,
+    ):
         self.seconds = seconds
+        self.arch = arch
+        """What is compiled for where a call does not say."""
         self.toolchain: Toolchain = find_toolchain()
         self._cache = cache or ContentCache("compile")
         self._child = Child("astra_tui.lab.compiler.worker", name="the compiler")
@@ -103,13 +110,14 @@ class Compiler:
         self.close()
 
     def compile(
-        self, source: str, expressions: tuple[str, ...] = (), arch: str = ARCH
+        self, source: str, expressions: tuple[str, ...] = (), arch: str = ""
     ) -> Compilation:
         """Compiles a source and instantiates the kernels named by C++ `expressions`.
 
         What is wrong with the source is in the answer's diagnostics. Raises CompilerUnavailable
         only when there is no compiler.
         """
+        arch = arch or self.arch
         expressions = tuple(dict.fromkeys(expressions))
         unsafe = refuse_unsafe(source, self.toolchain.include_dirs) or _unfit_names(expressions)
         if unsafe:

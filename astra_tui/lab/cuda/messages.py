@@ -10,6 +10,27 @@ from typing import Any
 import msgspec
 
 
+class DeviceFacts(msgspec.Struct, frozen=True):
+    """What the driver says of a device. Sizes in bytes."""
+
+    ordinal: int
+    name: str
+    uuid: str
+    pci: str
+    capability: tuple[int, int]
+    driver: int
+    """CUDA version of the driver, as in 13000."""
+    memory: int
+    attributes: dict[str, int]
+    """The names that launch plans may read."""
+
+    @property
+    def arch(self) -> str:
+        """The architecture to compile for; "a" has the features of exactly this one."""
+        major, minor = self.capability
+        return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
 class Kernel(msgspec.Struct, frozen=True):
     """A launch whose pointers are still names: (offset in `parameters`, buffer)."""
 
@@ -59,6 +80,10 @@ class Version(msgspec.Struct, frozen=True):
     cubin: bytes
     kernels: tuple[Kernel, ...]
     workspaces: tuple[tuple[str, int], ...] = ()
+
+
+class List(msgspec.Struct, frozen=True, tag="list"):
+    """Asks which devices there are. Answered by Listed."""
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
@@ -138,13 +163,19 @@ class Drop(msgspec.Struct, frozen=True, tag="drop"):
     """Gives back what Prepare and Build took. Answered by Dropped."""
 
 
-Request = Open | RunCase | Prepare | Build | Rounds | Verify | PaperRun | Spin | Drop
+Request = List | Open | RunCase | Prepare | Build | Rounds | Verify | PaperRun | Spin | Drop
+
+
+class Listed(msgspec.Struct, frozen=True, tag="listed"):
+    """The devices that the driver shows."""
+
+    devices: tuple[DeviceFacts, ...]
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
-    """The device, as lab.cuda.process.driver.DeviceFacts; whether the process is confined."""
+    """The device; whether the process is confined."""
 
-    facts: dict[str, Any]
+    facts: DeviceFacts
     confined: bool
     pid: int
 
@@ -217,7 +248,19 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     sticky: bool
 
 
-Reply = Opened | CaseRan | Prepared | Built | Block | Outputs | PaperTimes | Spun | Dropped | Failed
+Reply = (
+    Listed
+    | Opened
+    | CaseRan
+    | Prepared
+    | Built
+    | Block
+    | Outputs
+    | PaperTimes
+    | Spun
+    | Dropped
+    | Failed
+)
 
 
 def encode(message: Request | Reply) -> Any:

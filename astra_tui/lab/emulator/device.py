@@ -24,6 +24,7 @@ from astra_tui.lab.emulator.tally import Tally, counters_of
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.launch import DEVICE_ATTRIBUTES
 
 BUDGET = 300_000
 """Steps that one case may take: an instruction of up to 1,024 lanes costs one."""
@@ -77,6 +78,7 @@ class Emulator:
     """CUDA kernels on the CPU: exact memory counters, no time."""
 
     name = "emulator"
+    attributes = DEVICE_ATTRIBUTES
 
     def __init__(self, budget: int = BUDGET):
         self.budget = budget

@@ -16,8 +16,7 @@ LAUNCHES = 100
 def paper_time(base_us: Sequence[float], candidate_us: Sequence[float]) -> PaperTime:
     """Arithmetic means of 100 event pairs each, in microseconds, one pair a launch from the host.
 
-    The mean and not the median: an event pair round one short launch reads in steps of up to
-    0.5 us, on which a median sticks and over which a mean averages. No offset is subtracted. Raises
+    No offset is subtracted: the time of the launch is meant to be in it. Raises
     BadSamples for another number of launches, which would not be the protocol, and for a time
     that is not finite and above 0.
     """

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cuda
 
-from astra_tui.lab.cuda.process.driver import DeviceFacts, DriverError, Launch
+from astra_tui.lab.cuda.messages import DeviceFacts
+from astra_tui.lab.cuda.process.driver import DriverError, Launch
 
 _ATTRIBUTES = {
     "sm_count": "MULTIPROCESSOR_COUNT",

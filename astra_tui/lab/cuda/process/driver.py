@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from astra_tui.lab.cuda.messages import DeviceFacts
+
 STICKY = frozenset({214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 """Errors after which the context is dead and its process has to go.
 
@@ -29,22 +31,6 @@ class DriverError(Exception):
     def is_sticky(self) -> bool:
         """Whether nothing more can be done in this process."""
         return self.code in STICKY
-
-
-@dataclass(frozen=True)
-class DeviceFacts:
-    """What the driver says of a device. Sizes in bytes."""
-
-    ordinal: int
-    name: str
-    uuid: str
-    pci: str
-    capability: tuple[int, int]
-    driver: int
-    """CUDA version of the driver, as in 13000."""
-    memory: int
-    attributes: dict[str, int]
-    """The names that launch plans may read."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
 
 import msgspec
 
@@ -13,6 +12,8 @@ from astra_tui.lab.cuda.messages import (
     Drop,
     Dropped,
     Failed,
+    List,
+    Listed,
     Open,
     Opened,
     PaperRun,
@@ -68,6 +69,8 @@ class _Service:
 
     def answer(self, request: Request) -> Reply:
         match request:
+            case List():
+                return Listed(tuple(self._driver.devices()))
             case Open():
                 return self._open(request)
             case RunCase():
@@ -97,7 +100,7 @@ class _Service:
         self._driver.open(facts.ordinal)
         self._tools = Tools(self._driver, request.tools, request.tool_symbols)
         confined = self._confine() if request.confine else False
-        return Opened(asdict(facts), confined, os.getpid())
+        return Opened(facts, confined, os.getpid())
 
     def _run_case(self, request: RunCase) -> Reply:
         if self._cases is None:

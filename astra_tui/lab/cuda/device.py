@@ -1,0 +1,138 @@
+"""A GPU as a device: every candidate runs in a process of its own, which it cannot outlive."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import numpy as np
+
+from astra_tui.lab.cuda.faults import finding_of
+from astra_tui.lab.cuda.gpu_process import GpuFailure, GpuProcess
+from astra_tui.lab.cuda.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
+from astra_tui.lab.cuda.tools import ToolKernels
+from astra_tui.lab.device import DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.findings import Finding, FindingKind
+
+CASE_SECONDS = 10.0
+"""How long the launches of one case may take, copies and all repeats included."""
+REPEATS = 10
+REPEATED_BYTES = 16 << 20
+"""Larger cases are run once: their copies would take longer than all others together."""
+
+_PROCESSES = 2
+"""One for the candidate, one for the baseline whose own error widens the bounds."""
+
+
+class CudaDevice:
+    """One GPU. `run` never raises for what a candidate does: that is in the findings."""
+
+    def __init__(self, facts: DeviceFacts, tools: ToolKernels, seconds: float = CASE_SECONDS):
+        self.facts = facts
+        self.name = f"cuda:{facts.ordinal}"
+        self.seconds = seconds
+        self._tools = tools
+        self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
+        self._spare: GpuProcess | None = None
+
+    @property
+    def attributes(self) -> Mapping[str, int]:
+        """What launch plans may ask about the device."""
+        return self.facts.attributes
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+    def __enter__(self) -> CudaDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        compilation: Compilation,
+        launches: tuple[PackedLaunch, ...],
+        buffers: tuple[DeviceBuffer, ...],
+        *,
+        checked: bool = True,
+        counted: bool = True,
+    ) -> RunOutcome:
+        """Runs launches in order on fresh buffers; `checked` repeats them to see them agree.
+
+        Nothing is counted here, whatever `counted` says.
+        """
+        del counted
+        process, is_new = self._process(compilation.cubin)
+        size = sum(int(b.content.size) for b in buffers)
+        request = RunCase(
+            cubin=compilation.cubin if is_new else b"",
+            kernels=kernels_of(launches),
+            buffers=tuple(CaseBuffer(b.name, b.content.tobytes(), b.misalignment) for b in buffers),
+            repeats=REPEATS if checked and size <= REPEATED_BYTES else 1,
+        )
+        try:
+            ran = process.ask(request, CaseRan, self.seconds)
+        except GpuFailure as error:
+            if error.is_fatal or is_new:
+                self._forget(compilation.cubin)
+            return RunOutcome({b.name: b.content for b in buffers}, (finding_of(error),))
+        contents = {
+            name: np.frombuffer(content, np.uint8) for name, content in ran.contents.items()
+        }
+        return RunOutcome(contents, tuple(_findings(ran)))
+
+    def _process(self, cubin: bytes) -> tuple[GpuProcess, bool]:
+        """The process that has this cubin loaded, or a fresh one."""
+        if cubin in self._processes:
+            self._processes.move_to_end(cubin)
+            return self._processes[cubin], False
+        while len(self._processes) >= _PROCESSES:
+            _, oldest = self._processes.popitem(last=False)
+            oldest.close()
+        process = self._spare or self._new()
+        self._processes[cubin] = process
+        self._spare = self._new()
+        self._spare.start()
+        return process, True
+
+    def _new(self) -> GpuProcess:
+        return GpuProcess(self.facts.uuid, self._tools)
+
+    def _forget(self, cubin: bytes) -> None:
+        self._processes.pop(cubin).close()
+
+
+def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
+    """Launches as the GPU process wants them; those of an empty grid are left out."""
+    return tuple(
+        Kernel(
+            launch.kernel.symbol,
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            launch.parameters,
+            launch.pointers,
+        )
+        for launch in launches
+        if all(launch.grid)
+    )
+
+
+def _findings(ran: CaseRan) -> list[Finding]:
+    found = []
+    for name, distance in sorted(ran.overrun.items()):
+        side = f"{-distance} bytes before" if distance < 0 else f"{distance} bytes past the end of"
+        text = f"a write outside every buffer, {side} {name}"
+        found.append(Finding(FindingKind.WROTE_OUTSIDE, text))
+    if ran.unstable:
+        text = f"{', '.join(ran.unstable)}: not the same bytes in every one of {REPEATS} runs"
+        found.append(Finding(FindingKind.NOT_DETERMINISTIC, text))
+    return found

@@ -1,0 +1,118 @@
+"""The judge's side of one process that holds the GPU."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from astra_tui.lab.child import Child, ChildDied, ChildTimeout
+from astra_tui.lab.cuda.messages import (
+    DeviceFacts,
+    Failed,
+    List,
+    Listed,
+    Open,
+    Opened,
+    Reply,
+    Request,
+    decode_reply,
+    encode,
+)
+from astra_tui.lab.cuda.tools import ToolKernels
+
+MODULE = "astra_tui.lab.cuda.process.main"
+START_SECONDS = 60.0
+
+R = TypeVar("R", bound=Reply)
+
+
+class GpuFailure(Exception):
+    """A request that was not done; the message says how. `is_fatal`: the process is gone."""
+
+    is_fatal = True
+
+
+class CudaFailed(GpuFailure):
+    """The driver said no. `code` is 0 for failures of our own process."""
+
+    def __init__(self, failed: Failed):
+        super().__init__(failed.message)
+        self.code = failed.code
+        self.name = failed.name
+        self.is_fatal = failed.sticky
+
+
+class GpuHung(GpuFailure):
+    """No answer in time: the process was killed, and the kernel with it."""
+
+
+class GpuProcessDied(GpuFailure):
+    """The process ended, or said something that is no answer."""
+
+
+class GpuProcess:
+    """A process with a CUDA context on one device. After a fatal failure it is closed."""
+
+    def __init__(self, uuid: str, tools: ToolKernels, module: str = MODULE):
+        self._uuid = uuid
+        self._tools = tools
+        self._child = Child(module, name="the GPU process")
+        self.opened: Opened | None = None
+
+    def start(self) -> None:
+        """Lets the process start while the caller goes on."""
+        self._child.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._child.running
+
+    def ask(self, request: Request, answer: type[R], seconds: float) -> R:
+        """Sends a request and waits for its answer. Raises GpuFailure."""
+        if self.opened is None:
+            opening = Open(self._uuid, self._tools.cubin, self._tools.symbols)
+            self.opened = self._exchange(opening, Opened, START_SECONDS)
+        return self._exchange(request, answer, seconds)
+
+    def close(self) -> None:
+        """Ends the process at once, and whatever its kernels do."""
+        self._child.close()
+        self.opened = None
+
+    def kill(self) -> None:
+        """Ends the process from another thread."""
+        self._child.kill()
+
+    def _exchange(self, request: Request, answer: type[R], seconds: float) -> R:
+        try:
+            return exchange(self._child, request, answer, seconds)
+        except GpuFailure as error:
+            if error.is_fatal:
+                self.close()
+            raise
+
+
+def exchange(child: Child, request: Request, answer: type[R], seconds: float) -> R:
+    """One request and its answer. Raises GpuFailure."""
+    try:
+        reply = decode_reply(child.ask(encode(request), seconds))
+    except ChildTimeout:
+        raise GpuHung(f"the GPU gave no answer in {seconds:g} s") from None
+    except ChildDied as error:
+        raise GpuProcessDied(str(error)) from None
+    except ValueError as error:  # msgspec.ValidationError is one.
+        raise GpuProcessDied(f"the GPU process gave an answer of no known form: {error}") from None
+    if isinstance(reply, Failed):
+        raise CudaFailed(reply)
+    if not isinstance(reply, answer):
+        raise GpuProcessDied(f"the GPU process answered {type(reply).__name__}")
+    return reply
+
+
+def list_devices(module: str = MODULE) -> tuple[DeviceFacts, ...]:
+    """The devices that a process of ours sees. Raises GpuFailure."""
+    child = Child(module, name="the GPU process")
+    try:
+        return exchange(child, List(), Listed, START_SECONDS).devices
+    finally:
+        child.close()

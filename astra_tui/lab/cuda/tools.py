@@ -1,0 +1,38 @@
+"""Compiles our own kernels for the GPU processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_tui.lab.compiler import Compiler
+
+SOURCE = Path(__file__).with_name("tools.cu")
+
+_EXPRESSIONS = {
+    "draw": "draw",
+    "copy16x1": "copy16<1>",
+    "copy16x4": "copy16<4>",
+    "empty": "empty",
+    "spin": "spin",
+    "clock_rate": "clock_rate",
+}
+
+
+@dataclass(frozen=True)
+class ToolKernels:
+    """The compiled tools.cu; `symbols` are lowered names by the names that we use."""
+
+    cubin: bytes
+    symbols: dict[str, str]
+
+
+def compile_tools(compiler: Compiler, arch: str) -> ToolKernels:
+    """Raises CompilerUnavailable; RuntimeError when this NVRTC cannot compile them."""
+    text = SOURCE.read_text(encoding="utf-8")
+    compiled = compiler.compile(text, tuple(_EXPRESSIONS.values()), arch)
+    if not compiled.ok:
+        first = compiled.errors[0]
+        raise RuntimeError(f"{SOURCE.name}:{first.line}: {first.message} ({compiled.compiler})")
+    symbols = {name: compiled.kernel(e).symbol for name, e in _EXPRESSIONS.items()}
+    return ToolKernels(compiled.cubin, symbols)

@@ -1,0 +1,105 @@
+"""Reads from a cubin which global variables its kernels can write.
+
+A cubin is an ELF file: System V ABI, "Object Files"; 64 bits, little-endian. A `__device__` variable
+keeps its value between launches, so that a candidate could store results there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_MAGIC = b"\x7fELF\x02\x01"
+_HEADER = struct.Struct("<40xQ10xHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOL_TABLE = 2
+_WRITABLE_IN_MEMORY = 0b11
+_OBJECT, _TYPE_MASK = 1, 0xF
+_PER_BLOCK_OR_THREAD = (".nv.shared", ".nv.local")
+
+
+class ElfError(ValueError):
+    """The bytes are not a cubin that can be read."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One global variable. `section` is ".nv.global", or ".nv.global.init" for one with a value."""
+
+    name: str
+    size: int
+    section: str
+
+
+@dataclass(frozen=True)
+class _Section:
+    name_at: int
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+
+
+def writable_globals(cubin: bytes) -> tuple[Symbol, ...]:
+    """Variables in global memory that kernels of a cubin can write, with their sizes in bytes.
+
+    Bytes of a writable section that no symbol claims are listed under the name of the section.
+    String literals, such as those of printf, are among them: the compiler puts them there under
+    names that begin with "$str". Raises ElfError.
+    """
+    try:
+        return tuple(_writable(cubin))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ElfError(f"the cubin cannot be read: {error}") from None
+
+
+def _writable(cubin: bytes) -> Iterator[Symbol]:
+    sections, names = _sections(cubin)
+    symbols = list(_symbols(cubin, sections))
+    for index, section in enumerate(sections):
+        name = _text(cubin, names, section.name_at)
+        lasting = not name.startswith(_PER_BLOCK_OR_THREAD)
+        if section.flags & _WRITABLE_IN_MEMORY != _WRITABLE_IN_MEMORY or not lasting:
+            continue
+        here = [Symbol(text, size, name) for text, size, place in symbols if place == index]
+        yield from here
+        unclaimed = section.size - sum(symbol.size for symbol in here)
+        if unclaimed > 0:
+            yield Symbol(name, unclaimed, name)
+
+
+def _sections(cubin: bytes) -> tuple[list[_Section], _Section]:
+    """All sections, and the one that holds their names."""
+    if not cubin.startswith(_MAGIC):
+        raise ElfError("this is not a 64-bit little-endian ELF file")
+    start, entry_size, count, names_at = _HEADER.unpack_from(cubin)
+    if entry_size < _SECTION.size:
+        raise ElfError(f"section headers of {entry_size} bytes are too small")
+    sections = []
+    for index in range(count):
+        fields = _SECTION.unpack_from(cubin, start + index * entry_size)
+        name_at, kind, flags, _, offset, size, link, *_ = fields
+        sections.append(_Section(name_at, kind, flags, offset, size, link))
+    return sections, sections[names_at]
+
+
+def _symbols(cubin: bytes, sections: list[_Section]) -> Iterator[tuple[str, int, int]]:
+    """Name, size and section of every data symbol."""
+    for table in sections:
+        if table.kind != _SYMBOL_TABLE:
+            continue
+        for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
+            name_at, info, _, place, _, size = _SYMBOL.unpack_from(cubin, at)
+            if info & _TYPE_MASK == _OBJECT:
+                yield _text(cubin, sections[table.link], name_at), size, place
+
+
+def _text(cubin: bytes, table: _Section, at: int) -> str:
+    start = table.offset + at
+    end = cubin.index(b"\0", start) if 0 <= start < len(cubin) else -1
+    if end < 0:
+        raise ElfError("a name lies outside of the file")
+    return cubin[start:end].decode()
