@@ -1,0 +1,61 @@
+"""The component classes and styles that all panes of lines share.
+
+Colours are theme variables. Where a terminal has 16 colours Textual's ANSI themes apply; there
+backgrounds do not blend, so what matters is set in reverse or bold instead. Nothing is told by
+colour alone.
+"""
+
+from __future__ import annotations
+
+from astra_tui.tui.text.cuda import Role
+
+CLASSES = {
+    "pane--gutter",
+    "pane--cursor",
+    "pane--mark",
+    "pane--match",
+    "pane--match-current",
+    "pane--error",
+    "pane--warning",
+    "pane--finding",
+    "pane--column",
+    "pane--divider",
+    *(f"code--{role}" for role in Role),
+}
+
+CSS = """
+CodeView {
+    overflow-y: scroll;
+    overflow-x: auto;
+    scrollbar-size-vertical: 1;
+    scrollbar-size-horizontal: 1;
+    height: 1fr;
+}
+CodeView > .pane--gutter { color: $foreground 55%; }
+CodeView > .pane--cursor { color: $foreground; background: $primary 35%; text-style: bold; }
+CodeView > .pane--mark { color: $warning; text-style: bold; }
+CodeView > .pane--match { background: $accent 40%; text-style: underline; }
+CodeView > .pane--match-current { background: $accent; color: $background; text-style: bold; }
+CodeView > .pane--error { color: $error; text-style: bold; }
+CodeView > .pane--warning { color: $warning; }
+CodeView > .pane--finding { color: $warning; text-style: bold; }
+CodeView > .pane--column { color: $secondary; }
+CodeView > .pane--divider { color: $foreground 35%; }
+CodeView > .code--keyword { color: $primary; text-style: bold; }
+CodeView > .code--type { color: $primary; }
+CodeView > .code--builtin { color: $secondary; }
+CodeView > .code--name { text-style: bold; }
+CodeView > .code--number { color: $accent; }
+CodeView > .code--string { color: $success; }
+CodeView > .code--comment { color: $foreground 60%; text-style: italic; }
+CodeView > .code--directive { color: $secondary; }
+CodeView > .code--launch { color: $accent; text-style: bold; }
+CodeView:ansi > .pane--gutter { color: ansi_default; text-style: dim; }
+CodeView:ansi > .pane--cursor { background: ansi_default; text-style: reverse; }
+CodeView:ansi > .pane--mark { color: ansi_yellow; text-style: bold; }
+CodeView:ansi > .pane--match { background: ansi_default; text-style: underline; }
+CodeView:ansi > .pane--match-current { color: ansi_default; background: ansi_default;
+    text-style: reverse bold; }
+CodeView:ansi > .pane--divider { color: ansi_default; text-style: dim; }
+CodeView:ansi > .code--comment { color: ansi_default; text-style: italic; }
+"""

@@ -1,0 +1,233 @@
+"""Draws the rows of a diff: headers, folds, notes, and lines unified or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from astra_tui.tui.text.document import Document, document_of
+from astra_tui.tui.text.visible import Range
+from astra_tui.tui.widgets.code.annotations import MarkKind
+from astra_tui.tui.widgets.code.columns import Columns, column_segments, column_titles
+from astra_tui.tui.widgets.code.notes import NoteRow
+from astra_tui.tui.widgets.code.painting import Layer, code_strip, fit
+from astra_tui.tui.widgets.code.view import CodeView
+from astra_tui.tui.widgets.diff.alignment import Alignment
+from astra_tui.tui.widgets.diff.data import DiffView
+from astra_tui.tui.widgets.diff.emphasis import emphasis_of
+from astra_tui.tui.widgets.diff.rows import (
+    NEW,
+    OLD,
+    CodeRow,
+    DiffRows,
+    FoldRow,
+    HeaderRow,
+    Row,
+)
+from astra_tui.tui.widgets.diff.theme import CLASSES, CSS
+
+_SIDES = ("removed", "added")
+_DIVIDER = "│"
+
+
+class DiffCanvas(CodeView):
+    """Knows a diff and its layout, and draws one row of it. `DiffLines` adds what keys do."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = CLASSES
+    DEFAULT_CSS = CSS
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.view = DiffView("", "")
+        self.accepted: frozenset[int] = frozenset()
+        self.side_by_side = False
+        self.columns_shown = True
+        self._rows: list[Row] = []
+        self._texts = (document_of(""), document_of(""))
+        self._layout = DiffRows(Alignment((), ()), *self._texts)
+        self._letters: dict[int, MarkKind] = {}
+        self._column_widths: list[int] = []
+
+    @property
+    def hunk_count(self) -> int:
+        """How many hunks the diff has."""
+        return len(self._layout.alignment.hunks)
+
+    @property
+    def line_counts(self) -> tuple[int, int]:
+        """How many lines are added and removed."""
+        changed = [p for pairs in self._layout.alignment.pairs for p in pairs if p.changed]
+        return sum(p.new >= 0 for p in changed), sum(p.old >= 0 for p in changed)
+
+    @property
+    def row_count(self) -> int:
+        """Rows, with folds, headers and notes."""
+        return len(self._rows)
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """The old and the new text."""
+        return self._texts
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """What is on each row."""
+        return self._rows
+
+    # Drawing
+
+    def content_width(self) -> int:
+        """The width at which no line of code is cut."""
+        if not self.side_by_side:
+            return max(d.width for d in self._texts) + 1 + self._gutter_width(NEW)
+        left, right = self._halves()
+        hidden = max(
+            self._texts[OLD].width - (left - self._gutter_width(OLD)),
+            self._texts[NEW].width - (right - self._gutter_width(NEW)),
+        )
+        return self.size.width + max(0, hidden)
+
+    def draw_row(self, index: int, at_cursor: bool) -> Strip:
+        """One row."""
+        row = self._rows[index]
+        match row:
+            case HeaderRow(hunk=hunk):
+                return self._draw_header(hunk, at_cursor)
+            case FoldRow(hidden=hidden):
+                text = f" {hidden} unchanged lines (enter shows them) "
+                return self._draw_bar(text, "diff--fold", at_cursor, "·")
+            case NoteRow():
+                return self._draw_note(row, at_cursor)
+            case CodeRow() if self.side_by_side:
+                return self._draw_beside(row, at_cursor)
+            case CodeRow():
+                return self._draw_unified(row, at_cursor)
+
+    def _draw_header(self, hunk: int, at_cursor: bool) -> Strip:
+        ranges = self._layout.alignment.hunks[hunk]
+        refused = hunk not in self.accepted
+        partial = len(self.accepted) < self.hunk_count
+        box = ("[ ] " if refused else "[x] ") if self.view.choosable or partial else ""
+        text = f"{box}Hunk {hunk + 1} of {self.hunk_count}"
+        text += f", line {ranges.old_start + 1} → {ranges.new_start + 1}"
+        text += f", +{ranges.new_end - ranges.new_start} −{ranges.old_end - ranges.old_start}"
+        if refused:
+            text += ", refused: the old lines stay"
+        name = "diff--header-refused" if refused else "diff--header"
+        return self._draw_bar(text + " ", name, at_cursor, "─")
+
+    def _draw_bar(self, text: str, name: str, at_cursor: bool, fill: str) -> Strip:
+        style = self.style_of(name)
+        rest = max(0, self.size.width - 1 - len(text))
+        return Strip([self.cursor_mark(at_cursor), Segment(text + fill * rest, style)])
+
+    def _draw_note(self, row: NoteRow, at_cursor: bool) -> Strip:
+        mark = self.view.marks[row.mark]
+        style = self.style_of(f"pane--{mark.kind.value}")
+        indent = " " * (self._gutter_width(NEW) - 3) + ("└ " if row.first else "  ")
+        return Strip([self.cursor_mark(at_cursor), Segment(indent + row.text, style)])
+
+    def _draw_unified(self, row: CodeRow, at_cursor: bool) -> Strip:
+        side = OLD if row.new < 0 else NEW
+        width = self.size.width - 1
+        return Strip.join([Strip([self.cursor_mark(at_cursor)]), self._draw_half(row, side, width)])
+
+    def _draw_beside(self, row: CodeRow, at_cursor: bool) -> Strip:
+        left, right = self._halves()
+        divider = Segment(_DIVIDER, self.style_of("pane--divider"))
+        halves = (
+            self._draw_half(row, OLD, left),
+            Strip([divider]),
+            self._draw_half(row, NEW, right),
+        )
+        return Strip.join([Strip([self.cursor_mark(at_cursor)]), *halves])
+
+    def _draw_half(self, row: CodeRow, side: int, width: int) -> Strip:
+        """A line with its gutter, without the cursor; unified, it has both line numbers."""
+        line = (row.old, row.new)[side]
+        if line < 0 or row.part >= self._texts[side].parts(line):
+            return Strip.blank(width, self.style_of("diff--absent"))
+        base = self.style_of(f"diff--{_SIDES[side]}") if row.changed else Style.null()
+        if row.changed and row.hunk not in self.accepted:
+            base = self.style_of(f"diff--{_SIDES[side]}-refused")
+        gutter = Strip(self._gutter(row, side, base))
+        code = self._draw_code(row, side, base)
+        body = fit(code, self.scroll_offset.x, max(0, width - gutter.cell_length), base)
+        return Strip.join([gutter, body]).adjust_cell_length(width, base)
+
+    def _draw_code(self, row: CodeRow, side: int, base: Style) -> Strip:
+        line = (row.old, row.new)[side]
+        document = self._texts[side]
+        self.await_colours(side, line)
+        layers: list[Layer] = []
+        if row.changed and row.hunk in self.accepted:
+            style = self.style_of(f"diff--{_SIDES[side]}-emphasis")
+            layers.append((self._emphasis(side, line), style))
+        searched = (NEW, row.new) if row.new >= 0 and not row.changed else (side, line)
+        layers += self.match_layers(*searched)
+        return code_strip(document, line, row.part, self.style_of, base, layers)
+
+    def _emphasis(self, side: int, line: int) -> Sequence[Range]:
+        partner = self._layout.partner(side, line)
+        if partner < 0:
+            return ()
+        old, new = (line, partner) if side == OLD else (partner, line)
+        return emphasis_of(self._texts[OLD].raw(old), self._texts[NEW].raw(new))[side]
+
+    def _gutter(self, row: CodeRow, side: int, base: Style) -> Iterator[Segment]:
+        """Mark, line numbers, columns and sign; as wide as `_gutter_width` says."""
+        lines = (row.old, row.new)
+        yield self._mark_letter(row.new if side == NEW else -1)
+        for each in self._numbered(side):
+            number = f"{lines[each] + 1}" if lines[each] >= 0 else ""
+            if row.part:
+                number = "↪" if each == side else ""
+            text = f"{number:>{self._number_width(each)}} "
+            yield Segment(text, self.style_of("pane--gutter"))
+        if self.columns_shown:
+            line = lines[side] + 1 if not row.part else 0
+            style = self.style_of("pane--column")
+            yield from column_segments(self._columns(side), self._column_widths, line, style)
+        sign = "-+"[side] if row.changed else " "
+        yield Segment(f"{sign} ", base + self.style_of(f"diff--{_SIDES[side]}-sign"))
+
+    def _gutter_width(self, side: int) -> int:
+        numbers = sum(self._number_width(each) + 1 for each in self._numbered(side))
+        columns = sum(w + 1 for w in self._column_widths) if self.columns_shown else 0
+        return 1 + numbers + columns + 2
+
+    def _numbered(self, side: int) -> tuple[int, ...]:
+        return (side,) if self.side_by_side else (OLD, NEW)
+
+    def _number_width(self, side: int) -> int:
+        return max(2, len(str(len(self._texts[side]))))
+
+    def _columns(self, side: int) -> Columns:
+        return self.view.old_columns if side == OLD else self.view.new_columns
+
+    def _mark_letter(self, line: int) -> Segment:
+        kind = self._letters.get(line)
+        if kind is None:
+            return Segment(" ", self.style_of("pane--gutter"))
+        return Segment(kind.letter, self.style_of(f"pane--{kind.value}"))
+
+    def _halves(self) -> tuple[int, int]:
+        """The widths left and right of the divider, without the cursor's column."""
+        left = max(0, self.size.width - 2) // 2
+        return left, max(0, self.size.width - 2 - left)
+
+    def column_titles(self) -> str:
+        """What stands above the columns, or nothing where none are shown."""
+        if not self.columns_shown or not self._column_widths:
+            return ""
+        sides = (OLD, NEW) if self.side_by_side else (NEW,)
+        titles = []
+        for side, width in zip(sides, self._halves(), strict=False):
+            before = " " * (self._gutter_width(side) - 2 - sum(w + 1 for w in self._column_widths))
+            text = before + column_titles(self._columns(side), self._column_widths)
+            titles.append(f"{text:{width}}")
+        return " " + " ".join(titles)

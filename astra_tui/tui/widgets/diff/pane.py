@@ -1,0 +1,160 @@
+"""The diff pane: what a proposal changes, hunk by hunk.
+
+    pane = DiffPane(id="diff")
+    pane.show(DiffView(old, new, old_name="baseline", new_name="round 3", choosable=True))
+    pane.accepted_hunks        # for Answer.hunks: None when all are accepted
+    pane.show(None)            # nothing to show
+
+Showing the same texts again, with other marks or columns, keeps the cursor, the folds and the
+choice. `choosable` is set while the diff is being decided; then `DiffPane.HunkToggled` tells each
+choice. `DiffPane.LineOpened` asks for a line of the new text in the source pane.
+
+Keys are bindings with ids (`diff.*`, `code.*`), so that the key map of the settings reaches them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.message import Message
+
+from astra_tui.tui.text.visible import visible_inline
+from astra_tui.tui.widgets.code.pane import CodePane
+from astra_tui.tui.widgets.diff.alignment import (
+    INLINE_WORK,
+    Alignment,
+    align,
+    align_elsewhere,
+    alignment_work,
+)
+from astra_tui.tui.widgets.diff.data import DiffView
+from astra_tui.tui.widgets.diff.lines import DiffLines
+
+
+class DiffPane(CodePane):
+    """Shows a `DiffView`; long comparisons are made in another process."""
+
+    TITLE: ClassVar[str] = "Diff"
+    HELP: ClassVar[str] = """\
+n and p go from hunk to hunk, space accepts or refuses the one at the cursor, * all of them.
+enter opens a fold, or shows the line in the source; + and - show more or less around a hunk.
+s changes between one column and two, c shows or hides the counters beside the lines.
+f and F go to the next and the previous compiler error or finding.
+/ searches, . and , go to the next and the previous match. y copies.
+The arrow keys move the cursor and scroll sideways.
+"""
+
+    class HunkToggled(Message):
+        """The engineer accepted or refused `hunks`; `accepted` holds all that are accepted now."""
+
+        def __init__(self, pane: DiffPane, hunks: tuple[int, ...], accepted: frozenset[int]):
+            super().__init__()
+            self.pane = pane
+            self.hunks = hunks
+            self.accepted = accepted
+
+        @property
+        def control(self) -> DiffPane:
+            """The pane."""
+            return self.pane
+
+    class LineOpened(Message):
+        """A line of the new text, counted from 1, is to be shown in the source."""
+
+        def __init__(self, pane: DiffPane, line: int):
+            super().__init__()
+            self.pane = pane
+            self.line = line
+
+        @property
+        def control(self) -> DiffPane:
+            """The pane."""
+            return self.pane
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        self.lines = DiffLines()
+        super().__init__(self.lines, id=id)
+        self._view: DiffView | None = None
+        self._aligned: DiffView | None = None
+
+    def show(self, view: DiffView | None) -> None:
+        """Shows a diff, or nothing."""
+        if view is not None and view is self._view:
+            return
+        before, self._view = self._view, view
+        if view is None or not view.same_texts(before):
+            self.workers.cancel_group(self, "compare")
+        if view is None:
+            self._draw(DiffView("", ""), Alignment((), ()))
+            self._aligned = None
+        elif view.same_texts(before):
+            if view.same_texts(self._aligned):
+                self.lines.update_view(view)
+        elif alignment_work(view.old, view.new) <= INLINE_WORK:
+            self._draw(view, align(view.old, view.new))
+        else:
+            self._draw(DiffView("", ""), Alignment((), ()))
+            self._aligned = None
+            self._compare(view)
+        self.update_title()
+
+    @property
+    def view(self) -> DiffView | None:
+        """What is shown."""
+        return self._view
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the diff is on the screen: long comparisons take a moment."""
+        return self._view is None or self._view.same_texts(self._aligned)
+
+    @property
+    def accepted_hunks(self) -> tuple[int, ...] | None:
+        """The accepted hunks from 0, as an answer names them; None when all are accepted."""
+        accepted = self.lines.accepted
+        return None if len(accepted) == self.lines.hunk_count else tuple(sorted(accepted))
+
+    def title(self) -> str:
+        """Names, hunks, lines and marks."""
+        view, lines = self._view, self.lines
+        if view is None:
+            return "No diff"
+        names = f"{visible_inline(view.old_name, 40)} → {visible_inline(view.new_name, 40)}"
+        if not self.is_ready:
+            return f"{names} · comparing"
+        if not lines.hunk_count:
+            return f"{names} · no changes"
+        added, removed = lines.line_counts
+        parts = [names, f"{lines.hunk_count} hunks", f"+{added} −{removed} lines"]
+        if len(lines.accepted) < lines.hunk_count:
+            parts[1] = f"{len(lines.accepted)} of {lines.hunk_count} hunks accepted"
+        if view.marks:
+            parts.append(f"{len(view.marks)} marks (f)")
+        return " · ".join(parts)
+
+    def column_titles(self) -> str:
+        """The titles of the counters."""
+        return self.lines.column_titles()
+
+    def _draw(self, view: DiffView, alignment: Alignment) -> None:
+        self._aligned = view
+        self.lines.show(view, alignment)
+
+    @work(exclusive=True, exit_on_error=False, group="compare")
+    async def _compare(self, view: DiffView) -> None:
+        """Aligns elsewhere, then shows what is wanted by then."""
+        alignment = await align_elsewhere(view.old, view.new)
+        if self._view is not None and view.same_texts(self._view):
+            self._draw(self._view, alignment)
+            self.update_title()
+
+    @on(DiffLines.Toggled)
+    def _toggled(self, event: DiffLines.Toggled) -> None:
+        event.stop()
+        self.post_message(self.HunkToggled(self, event.hunks, event.accepted))
+
+    @on(DiffLines.LineOpened)
+    def _line_opened(self, event: DiffLines.LineOpened) -> None:
+        event.stop()
+        self.post_message(self.LineOpened(self, event.line))

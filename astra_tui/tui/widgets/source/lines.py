@@ -1,0 +1,209 @@
+"""The lines of a source on the screen, with columns of values, notes and a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+
+from astra_tui.tui.text.document import PART, Document, document_of
+from astra_tui.tui.widgets.code.annotations import MarkKind
+from astra_tui.tui.widgets.code.columns import column_segments, column_titles, column_widths
+from astra_tui.tui.widgets.code.notes import NoteRow, gravest, notes_of
+from astra_tui.tui.widgets.code.painting import code_strip, fit
+from astra_tui.tui.widgets.code.search import Match, occurrences
+from astra_tui.tui.widgets.code.view import CodeView
+from astra_tui.tui.widgets.source.data import SourceView
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """A line, counted from 0; `part` counts the rows of an overlong one."""
+
+    line: int
+    part: int = 0
+
+
+Row = LineRow | NoteRow
+
+
+class SourceLines(CodeView):
+    """Draws a `SourceView`; the source pane holds it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "next_note(1)", "Next finding", id="source.next_note"),
+        Binding("F", "next_note(-1)", "Previous finding", show=False, id="source.previous_note"),
+        Binding("c", "columns", "Columns", id="source.columns"),
+        Binding("y", "copy", "Copy", show=False, id="source.copy"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.view = SourceView("")
+        self.columns_shown = True
+        self._document = document_of("")
+        self._rows: list[Row] = []
+        self._first_rows: list[int] = []
+        self._column_widths: list[int] = []
+        self._letters: dict[int, MarkKind] = {}
+
+    def show(self, view: SourceView) -> None:
+        """Shows a source; the cursor stays on its line where the text is the same."""
+        same = view.text == self.view.text
+        line = self.line if same else 1
+        self.view = view
+        self._column_widths = column_widths(view.columns)
+        self._letters = gravest(view.marks)
+        if not same:
+            self._document = document_of(view.text)
+            self.forget_search()
+            self.scroll_to(0, 0, animate=False, force=True)
+        self._build()
+        self.set_reactive(CodeView.cursor, self._row_of(line))
+        self.rows_changed()
+
+    @property
+    def line(self) -> int:
+        """The line at the cursor, from 1."""
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        if isinstance(row, NoteRow):
+            return self.view.marks[row.mark].line
+        return row.line + 1 if row else 1
+
+    def go_to_line(self, line: int) -> None:
+        """Puts the cursor on a line, counted from 1; beyond the end, on the last one."""
+        self.cursor = self._row_of(line)
+        self.show_row(self.cursor, self.size.height // 3)
+
+    @property
+    def row_count(self) -> int:
+        """Rows, with notes."""
+        return len(self._rows)
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """The source."""
+        return (self._document,)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Notes are wrapped for the width."""
+        if self.view.marks:
+            self.show(self.view)
+
+    def _build(self) -> None:
+        count = len(self._document)
+        notes = notes_of(self.view.marks, count, self.size.width - self._gutter_width() - 3)
+        self._rows, self._first_rows = [], []
+        for line in range(count):
+            self._first_rows.append(len(self._rows))
+            self._rows += (LineRow(line, part) for part in range(self._document.parts(line)))
+            self._rows += notes.get(line, ())
+
+    def _row_of(self, line: int, part: int = 0) -> int:
+        if not self._first_rows:
+            return 0
+        return self._first_rows[min(max(line, 1), len(self._first_rows)) - 1] + part
+
+    # Drawing
+
+    def content_width(self) -> int:
+        """The width at which no line is cut."""
+        return 1 + self._gutter_width() + self._document.width
+
+    def draw_row(self, index: int, at_cursor: bool) -> Strip:
+        """One row."""
+        row = self._rows[index]
+        cursor = Strip([self.cursor_mark(at_cursor)])
+        if isinstance(row, NoteRow):
+            style = self.style_of(f"pane--{self.view.marks[row.mark].kind.value}")
+            indent = " " * (self._gutter_width() - 2) + ("└ " if row.first else "  ")
+            return Strip.join([cursor, Strip([Segment(indent + row.text, style)])])
+        self.await_colours(0, row.line)
+        layers = self.match_layers(0, row.line)
+        code = code_strip(self._document, row.line, row.part, self.style_of, Style.null(), layers)
+        width = max(0, self.size.width - 1 - self._gutter_width())
+        body = fit(code, self.scroll_offset.x, width, Style.null())
+        return Strip.join([cursor, Strip(self._gutter(row)), body])
+
+    def column_titles(self) -> str:
+        """What stands above the columns, or nothing where none are shown."""
+        if not self.columns_shown or not self._column_widths:
+            return ""
+        before = " " * (3 + self._number_width())
+        return before + column_titles(self.view.columns, self._column_widths)
+
+    def _gutter(self, row: LineRow) -> Iterator[Segment]:
+        gutter = self.style_of("pane--gutter")
+        kind = self._letters.get(row.line)
+        style = self.style_of(f"pane--{kind.value}") if kind else gutter
+        yield Segment(kind.letter if kind else " ", style)
+        number = "↪" if row.part else f"{row.line + 1}"
+        yield Segment(f"{number:>{self._number_width()}} ", gutter)
+        if self.columns_shown:
+            line = 0 if row.part else row.line + 1
+            style = self.style_of("pane--column")
+            yield from column_segments(self.view.columns, self._column_widths, line, style)
+
+    def _gutter_width(self) -> int:
+        columns = sum(w + 1 for w in self._column_widths) if self.columns_shown else 0
+        return 2 + self._number_width() + columns
+
+    def _number_width(self) -> int:
+        return max(3, len(str(len(self._document))))
+
+    # Keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Which keys apply now; the footer shows these."""
+        if action == "next_note":
+            return bool(self.view.marks)
+        if action == "columns":
+            return bool(self._column_widths)
+        return super().check_action(action, parameters)
+
+    def action_next_note(self, step: int) -> None:
+        """Goes to the next or previous compiler error or finding, around the end."""
+        notes = [i for i, r in enumerate(self._rows) if isinstance(r, NoteRow) and r.first]
+        if notes and step > 0:
+            self.cursor = next((i for i in notes if i > self.cursor), notes[0])
+        elif notes:
+            self.cursor = next((i for i in reversed(notes) if i < self.cursor), notes[-1])
+
+    def action_columns(self) -> None:
+        """Shows or hides the columns."""
+        self.columns_shown = not self.columns_shown
+        self.show(self.view)
+        self.post_message(self.Changed())
+
+    def text_at_cursor(self) -> str:
+        """The line, or the message."""
+        row = self._rows[self.cursor] if self._rows else None
+        if isinstance(row, NoteRow):
+            return self.view.marks[row.mark].text
+        return self._document.raw(row.line) if row else ""
+
+    # Search
+
+    def find(self, query: str) -> list[Match]:
+        """All places, from top to bottom."""
+        return [
+            Match(0, line, place)
+            for line in range(len(self._document))
+            for place in occurrences(query, self._document.raw(line))
+        ]
+
+    def reveal(self, match: Match) -> int:
+        """The row of a match."""
+        shown = self._document.visible(match.line)
+        return self._row_of(match.line + 1, shown.column(match.range[0]) // PART)
+
+    def first_match(self) -> int:
+        """The first match at or below the cursor."""
+        line = self.line - 1
+        return next((i for i, m in enumerate(self.matches) if m.line >= line), 0)

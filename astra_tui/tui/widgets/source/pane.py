@@ -1,0 +1,80 @@
+"""The source pane: one source in full, with counters or instructions beside its lines.
+
+    pane = SourcePane(id="source")
+    sectors = LineColumn("sectors", {7: "32"})
+    pane.show(SourceView(text, name="round 3", marks=marks, columns=(sectors,)))
+    pane.go_to_line(7)
+    pane.show(None)
+
+Showing the same text again, with other marks or columns, keeps the place. Keys are bindings with
+ids (`source.*`, `code.*`), so that the key map of the settings reaches them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from astra_tui.tui.text.visible import visible_inline
+from astra_tui.tui.widgets.code.pane import CodePane
+from astra_tui.tui.widgets.source.data import SourceView
+from astra_tui.tui.widgets.source.lines import SourceLines
+
+
+class SourcePane(CodePane):
+    """Shows a `SourceView`."""
+
+    TITLE: ClassVar[str] = "Source"
+    HELP: ClassVar[str] = """\
+: goes to a line, f and F to the next and the previous compiler error or finding.
+/ searches, . and , go to the next and the previous match. c shows or hides the columns.
+y copies the line. The arrow keys move the cursor and scroll sideways.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("colon", "ask_line", "Go to line", id="source.go_to_line"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        self.lines = SourceLines()
+        super().__init__(self.lines, id=id)
+        self._view: SourceView | None = None
+
+    def show(self, view: SourceView | None) -> None:
+        """Shows a source, or nothing."""
+        if view is not None and view is self._view:
+            return
+        self._view = view
+        self.lines.show(view or SourceView(""))
+        self.update_title()
+
+    @property
+    def view(self) -> SourceView | None:
+        """What is shown."""
+        return self._view
+
+    def go_to_line(self, line: int) -> None:
+        """Puts the cursor on a line, counted from 1."""
+        self.lines.go_to_line(line)
+
+    def title(self) -> str:
+        """Name, lines and marks."""
+        if self._view is None:
+            return "No source"
+        parts = [visible_inline(self._view.name, 60), f"{len(self.lines.documents[0])} lines"]
+        if self._view.marks:
+            parts.append(f"{len(self._view.marks)} marks (f)")
+        return " · ".join(part for part in parts if part)
+
+    def column_titles(self) -> str:
+        """The titles of the columns."""
+        return self.lines.column_titles()
+
+    def action_ask_line(self) -> None:
+        """Opens the field for a line number."""
+        self.ask("Line", self._line_given)
+
+    def _line_given(self, text: str) -> None:
+        if text.strip().isdigit():
+            self.go_to_line(int(text))
