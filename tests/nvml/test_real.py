@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import pytest
 
@@ -42,3 +44,11 @@ def test_every_gpu_tells_the_essentials() -> None:
         assert identity.max_sm_mhz
         assert sample.sm_mhz
         assert sample.memory_total_bytes == identity.memory_bytes
+
+
+def test_importing_loads_no_pynvml() -> None:
+    script = "import sys, astra_tui.lab.nvml, astra_tui.model.gpu; print('pynvml' in sys.modules)"
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "False"

@@ -27,13 +27,14 @@ def gpu_health(
 
     `read` is GpuReader.occupants; `floor_bytes` is the memory in use before the process started,
     None if it was not read. Where processes are not visible, memory decides alone; where memory
-    is not known, nothing is decided.
+    is not known, nothing is decided, and without a floor that is said without waiting.
     """
     end = clock() + within_s
     while True:
         health = judge_occupants(read(), pid, floor_bytes)
         left = end - clock()
-        if isinstance(health, Healthy) or left <= 0:
+        hopeless = floor_bytes is None and isinstance(health, Unknown)
+        if isinstance(health, Healthy) or hopeless or left <= 0:
             return health
         sleep(min(POLL, left))
 

@@ -18,7 +18,8 @@ class GpuSampler:
     """Calls `read` at a rate on a thread of its own and gives what came to `on_sample`.
 
     `on_sample` runs on that thread. If it raises, sampling ends and `close` raises the same.
-    Samples are taken only between `start` and `close`, and not while paused.
+    Samples are taken only between `start` and `close`, not while paused, and never closer to each
+    other than the rate says: a late one moves those after it.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class GpuSampler:
     def _run(self) -> None:
         due = self._clock()
         while self._wait_until(due):
+            due = self._clock() + self._period
             try:
                 sample = self._read()
                 if not self._abandoned():
@@ -102,8 +104,6 @@ class GpuSampler:
                 return
             finally:
                 self._rest()
-            # A late sample moves those after it, instead of hurrying them.
-            due = max(due + self._period, self._clock())
 
     def _wait_until(self, due: float) -> bool:
         """Waits for the time of the next sample and claims it; False when closed."""
