@@ -1,0 +1,206 @@
+"""The application: it holds screens together, and what all of them need. No logic of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Input
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import ExchangeMade
+from astra_tui.tui.guard import Guard
+from astra_tui.tui.screens.session import OpenSource, SessionScreen
+from astra_tui.tui.text.visible import visible, visible_inline
+
+NOTICE_LENGTH = 300
+"""Characters of an error that a notice shows; `details` shows the rest."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """How the engineer left: `detached` where an engine goes on with the session in `folder`."""
+
+    folder: Path | None = None
+    detached: bool = False
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What the settings file says about the screen: keys by binding id, and a theme."""
+
+    keys: dict[str, str] = field(default_factory=dict)
+    theme: str = ""
+
+
+class AstraApp(App[Left], inherit_bindings=False):
+    """astra-tui in a terminal. `open_source` opens a session at once; None begins at home."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "astra-tui"
+    PAUSE_GC_ON_SCROLL = True
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help", key_display="?", id="help"),
+        Binding("q", "leave", "Leave", id="leave"),
+        Binding("ctrl+q", "leave", show=False, priority=True, id="quit"),
+        Binding("ctrl+c", "copy_selected", show=False, id="copy_selected"),
+        Binding("ctrl+o", "details", show=False, id="details"),
+    ]
+
+    def __init__(
+        self,
+        open_source: OpenSource | None = None,
+        *,
+        preferences: Preferences | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        super().__init__()
+        self._open_source = open_source
+        self._preferences = preferences or Preferences()
+        self._reported: UserError | None = None
+        self.clock = clock
+        self.guard = Guard(clock)
+        self.failed: UserError | None = None
+        """Why there is no session, where one was to be opened at once."""
+
+    def on_mount(self) -> None:
+        """Shows the first screen."""
+        if self._preferences.keys:
+            self.set_keymap(self._preferences.keys)
+        if self._preferences.theme in self.available_themes:
+            self.theme = self._preferences.theme
+        if self._open_source is not None:
+            self.push_screen(SessionScreen(self._open_source))
+        else:
+            self.open_home()
+
+    def open_home(self) -> None:
+        """Shows kernels and sessions."""
+        from astra_tui.tui.screens.home import HomeScreen
+
+        self.push_screen(HomeScreen())
+
+    def open_session(self, open_source: OpenSource) -> None:
+        """Shows a session over what is there."""
+        self.push_screen(SessionScreen(open_source))
+
+    async def on_event(self, event: events.Event) -> None:
+        """Takes note of when keys are pressed, and whether into a field."""
+        if isinstance(event, events.Key):
+            self.guard.key_pressed(into_text=self._is_typing())
+        await super().on_event(event)
+
+    def _is_typing(self) -> bool:
+        return isinstance(self.focused, Input) or getattr(self.focused, "takes_text", False)
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def action_leave(self) -> None:
+        """Leaves the session or the program; asks first when an engine works."""
+        screen = self.screen
+        if isinstance(screen, SessionScreen):
+            if screen.works:
+                screen.ask_how_to_leave()
+            else:
+                self.leave_session(screen)
+        elif screen.is_modal:
+            screen.dismiss()
+        else:
+            self.exit(Left())
+
+    def leave_session(
+        self, screen: SessionScreen, error: UserError | None = None, *, detached: bool = False
+    ) -> None:
+        """Closes a session's screen; what began with it ends with it."""
+        self.set_title("")
+        if self._open_source is not None:
+            self.failed = error
+            self.exit(Left(screen.folder, detached))
+            return
+        screen.dismiss()
+        if error is not None:
+            self.report(error)
+        elif detached:
+            self.say("detached; the engine goes on")
+
+    # -- saying things ---------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        """A remark that goes away by itself."""
+        self.notify(visible(text), markup=False, timeout=4)
+
+    def report(self, error: UserError) -> None:
+        """An error as a notice; `details` shows it in full."""
+        self._reported = error
+        text = visible_inline(error.message, NOTICE_LENGTH)
+        if error.hint:
+            text += "\n" + visible_inline(error.hint, NOTICE_LENGTH)
+        self.notify(text, title="ctrl+o: details", severity="error", markup=False, timeout=10)
+
+    def action_details(self) -> None:
+        """The last error in full."""
+        from astra_tui.tui.screens.dialogs import TextDialog
+
+        if self._reported is not None:
+            self.push_screen(TextDialog("The last error", self._reported.describe()))
+
+    def show_exchange(self, exchange: ExchangeMade, read: Callable[[str], str]) -> None:
+        """A prompt and its reply, as they are in the session."""
+        from astra_tui.tui.screens.dialogs import TextDialog
+
+        try:
+            request, reply = read(exchange.request), read(exchange.reply) if exchange.reply else ""
+        except UserError as error:
+            self.report(error)
+            return
+        text = f"PROMPT\n\n{request}\n\nREPLY\n\n{reply or exchange.error}"
+        self.push_screen(TextDialog(f"{exchange.model} for {exchange.purpose}", text))
+
+    def set_title(self, text: str) -> None:
+        """The title of the terminal's window."""
+        title = f"astra-tui: {text}" if text else "astra-tui"
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(f"\x1b]0;{visible_inline(title)}\x07")
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only actions that would do something have a key."""
+        if action == "details":
+            return self._reported is not None
+        return super().check_action(action, parameters)
+
+    def action_help(self) -> None:
+        """What the focused pane shows, and every key that applies."""
+        from astra_tui.tui.screens.help import HelpScreen
+
+        if not self.screen.is_modal:
+            self.push_screen(HelpScreen.about(self.screen))
+
+    def action_copy_selected(self) -> None:
+        """Copies what is selected with the mouse."""
+        chosen = self.screen.get_selected_text()
+        if chosen:
+            self.copy_to_clipboard(chosen)
+            self.say("copied the selected text")
+        else:
+            self.say("nothing is selected; q leaves")
+
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        """Saves what is on the screen as SVG in the current folder."""
+        saved = self.save_screenshot(filename, path or ".")
+        self.say(f"saved {saved}")
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every action that applies now, then what concerns the whole program."""
+        from astra_tui.tui.commands import commands_of
+
+        yield from commands_of(self, screen)

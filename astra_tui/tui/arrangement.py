@@ -1,0 +1,51 @@
+"""Which panes are on the screen, for a width and for what the engineer looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEFT = ("rounds", "tests")
+MAIN = ("plan", "diff")
+SIDE = ("profile", "gpu", "log")
+PANES = ("rounds", "plan", "diff", "tests", "profile", "gpu", "log")
+"""In the order of their number keys."""
+
+TWO_COLUMNS = 110
+"""From this width on, the list of rounds and the tests stay on the screen."""
+
+THREE_COLUMNS = 170
+"""From this width on, profile, GPU and log do so too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """What is shown: the panes of each column, top to bottom."""
+
+    left: tuple[str, ...]
+    main: tuple[str, ...]
+    side: tuple[str, ...]
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """Every pane that is on the screen."""
+        return frozenset(self.left + self.main + self.side)
+
+
+def arrange(width: int, front: str, *, main: str = "plan", zoomed: bool = False) -> Arrangement:
+    """The panes for a width in columns.
+
+    `front` is the pane that has to be seen. `main` is the one that the middle column shows where
+    `front` has a column of its own; `zoomed` shows `front` alone.
+    """
+    if zoomed or width < TWO_COLUMNS:
+        return _columns((front,))
+    if width < THREE_COLUMNS:
+        return _columns((*LEFT, main if front in LEFT else front))
+    return _columns((*LEFT, front if front in MAIN else main if main in MAIN else "plan", *SIDE))
+
+
+def _columns(shown: tuple[str, ...]) -> Arrangement:
+    def of(column: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(pane for pane in column if pane in shown)
+
+    return Arrangement(of(LEFT), of(MAIN), of(SIDE))

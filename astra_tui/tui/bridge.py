@@ -1,0 +1,182 @@
+"""From a source's events to pictures: whatever came in meanwhile makes one picture a tick.
+
+Panes that would be redrawn for each event could not keep up with a busy engine. A first event
+after a quiet time is shown at once, a stream of them four times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+
+from astra_tui.model.approval import Question
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import (
+    AnswerAwaited,
+    CodeFailed,
+    CodeWritten,
+    DecisionTaken,
+    Event,
+    ExchangeMade,
+    Paused,
+    PlanProposed,
+    PlansEnded,
+    SessionClosed,
+    StageBegan,
+    TextStreamed,
+    VerdictReached,
+)
+from astra_tui.model.fold import apply
+from astra_tui.model.state import SessionState
+from astra_tui.session.records import Record
+from astra_tui.tui.source import Item, Restart, Source
+from astra_tui.tui.view import Choice, LogEntry, View, newest_choice
+from astra_tui.tui.words import describe
+
+TICK = 0.25
+"""Seconds between two pictures while events stream."""
+
+GATHER = 0.02
+"""Seconds in which events that come together are gathered before the first picture."""
+
+LOG_LENGTH = 2000
+"""Entries that the log keeps; the journal keeps them all."""
+
+STREAM_LENGTH = 8000
+"""Characters at the end of a model's answer that are kept while it streams in."""
+
+_BATCH = 200
+
+
+class Bridge:
+    """Folds a source's events, and shows pictures of what they make. `clock` gives seconds."""
+
+    def __init__(
+        self,
+        source: Source,
+        show: Callable[[View], None],
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._source = source
+        self._show = show
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._ended = False
+        self._shown_at = float("-inf")
+        self._chosen: Choice | None = None
+        self._entries = 0
+        self.trouble: UserError | None = None
+        """Why the source broke off, if it did."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._state = SessionState()
+        self._stage: StageBegan | None = None
+        self._since = 0.0
+        self._awaited: dict[str, Question] = {}
+        self._streams: dict[str, str] = {}
+        self._log: deque[LogEntry] = deque(maxlen=LOG_LENGTH)
+
+    async def run(self) -> None:
+        """Shows pictures until the source ends."""
+        reading = asyncio.ensure_future(self._read())
+        try:
+            while not self._ended or self._changed.is_set():
+                await self._changed.wait()
+                wait = self._shown_at + TICK - self._clock()
+                await asyncio.sleep(max(GATHER, min(wait, TICK)))
+                self._changed.clear()
+                self.refresh()
+        finally:
+            reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reading
+
+    @property
+    def ended(self) -> bool:
+        """Whether no event will come any more."""
+        return self._ended
+
+    def choose(self, choice: Choice | None) -> None:
+        """What all panes are about; None follows the work. Shown at once."""
+        self._chosen = choice
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Shows a picture now."""
+        self._shown_at = self._clock()
+        self._show(self.view())
+
+    def view(self) -> View:
+        """The session as it is now."""
+        awaiting = next(iter(self._awaited.values()), None)
+        return View(
+            state=self._state,
+            choice=self._chosen or newest_choice(self._state, awaiting),
+            following=self._chosen is None,
+            stage=self._stage,
+            since=self._since,
+            awaiting=awaiting,
+            streams=dict(self._streams),
+            log=tuple(self._log),
+        )
+
+    async def _read(self) -> None:
+        count = 0
+        try:
+            async for item in self._source.items():
+                self._take(item)
+                self._changed.set()
+                count += 1
+                if count % _BATCH == 0:  # A long journal comes in one piece.
+                    await asyncio.sleep(0)
+        except UserError as error:
+            self.trouble = error
+        self._ended = True
+        self._awaited.clear()
+        self._stage = None
+        self._changed.set()
+
+    def _take(self, item: Item) -> None:
+        match item:
+            case Restart():
+                self._forget()
+            case Record():
+                self._state = apply(self._state, item.event)
+                self._note(item.event, item.time)
+                self._follow(item.event)
+            case Event():
+                self._follow(item)
+
+    def _note(self, event: Event, when: str) -> None:
+        said = describe(event)
+        if said is None:
+            return
+        self._entries += 1
+        text, tone = said
+        exchange = event if isinstance(event, ExchangeMade) else None
+        self._log.append(LogEntry(self._entries, when, text, tone, exchange))
+
+    def _follow(self, event: Event) -> None:
+        """Keeps what the state does not hold: who writes what, and who is waited for."""
+        match event:
+            case StageBegan():
+                self._stage, self._since = event, self._clock()
+            case TextStreamed():
+                before = "" if event.restart else self._streams.get(event.role, "")
+                self._streams[event.role] = (before + event.text)[-STREAM_LENGTH:]
+            case PlanProposed() | PlansEnded() | CodeWritten() | CodeFailed():
+                self._streams.clear()
+            case AnswerAwaited(question=question):
+                if question.id not in self._state.decisions:
+                    self._awaited[question.id] = question
+            case DecisionTaken(decision=decision):
+                self._awaited.pop(decision.question, None)
+            case Paused(interrupted=True) | SessionClosed():
+                self._awaited.clear()
+                self._stage = None
+            case VerdictReached():
+                self._stage = None

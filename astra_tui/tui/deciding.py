@@ -1,0 +1,138 @@
+"""The question before the engineer: when it is shown, and which answers are taken.
+
+An answer is only made of a question that is on the screen together with what it is about, by a
+key that was pressed for it (see guard.py). The engine decides whether it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.plan import Plan
+from astra_tui.tui.autopilot import Autopilot
+from astra_tui.tui.guard import Guard
+from astra_tui.tui.view import Choice, View
+
+
+class Step(Enum):
+    """What the screen has to do about the open question."""
+
+    NOTHING = auto()
+    HIDE = auto()
+    SHOW = auto()
+    WAIT = auto()
+    """Somebody types: look again in a moment."""
+    ACCEPT = auto()
+    """The autopilot accepts it."""
+
+
+class Deciding:
+    """Follows which question is open. `by` is the engineer."""
+
+    def __init__(self, clock: Callable[[], float], guard: Guard, by: Author):
+        self.guard = guard
+        self.autopilot = Autopilot(clock)
+        self.question: Question | None = None
+        self.plan: Plan | None = None
+        self._by = by
+        self._shown = ""
+        self._answered = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the open question is on the screen and has no answer yet."""
+        question = self.question
+        return question is not None and self._shown == question.id != self._answered
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether a key pressed now answers it."""
+        return self.is_shown and self.guard.may_answer
+
+    def is_new(self, view: View) -> bool:
+        """Whether a view asks something else than the last one did."""
+        return view.awaiting is not None and view.awaiting != self.question
+
+    def step(self, view: View) -> Step:
+        """Takes a view; says what to do."""
+        if view.awaiting is None:
+            self.question = self.plan = None
+            self._shown = self._answered = ""
+            self.guard.hidden()
+            return Step.HIDE
+        if view.awaiting != self.question:
+            self._open(view, view.awaiting)
+        if self._answered == view.awaiting.id:
+            return Step.HIDE
+        assert self.plan is not None
+        autopilot = self.autopilot
+        if autopilot.active and autopilot.covers(view.awaiting, self.plan):
+            return Step.ACCEPT if autopilot.settled else Step.WAIT
+        if self._shown == view.awaiting.id:
+            return Step.NOTHING
+        if not self.guard.may_draw:
+            return Step.WAIT
+        self._shown = view.awaiting.id
+        return Step.SHOW
+
+    def looks_at_it(self, view: View, shown: frozenset[str]) -> bool:
+        """Whether what is asked about is what the engineer sees."""
+        question = self.question
+        if question is None:
+            return False
+        pane = "plan" if question.gate is Gate.PLAN else "diff"
+        return pane in shown and view.choice == Choice(question.round, question.proposal)
+
+    def accept(self, hunks: tuple[int, ...] | None = None) -> Answer:
+        """Accepted, or accepted in part."""
+        return self._answer(ApprovalStatus.ACCEPTED, hunks=hunks)
+
+    def reject(self, reason: str) -> Answer:
+        """Rejected, and why."""
+        return self._answer(ApprovalStatus.REJECTED, reason=reason)
+
+    def edited(self, plan: Plan | None = None, source: str | None = None) -> Answer:
+        """Something else instead."""
+        return self._answer(ApprovalStatus.EDITED, plan=plan, source=source)
+
+    def accept_unasked(self) -> Answer:
+        """Accepted by the mode that the engineer chose."""
+        mode = self.autopilot.words.removeprefix("auto: ")
+        author = Author(AuthorKind.POLICY, f"{mode} ({self._by.name or 'engineer'})")
+        answer = self._answer(ApprovalStatus.ACCEPTED, by=author)
+        self.autopilot.count()
+        return answer
+
+    def refused(self) -> None:
+        """The engine did not take the answer: the question is open as before."""
+        self._answered = ""
+        self._shown = ""
+
+    def _open(self, view: View, question: Question) -> None:
+        self.question = question
+        self._shown = self._answered = ""
+        self.guard.hidden()
+        if question.gate is Gate.PLAN:
+            self.plan = view.state.round(question.round).proposals[question.proposal].plan
+        else:
+            self.plan = view.state.plan_of(question.round, question.proposal)
+
+    def _answer(
+        self,
+        status: ApprovalStatus,
+        *,
+        by: Author | None = None,
+        reason: str = "",
+        plan: Plan | None = None,
+        source: str | None = None,
+        hunks: tuple[int, ...] | None = None,
+    ) -> Answer:
+        question = self.question
+        assert question is not None
+        self._answered = question.id
+        return Answer(
+            question.id, question.subject, status, by or self._by, reason, plan, source, hunks
+        )

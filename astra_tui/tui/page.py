@@ -1,0 +1,147 @@
+"""Lines of text with tones: what a pane shows, laid out for a width and without a terminal.
+
+Every text passes through `visible`, so that nothing that an agent, a kernel or a file says can
+act on the terminal or be taken for markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from astra_tui.tui.text.visible import visible, visible_inline
+
+ELLIPSIS = "…"
+
+
+class Tone(StrEnum):
+    """What a piece of text means. The theme gives each a colour; the words say it as well."""
+
+    PLAIN = "plain"
+    TITLE = "title"
+    DIM = "dim"
+    GOOD = "good"
+    BAD = "bad"
+    CAUTION = "caution"
+    ACCENT = "accent"
+
+
+class Span(NamedTuple):
+    """A piece of a line. Its text is harmless: see `span`."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+Line = tuple[Span, ...]
+
+
+def span(text: str, tone: Tone = Tone.PLAIN) -> Span:
+    """A piece of a line whose text is made harmless."""
+    inner = text.rstrip(" ")
+    return Span(visible_inline(inner) + text[len(inner) :], tone)
+
+
+def _prose(text: str) -> str:
+    """A harmless text of several lines; spaces at their ends, which say nothing, are dropped."""
+    return visible("\n".join(line.rstrip() for line in text.split("\n")))
+
+
+def line_of(*pieces: str | Span) -> Line:
+    """A line of spans and plain texts."""
+    return tuple(piece if isinstance(piece, Span) else span(piece) for piece in pieces)
+
+
+def line_text(line: Line) -> str:
+    """The text of a line."""
+    return "".join(piece.text for piece in line)
+
+
+def line_cells(line: Line) -> int:
+    """Columns that a line takes."""
+    return sum(cell_len(piece.text) for piece in line)
+
+
+def padded(text: str, width: int) -> str:
+    """A text cut or filled to a number of columns."""
+    return cut(text, width) + " " * (width - min(cell_len(text), width))
+
+
+def cut(text: str, width: int) -> str:
+    """A text of at most `width` columns; an ellipsis says that something is missing."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + ELLIPSIS if width > 0 else ""
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of a text, broken between words; words that are too long are broken inside."""
+    width = max(width, 8)
+    for paragraph in text.split("\n"):
+        yield from _wrapped_paragraph(paragraph.rstrip(), width)
+
+
+def _wrapped_paragraph(text: str, width: int) -> Iterator[str]:
+    margin = text[: len(text) - len(text.lstrip())]
+    if cell_len(margin) >= width // 2:
+        margin = ""
+    line, room = margin, width - cell_len(margin)
+    empty = True
+    for word in text.split():
+        for piece in [word] if cell_len(word) <= room else chop_cells(word, room):
+            needed = cell_len(piece) + (not empty)
+            if not empty and cell_len(line) + needed > width:
+                yield line
+                line, empty = margin, True
+            line += piece if empty else f" {piece}"
+            empty = False
+    yield line if not empty else ""
+
+
+class Page:
+    """Collects lines for a width. Paragraphs are wrapped, single lines are cut."""
+
+    def __init__(self, width: int):
+        self.width = max(width, 8)
+        self.lines: list[Line] = []
+
+    def blank(self) -> None:
+        """An empty line, but no two in a row and none at the top."""
+        if self.lines and self.lines[-1]:
+            self.lines.append(())
+
+    def line(self, *pieces: str | Span) -> None:
+        """One line, cut at the right edge."""
+        self.lines.append(self._fitted(line_of(*pieces)))
+
+    def heading(self, text: str) -> None:
+        """The title of a part, after an empty line."""
+        self.blank()
+        self.line(span(text, Tone.TITLE))
+
+    def paragraph(self, text: str, tone: Tone = Tone.PLAIN, indent: int = 0) -> None:
+        """Wrapped text; its own line breaks are kept."""
+        for line in wrapped(_prose(text), self.width - indent):
+            self.lines.append((Span(" " * indent + line, tone),))
+
+    def field(self, name: str, text: str, tone: Tone = Tone.PLAIN, column: int = 12) -> None:
+        """A name, and beside it wrapped text."""
+        label = padded(name, column)
+        for line in wrapped(_prose(text), self.width - column):
+            self.lines.append((Span(label, Tone.DIM), Span(line, tone)))
+            label = " " * column
+
+    def _fitted(self, line: Line) -> Line:
+        left = self.width
+        kept: list[Span] = []
+        for piece in line:
+            size = cell_len(piece.text)
+            if size > left:
+                kept.append(Span(cut(piece.text, left), piece.tone))
+                break
+            kept.append(piece)
+            left -= size
+        return tuple(kept)

@@ -1,0 +1,1 @@
+"""Home, the session, and the dialogs."""

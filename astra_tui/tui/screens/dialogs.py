@@ -1,0 +1,131 @@
+"""Small dialogs over a screen: a choice by one key, and a text to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from astra_tui.tui.page import Page, Tone
+from astra_tui.tui.widgets.line_view import LinesView
+
+_CSS = """
+    {name} {{ align: center middle; }}
+    {name} > Vertical {{
+        width: 76; max-width: 96%; height: auto; max-height: 94%;
+        border: round $primary; background: $surface; padding: 0 1;
+    }}
+    {name} LinesView {{ height: auto; max-height: 100%; background: $surface; }}
+"""
+
+
+class Option(NamedTuple):
+    """One thing that can be chosen, by a key."""
+
+    key: str
+    label: str
+    value: str
+
+
+class ChoiceDialog(ModalScreen[str]):
+    """Asks for one of a few things; Esc chooses none of them, the empty string."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "choose('')", "Back")]
+    DEFAULT_CSS = _CSS.format(name="ChoiceDialog")
+
+    def __init__(self, title: str, text: str, options: Sequence[Option]):
+        super().__init__()
+        self._heading, self._text, self._options = title, text, options
+
+    def compose(self) -> ComposeResult:
+        """The text and the options."""
+        with Vertical():
+            yield LinesView()
+
+    def on_mount(self) -> None:
+        """Lays the text out."""
+        self.call_after_refresh(self._draw)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """For another width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        view = self.query_one(LinesView)
+        page = Page(min(72, self.app.size.width - 8))
+        page.paragraph(self._heading, Tone.TITLE)
+        page.blank()
+        page.paragraph(self._text)
+        page.blank()
+        for option in self._options:
+            page.field(f"  {option.key}", option.label, column=8)
+        page.field("  esc", "back", Tone.DIM, column=8)
+        view.set_lines(page.lines)
+        view.styles.height = len(page.lines)
+
+    def on_key(self, event: events.Key) -> None:
+        """A key chooses its option."""
+        for option in self._options:
+            if event.character == option.key:
+                event.stop()
+                self.dismiss(option.value)
+
+    def action_choose(self, value: str) -> None:
+        """Closes."""
+        self.dismiss(value)
+
+
+class TextDialog(ModalScreen[None]):
+    """A text to read and to copy."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "Back"),
+        Binding("y", "copy", "Copy"),
+    ]
+    DEFAULT_CSS = (
+        _CSS.format(name="TextDialog")
+        + """
+    TextDialog > Vertical { width: 96%; height: 94%; }
+    TextDialog LinesView { height: 1fr; }
+    """
+    )
+
+    def __init__(self, title: str, text: str):
+        super().__init__()
+        self._heading, self._text = title, text
+
+    def compose(self) -> ComposeResult:
+        """The text."""
+        with Vertical() as frame:
+            frame.border_title = self._heading.replace("[", "(").replace("]", ")")
+            frame.border_subtitle = "esc back   y copy"
+            yield LinesView()
+
+    def on_mount(self) -> None:
+        """Lays the text out."""
+        self.query_one(LinesView).focus()
+        self.call_after_refresh(self._draw)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """For another width."""
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        view = self.query_one(LinesView)
+        page = Page(view.page_width)
+        page.paragraph(self._text)
+        view.set_lines(page.lines)
+
+    def action_copy(self) -> None:
+        """All of it, through the terminal."""
+        self.app.copy_to_clipboard(self._text)
+        self.app.notify("copied", markup=False)
+
+    def action_close(self) -> None:
+        """Back to the screen below."""
+        self.dismiss()

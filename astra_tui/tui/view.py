@@ -1,0 +1,97 @@
+"""What the panes draw: one immutable picture of a session, made once a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from astra_tui.model.approval import Question
+from astra_tui.model.events import ExchangeMade, StageBegan
+from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
+from astra_tui.tui.page import Tone
+
+
+class Choice(NamedTuple):
+    """What all panes are about: a proposal of a round. Round 0 is the baseline, without one."""
+
+    round: int
+    proposal: int = 0
+
+
+class LogEntry(NamedTuple):
+    """One event in words. `number` counts entries; `exchange` leads to a prompt and its reply."""
+
+    number: int
+    time: str
+    text: str
+    tone: Tone
+    exchange: ExchangeMade | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A session at one moment.
+
+    `streams` holds what each role is writing, by role. `awaiting` is the question that somebody
+    has to answer; a saved session never has one. `since` is when the stage began, in seconds of
+    the screen's clock.
+    """
+
+    state: SessionState
+    choice: Choice
+    following: bool
+    stage: StageBegan | None = None
+    since: float = 0.0
+    awaiting: Question | None = None
+    streams: Mapping[str, str] = field(default_factory=dict)
+    log: tuple[LogEntry, ...] = ()
+
+    @property
+    def round(self) -> RoundState | None:
+        """The chosen round."""
+        return find_round(self.state, self.choice.round)
+
+    @property
+    def proposal(self) -> ProposalState | None:
+        """The chosen proposal."""
+        found = self.round
+        if found is None or self.choice.proposal >= len(found.proposals):
+            return None
+        return found.proposals[self.choice.proposal]
+
+    @property
+    def candidate(self) -> CandidateState | None:
+        """The candidate of the choice; None where no code was written yet."""
+        if self.choice.round == 0:
+            opened = self.state.opened
+            return self.state.candidate(opened.baseline) if opened else None
+        proposal = self.proposal
+        code = proposal.code if proposal else None
+        return self.state.candidate(code.candidate) if code else None
+
+    @property
+    def base(self) -> CandidateState | None:
+        """What the candidate was made from; None for the baseline."""
+        found = self.round
+        if found is None or found.number == 0:
+            return None
+        return self.state.candidate(found.base)
+
+
+def find_round(state: SessionState, number: int) -> RoundState | None:
+    """The round with a number, if there is one."""
+    return next((r for r in state.rounds if r.number == number), None)
+
+
+def newest_choice(state: SessionState, awaiting: Question | None) -> Choice:
+    """What somebody who follows the work looks at: the question, else the latest proposal."""
+    if awaiting is not None:
+        return Choice(awaiting.round, awaiting.proposal)
+    for round_ in reversed(state.rounds):
+        unfinished = [p.index for p in round_.proposals if p.verdict is None]
+        if round_.number == 0 or unfinished:
+            return Choice(round_.number, unfinished[0] if unfinished else 0)
+        if round_.proposals:
+            return Choice(round_.number, round_.proposals[-1].index)
+    return Choice(0)

@@ -1,0 +1,1 @@
+"""Panes and bars, one a file."""

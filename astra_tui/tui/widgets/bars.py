@@ -1,0 +1,120 @@
+"""The single lines around the panes: what goes on, which panes there are, which keys apply."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+
+from astra_tui.tui.page import Line, Span, Tone, cut, line_cells
+
+
+class BarLine(Widget):
+    """One line of spans, drawn by the line API. A span may carry an action for the mouse."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"bar--{tone.value}" for tone in Tone}
+
+    DEFAULT_CSS = """
+    BarLine {
+        height: 1;
+        width: 1fr;
+        background: $panel;
+        color: $foreground;
+        & > .bar--title { text-style: bold; }
+        & > .bar--dim { color: $text-muted; }
+        & > .bar--good { color: $text-success; }
+        & > .bar--bad { color: $text-error; text-style: bold; }
+        & > .bar--caution { color: $text-warning; text-style: bold; }
+        & > .bar--accent { color: $text-accent; text-style: bold; }
+        &:ansi > .bar--dim { text-style: dim; }
+    }
+    """
+
+    def __init__(self, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._line: Line = ()
+        self._actions: dict[int, str] = {}
+
+    @property
+    def text(self) -> str:
+        """What the line says."""
+        return "".join(piece.text for piece in self._line)
+
+    def set_line(self, line: Line, actions: dict[int, str] | None = None) -> None:
+        """Shows other spans; `actions` gives what a click on a span, by its index, does."""
+        if line == self._line:
+            return
+        self._line, self._actions = line, actions or {}
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The line, cut at the right edge."""
+        base = self.rich_style
+        segments = []
+        for index, piece in enumerate(self._line if y == 0 else ()):
+            style = base + self.get_component_rich_style(f"bar--{piece.tone.value}", partial=True)
+            action = self._actions.get(index)
+            if action:
+                style += Style.from_meta({"@click": action})
+            segments.append(Segment(piece.text, style))
+        return Strip(segments).adjust_cell_length(self.size.width, base)
+
+
+class KeyLine(BarLine):
+    """The keys that can be used now, the most urgent first, as many as fit."""
+
+    def on_mount(self) -> None:
+        """Follows the bindings of its screen."""
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+        self.call_after_refresh(self.show_keys)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """More or fewer fit."""
+        self.show_keys()
+
+    def _changed(self, screen: Screen[object]) -> None:
+        if screen is self.screen:
+            self.show_keys()
+
+    def show_keys(self) -> None:
+        """Draws the keys anew."""
+        if not self.is_attached or not self.size.width:
+            return
+        spans: list[Span] = []
+        actions: dict[int, str] = {}
+        seen: set[str] = set()
+        room = self.size.width
+        bindings = [b for b in self.screen.active_bindings.values() if b.binding.show]
+        for active in bindings:
+            binding = active.binding
+            if binding.action in seen:
+                continue
+            seen.add(binding.action)
+            key = f" {self.app.get_key_display(binding)} "
+            pair = (Span(key, Tone.ACCENT), Span(f"{binding.description} "))
+            if line_cells(pair) > room:
+                break
+            room -= line_cells(pair)
+            actions[len(spans)] = actions[len(spans) + 1] = f"app.simulate_key('{binding.key}')"
+            spans += pair
+        self.set_line(tuple(spans), actions)
+
+
+class TabLine(BarLine):
+    """The panes by number; those on the screen stand out."""
+
+    def show_tabs(self, titles: dict[str, str], shown: set[str], focused: str) -> None:
+        """Draws the tabs: `titles` by pane, in the order of their numbers."""
+        spans: list[Span] = []
+        actions: dict[int, str] = {}
+        for number, (pane, title) in enumerate(titles.items(), 1):
+            tone = Tone.ACCENT if pane == focused else Tone.TITLE if pane in shown else Tone.DIM
+            text = f"[{number} {title}]" if pane == focused else f" {number} {title} "
+            actions[len(spans)] = f"screen.pane('{pane}')"
+            spans.append(Span(cut(text, 16), tone))
+        self.set_line(tuple(spans), actions)

@@ -1,0 +1,146 @@
+"""Profile: what a candidate costs beside the version it was made from."""
+
+from __future__ import annotations
+
+from astra_tui.model.state import CandidateState
+from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
+from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.view import View
+from astra_tui.tui.widgets.pane import Pane
+from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent, short
+
+_COUNTERS = (
+    ("sectors", "sectors"),
+    ("requests", "requests"),
+    ("warp_instructions", "warp instr."),
+    ("shared_requests", "shared req."),
+    ("bank_conflicts", "conflicts"),
+    ("barriers", "barriers"),
+)
+_NAME, _NUMBER, _CHANGE = 12, 13, 11
+
+
+class ProfilePane(Pane):
+    """Counters before and after, for all workloads together and for each, and resources."""
+
+    TITLE = "Profile"
+    HELP = (
+        "What the chosen candidate costs, beside the version it was made from. Counters of the "
+        "emulator are exact for memory traffic; it gives no time and no speedup. Less is better "
+        "for every counter. Occupancy is resident warps over what one SM can hold."
+    )
+
+    def part(self, view: View) -> tuple[object, ...]:
+        """Candidate and base with what is known of them, and the verdict."""
+        return (view.candidate, view.base, view.proposal)
+
+    def draw(self, view: View, page: Page) -> None:
+        """The verdict, the totals, each workload, the kernels."""
+        candidate = view.candidate
+        if candidate is None:
+            page.paragraph("There is no code yet.", Tone.DIM)
+            return
+        _draw_head(page, view, candidate)
+        if candidate.profile is None:
+            page.paragraph(_why_no_profile(candidate), Tone.DIM)
+            return
+        before = view.base.profile if view.base else None
+        _draw_totals(page, before, candidate.profile)
+        for workload in candidate.profile.workloads:
+            _draw_workload(page, workload, _same_workload(before, workload))
+        _draw_kernels(page, before, candidate.profile)
+        page.blank()
+        if candidate.profile.device == "emulator":
+            page.paragraph(
+                "Counted by the emulator. Times, percent of roofline and the paper's protocol "
+                "need a GPU.",
+                Tone.DIM,
+            )
+
+
+def _draw_head(page: Page, view: View, candidate: CandidateState) -> None:
+    base = f" from {short(view.base.hash)}" if view.base else ""
+    page.line(Span(short(candidate.hash)), Span(base, Tone.DIM))
+    verdict = view.proposal.verdict if view.proposal else None
+    if verdict is None:
+        return
+    page.line(Span(outcome_words(verdict.outcome).upper(), OUTCOME_TONES[verdict.outcome]))
+    for reason in verdict.reasons:
+        page.paragraph(reason, indent=2)
+
+
+def _why_no_profile(candidate: CandidateState) -> str:
+    if candidate.check is None:
+        return "No profile yet: it is taken once all cases have passed."
+    if candidate.correct:
+        return "The profile is being taken."
+    return "No profile: a candidate that is not correct has no cost worth knowing."
+
+
+def _row(page: Page, name: str, before: int | None, after: int) -> None:
+    tone, change = Tone.PLAIN, ""
+    if before is not None and before != after:
+        tone = Tone.GOOD if after < before else Tone.CAUTION
+        change = percent(after / before) if before else "new"
+    old = "" if before is None else f"{before:,}"
+    page.line(
+        Span(padded(name, _NAME), Tone.DIM),
+        Span(old.rjust(_NUMBER)),
+        Span(f"{after:,}".rjust(_NUMBER)),
+        Span(change.rjust(_CHANGE), tone),
+    )
+
+
+def _titles(page: Page, has_base: bool) -> None:
+    before = "before" if has_base else ""
+    line = " " * _NAME + before.rjust(_NUMBER) + "now".rjust(_NUMBER) + "change".rjust(_CHANGE)
+    page.line(Span(line if has_base else line.replace("change", "      "), Tone.DIM))
+
+
+def _draw_totals(page: Page, before: Profile | None, now: Profile) -> None:
+    page.heading("All workloads together")
+    _titles(page, before is not None)
+    for counter, name in _COUNTERS:
+        old = before.total(counter) if before else None
+        _row(page, name, old, now.total(counter))
+
+
+def _draw_workload(page: Page, now: WorkloadProfile, before: WorkloadProfile | None) -> None:
+    page.blank()
+    sizes = ", ".join(f"{name} {size}" for name, size in now.dims.items())
+    page.line(span(now.workload, Tone.TITLE), span(f"  {now.dtype.value}, ran {sizes}", Tone.DIM))
+    page.line(
+        Span(f"{now.blocks:,} blocks of {now.threads} threads", Tone.DIM),
+        Span(f", sectors used to {100 * now.counters.sector_efficiency:.0f} %", Tone.DIM),
+    )
+    for counter, name in _COUNTERS[:3]:
+        old = int(getattr(before.counters, counter)) if before else None
+        _row(page, name, old, int(getattr(now.counters, counter)))
+
+
+def _same_workload(profile: Profile | None, now: WorkloadProfile) -> WorkloadProfile | None:
+    found = profile.workloads if profile else ()
+    return next((w for w in found if (w.workload, w.dtype) == (now.workload, now.dtype)), None)
+
+
+def _draw_kernels(page: Page, before: Profile | None, now: Profile) -> None:
+    if not now.kernels:
+        return
+    page.heading("Kernels")
+    known = {k.kernel: k for k in before.kernels} if before else {}
+    for kernel in now.kernels:
+        page.line(span(kernel.kernel))
+        page.line(Span("  "), *_use(kernel, known.get(kernel.kernel)))
+
+
+def _use(now: KernelUse, before: KernelUse | None) -> list[Span]:
+    spills = Span(
+        f", {now.spill_bytes} bytes spilled" if now.spill_bytes else ", no spills",
+        Tone.CAUTION if now.spill_bytes else Tone.PLAIN,
+    )
+    was = f" (was {before.registers})" if before and before.registers != now.registers else ""
+    return [
+        Span(f"{now.registers} registers{was}"),
+        spills,
+        Span(f", {now.shared_bytes} B shared, occupancy {100 * now.occupancy:.0f} %"),
+    ]

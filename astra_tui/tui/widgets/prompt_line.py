@@ -1,0 +1,82 @@
+"""One line of text from the engineer: a note, a reason. It has the focus only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Input
+
+from astra_tui.tui.page import Span, Tone, line_cells
+from astra_tui.tui.widgets.bars import BarLine
+
+
+class PromptLine(Horizontal):
+    """A label and a field. Enter gives the text to whoever asked; Esc drops it."""
+
+    DEFAULT_CSS = """
+    PromptLine {
+        height: 1;
+        display: none;
+        background: $panel;
+        & > BarLine { width: auto; }
+        & > Input { height: 1; border: none; padding: 0; width: 1fr; background: $surface; }
+        & > Input:focus { border: none; }
+    }
+    """
+
+    def __init__(self, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._done: Callable[[str], None] | None = None
+        self._drafts: dict[str, str] = {}
+        self._label = ""
+
+    def compose(self) -> ComposeResult:
+        """The label, then the field."""
+        yield BarLine()
+        yield Input(compact=True)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody types here."""
+        return bool(self.display)
+
+    def ask(self, label: str, done: Callable[[str], None]) -> None:
+        """Opens the field; what was typed under this label and not sent is still there."""
+        self.close()
+        self._label, self._done = label, done
+        bar, field = self.query_one(BarLine), self.query_one(Input)
+        line = (Span(f" {label} ", Tone.ACCENT),)
+        bar.styles.width = line_cells(line)
+        bar.set_line(line)
+        field.value = self._drafts.pop(label, "")
+        field.cursor_position = len(field.value)
+        self.display = True
+        field.focus()
+
+    def close(self) -> None:
+        """Closes the field and keeps what was typed."""
+        if not self.is_open:
+            return
+        field = self.query_one(Input)
+        if field.value:
+            self._drafts[self._label] = field.value
+        self.display = False
+        self._done = None
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        done, text = self._done, event.value.strip()
+        event.input.value = ""
+        self.close()
+        if done is not None:
+            done(text)
+
+    def on_key(self, event: events.Key) -> None:
+        """Esc closes."""
+        if event.key == "escape":
+            event.stop()
+            self.close()

@@ -1,0 +1,134 @@
+"""Rounds: every candidate of the session with its verdict. What is chosen here, all panes show."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from astra_tui.model.state import ProposalState, RoundState
+from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.view import Choice, View
+from astra_tui.tui.widgets.pane import RowsPane
+from astra_tui.tui.words import (
+    OUTCOME_MARKS,
+    OUTCOME_TONES,
+    comparison_words,
+    outcome_words,
+    short,
+)
+
+_STAGES = {
+    "plan": "planning",
+    "code": "writing code",
+    "compile": "compiling",
+    "check": "checking",
+    "profile": "profiling",
+}
+
+
+class RoundsPane(RowsPane):
+    """A list of rounds and their proposals, newest last."""
+
+    TITLE = "Rounds"
+    HELP = (
+        "Every plan of every round with what came of it. The mark in front repeats the verdict: "
+        "+ better, = same, - worse, ? inconclusive or unsupported, x wrong or not compiled, "
+        "/ rejected, > at work. A star is the best so far, on which later rounds build.\n\n"
+        "Up and down choose what all other panes show. Choosing stops following the work; "
+        "f follows it again."
+    )
+
+    class Chosen(Message):
+        """The engineer chose a proposal."""
+
+        def __init__(self, choice: Choice):
+            super().__init__()
+            self.choice = choice
+
+    def __init__(self, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._choices: dict[int, Choice] = {}
+
+    def part(self, view: View) -> tuple[object, ...]:
+        """Rounds, what goes on, and what is chosen."""
+        stage = view.stage.stage if view.stage else ""
+        asked = view.awaiting.id if view.awaiting else ""
+        return (view.state.rounds, view.state.best, stage, asked, view.state.paused, *view.choice)
+
+    def draw(self, view: View, page: Page) -> None:
+        """Two lines a proposal: what was tried, and what came of it."""
+        self._choices = {}
+        chosen = 0
+        before = 0
+        for round_ in view.state.rounds:
+            if round_.number and round_.parent != before:
+                page.line(Span(f"    from round {round_.parent}:", Tone.DIM))
+            before = round_.number
+            for choice in _choices_of(round_):
+                if choice == view.choice:
+                    chosen = len(page.lines)
+                self._choices[len(page.lines)] = choice
+                self._draw_choice(view, page, round_, choice)
+        if not view.state.rounds:
+            page.paragraph("Nothing has happened yet.", Tone.DIM)
+        self.cursor = chosen
+
+    def may_choose(self, row: int) -> bool:
+        """The first line of each entry."""
+        return row in self._choices
+
+    def on_rows_view_moved(self, event: RowsPane.Moved) -> None:
+        """Tells the screen."""
+        event.stop()
+        self.post_message(self.Chosen(self._choices[event.row]))
+
+    def _draw_choice(self, view: View, page: Page, round_: RoundState, choice: Choice) -> None:
+        if choice.round == 0:
+            star = "*" if view.state.best == round_.base else " "
+            page.line(Span(f"{star}   0 baseline"))
+            page.line(Span("      " + short(round_.base), Tone.DIM))
+            return
+        if not round_.proposals:
+            mark, said = (" ", "no plan") if round_.planned else (">", "planning")
+            page.line(Span(f" {mark}{round_.number:3} "), Span(said, Tone.DIM))
+            page.line(span("      " + round_.no_plan, Tone.DIM))
+            return
+        proposal = round_.proposals[choice.proposal]
+        _draw_proposal(view, page, round_, proposal)
+
+
+def _choices_of(round_: RoundState) -> list[Choice]:
+    return [Choice(round_.number, index) for index in range(max(len(round_.proposals), 1))]
+
+
+def _draw_proposal(view: View, page: Page, round_: RoundState, proposal: ProposalState) -> None:
+    plan = view.state.plan_of(round_.number, proposal.index)
+    code = proposal.code
+    star = "*" if code and code.candidate == view.state.best == round_.best else " "
+    number = str(round_.number)
+    if len(round_.proposals) > 1:
+        number += "abcdefghijklmnopqrstuvwxyz"[proposal.index % 26]
+    mark, said = _result(view, round_, proposal)
+    head = Span(f"{star}{mark.text}", mark.tone)
+    page.line(head, Span(f"{padded(number.rjust(3), 4)}"), span(plan.title))
+    page.line(Span("      "), *said, Span("  "), span(_who(proposal), Tone.DIM))
+
+
+def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Span, list[Span]]:
+    verdict = proposal.verdict
+    if verdict is None:
+        asked = view.awaiting
+        if asked and (asked.round, asked.proposal) == (round_.number, proposal.index):
+            return Span("!", Tone.CAUTION), [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
+        stage = _STAGES.get(view.stage.stage, "") if view.stage else ""
+        return Span(">", Tone.ACCENT), [Span(stage or "at work", Tone.ACCENT)]
+    tone = OUTCOME_TONES[verdict.outcome]
+    said = [Span(outcome_words(verdict.outcome), tone)]
+    if verdict.comparison is not None:
+        said.append(Span("  " + comparison_words(verdict.comparison)))
+    return Span(OUTCOME_MARKS[verdict.outcome], tone), said
+
+
+def _who(proposal: ProposalState) -> str:
+    code = proposal.code
+    author = code.author if code else proposal.author
+    return author.describe()

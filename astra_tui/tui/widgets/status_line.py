@@ -1,0 +1,99 @@
+"""The top line of a session: task, team, device, what goes on, how good it is, what it costs."""
+
+from __future__ import annotations
+
+from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.tui.page import Span, Tone, line_cells, span
+from astra_tui.tui.source import Player
+from astra_tui.tui.view import View
+from astra_tui.tui.widgets.bars import BarLine
+from astra_tui.tui.words import duration
+
+_STAGES = {
+    "plan": "planning",
+    "code": "writing code",
+    "compile": "compiling",
+    "check": "checking",
+    "profile": "profiling",
+}
+
+
+class StatusLine(BarLine):
+    """Says where the session stands, in one line; what matters least is left out first."""
+
+    def show_status(self, view: View, now: float, *, mode: str, player: Player | None) -> None:
+        """Draws the line; `now` is the screen's clock, `mode` how questions are decided."""
+        opened = view.state.opened
+        if opened is None:
+            self.set_line((Span(" connecting", Tone.DIM),))
+            return
+        settings = opened.settings
+        parts = [
+            [span(f" {settings.task}", Tone.TITLE)],
+            _activity(view, now),
+            _rounds(view.state),
+            _best(view.state),
+            _replay(player) if player else [Span(mode, Tone.CAUTION)] if mode else [],
+            [span(f"{settings.team.value} {settings.model}".strip(), Tone.DIM)],
+            [span(settings.device, Tone.DIM)],
+            _cost(view.state),
+        ]
+        line: list[Span] = []
+        for part in filter(None, parts):
+            piece = [Span("  "), *part] if line else part
+            if line_cells((*line, *piece)) <= self.size.width:
+                line += piece
+        self.set_line(tuple(line))
+
+
+def _activity(view: View, now: float) -> list[Span]:
+    state = view.state
+    if state.closed is not None:
+        return [span(f"ended ({state.closed.reason.value.replace('_', ' ')})", Tone.TITLE)]
+    if state.status is SessionStatus.PAUSED:
+        return [Span("paused", Tone.CAUTION)]
+    if view.awaiting is not None:
+        return [Span(f"{view.awaiting.gate.value} to decide", Tone.CAUTION)]
+    if view.stage is None:
+        return []
+    seconds = duration(now - view.since)
+    text = _STAGES.get(view.stage.stage, view.stage.stage)
+    if view.stage.stage == "check":
+        candidate = view.candidate if view.following else None
+        if candidate is not None and candidate.check is None and candidate.cases:
+            text += f" {len(candidate.results)}/{candidate.cases}"
+    return [Span(f"{text} {seconds}", Tone.ACCENT)]
+
+
+def _rounds(state: SessionState) -> list[Span]:
+    number = max((r.number for r in state.rounds), default=0)
+    return [Span(f"round {number}/{state.round_limit}")] if state.round_limit else []
+
+
+def _best(state: SessionState) -> list[Span]:
+    """The best against the baseline; nothing while it is the baseline."""
+    opened = state.opened
+    if opened is None or state.best == opened.baseline:
+        return []
+    before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
+    if before is None or now is None:
+        return []
+    old, new = before.ranking_key(), now.ranking_key()
+    for name, was, is_ in zip(("sectors", "requests", "instr."), old, new, strict=True):
+        if was and was != is_:
+            return [Span(f"best {name} {100 * (is_ / was - 1):+.1f} %", Tone.GOOD)]
+    return []
+
+
+def _cost(state: SessionState) -> list[Span]:
+    usage = state.usage
+    if not usage.calls:
+        return []
+    dollars = f" ${usage.dollars:.3f}" if usage.dollars else ""
+    more = "+" if usage.dollars and usage.unpriced_calls else ""
+    return [Span(f"{usage.tokens:,} tokens{dollars}{more}", Tone.DIM)]
+
+
+def _replay(player: Player) -> list[Span]:
+    how = f"playing x{player.speed:g}" if player.playing else "saved"
+    return [Span(f"{how} {player.position}/{player.length}", Tone.CAUTION)]

@@ -1,0 +1,133 @@
+"""Tests: every case of a candidate, and for each failure what, where, and how to run it alone."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from astra_tui.model.check import CaseResult, OutputError
+from astra_tui.model.state import CandidateState
+from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.view import View
+from astra_tui.tui.widgets.pane import Pane
+from astra_tui.tui.words import case_words, short
+
+_BAR = 10
+_MOST_FINDINGS = 4
+
+
+class TestsPane(Pane):
+    """The cases of the chosen candidate as they end, failures first."""
+
+    TITLE = "Tests"
+    HELP = (
+        "The cases of the chosen candidate. The bar is the largest error as a part of what is "
+        "allowed: a full bar is at the bound. A case that failed says what is wrong and where, "
+        "the inputs that show it, and the command that runs it alone."
+    )
+
+    def part(self, view: View) -> tuple[object, ...]:
+        """All that is known of the candidate."""
+        return (view.candidate, view.state.cases)
+
+    def draw(self, view: View, page: Page) -> None:
+        """Progress, failures in full, what else was tried, then one line a case."""
+        candidate = view.candidate
+        if candidate is None:
+            page.paragraph("There is no code yet.", Tone.DIM)
+            return
+        self._draw_progress(page, candidate)
+        for result in candidate.failures:
+            _draw_failure(page, result, self._command(view, candidate, result))
+        if candidate.check is not None:
+            _draw_other_evidence(page, candidate)
+        if candidate.results:
+            page.heading("Cases")
+        for result in candidate.results:
+            _draw_case(page, result)
+
+    def _draw_progress(self, page: Page, candidate: CandidateState) -> None:
+        name = Span(short(candidate.hash) + "  ", Tone.DIM)
+        check = candidate.check
+        if check is not None:
+            tone = Tone.GOOD if candidate.correct else Tone.BAD
+            verdict = check.verdict.value.replace("_", " ")
+            page.line(name, Span(verdict.upper(), tone), Span(f"  {check.seconds:.1f} s", Tone.DIM))
+            page.paragraph(check.message)
+            return
+        if not candidate.cases:
+            page.line(name, Span("not checked yet", Tone.DIM))
+            return
+        done, failed = len(candidate.results), len(candidate.failures)
+        tone = Tone.BAD if failed else Tone.PLAIN
+        page.line(name, Span(f"{done} of {candidate.cases} cases, {failed} failed", tone))
+
+    def _command(self, view: View, candidate: CandidateState, result: CaseResult) -> str:
+        opened = view.state.opened
+        task = opened.settings.task if opened else "TASK"
+        source = str(Path("sources") / f"{short(candidate.hash)}.cu")
+        return f"astra-tui check {shlex.quote(task)} {source} --case {shlex.quote(result.case.id)}"
+
+
+def _draw_failure(page: Page, result: CaseResult, command: str) -> None:
+    case = result.case
+    page.heading(f"{case.id}: {case_words(result.outcome)}")
+    sizes = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
+    page.field("sizes", sizes)
+    page.field("why", case.why)
+    for name, values in case.values.items():
+        page.field("inputs", f"{name}: {values}")
+    wrong = [o for o in result.outputs if not o.ok]
+    for output in wrong:
+        page.field("wrong", _output_words(output), Tone.BAD)
+    faults = [f for f in result.findings if not f.is_warning]
+    for finding in faults[:_MOST_FINDINGS]:
+        page.field("finding", finding.describe(), Tone.BAD)
+    if len(faults) > _MOST_FINDINGS:
+        page.field("", f"and {len(faults) - _MOST_FINDINGS} more findings")
+    if not wrong and not faults:
+        page.field("message", result.message, Tone.BAD)
+    page.field("alone", command, Tone.DIM)
+
+
+def _output_words(output: OutputError) -> str:
+    place = f"{output.argument}[{', '.join(map(str, output.at))}]"
+    return (
+        f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem} "
+        f"(error {output.error:.3g}, allowed {output.allowed:.3g})"
+    )
+
+
+def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
+    check = candidate.check
+    assert check is not None
+    if not check.properties and not check.fakes:
+        return
+    page.heading("Beyond the cases")
+    for result in check.properties:
+        said = "holds bit for bit" if result.bitwise else "holds" if result.ok else "does not hold"
+        tone = Tone.PLAIN if result.ok else Tone.BAD
+        more = f": {result.message}" if result.message else ""
+        page.paragraph(f"{result.name} ({result.dtype.value}) {said}{more}", tone)
+    for fake in check.fakes:
+        said = "is rejected" if fake.caught else "is not rejected"
+        tone = Tone.PLAIN if fake.caught else Tone.CAUTION
+        page.paragraph(f"fake {fake.name} {said} ({fake.rejected} of {fake.cases} cases)", tone)
+
+
+def _draw_case(page: Page, result: CaseResult) -> None:
+    word = case_words(result.outcome)
+    tone = Tone.GOOD if result.outcome.ok else Tone.BAD
+    worst = result.worst
+    error = "" if worst is None else f"{worst.error / worst.allowed:5.2f}"
+    bar = "" if worst is None else _bar(worst.error / worst.allowed)
+    room = page.width - len("refused ") - _BAR - 7
+    name = padded(span(result.case.id).text, max(room, 12))
+    page.line(Span(padded(word, 8), tone), Span(name + " "), Span(padded(error, 6)), Span(bar))
+
+
+def _bar(fraction: float) -> str:
+    """How much of the bound an error takes; past the bound it is full and marked."""
+    if not fraction < 1:
+        return "█" * (_BAR - 1) + "!"
+    return "█" * round(fraction * _BAR)

@@ -1,0 +1,194 @@
+"""Events, verdicts and numbers in words, the same on every pane."""
+
+from __future__ import annotations
+
+from astra_tui.model.check import CaseOutcome, Verdict
+from astra_tui.model.events import (
+    AnalysisGiven,
+    BestChanged,
+    CaseAdded,
+    CaseChecked,
+    CheckFinished,
+    CheckStarted,
+    CodeFailed,
+    CodeWritten,
+    CompileFinished,
+    Continued,
+    DecisionTaken,
+    EngineStarted,
+    Event,
+    ExchangeMade,
+    NoteAdded,
+    Paused,
+    PlanProposed,
+    PlansEnded,
+    ProfileTaken,
+    RoundOpened,
+    SessionClosed,
+    SessionOpened,
+    TroubleMet,
+    VerdictReached,
+)
+from astra_tui.model.verdict import Comparison, Outcome
+from astra_tui.tui.page import Tone
+
+HASH_LENGTH = 12
+
+OUTCOME_TONES = {
+    Outcome.BETTER: Tone.GOOD,
+    Outcome.SAME: Tone.PLAIN,
+    Outcome.WORSE: Tone.CAUTION,
+    Outcome.INCONCLUSIVE: Tone.CAUTION,
+    Outcome.WRONG: Tone.BAD,
+    Outcome.NOT_COMPILED: Tone.BAD,
+    Outcome.UNSUPPORTED: Tone.CAUTION,
+    Outcome.REJECTED: Tone.DIM,
+    Outcome.NOT_WRITTEN: Tone.BAD,
+}
+
+OUTCOME_MARKS = {
+    Outcome.BETTER: "+",
+    Outcome.SAME: "=",
+    Outcome.WORSE: "-",
+    Outcome.INCONCLUSIVE: "?",
+    Outcome.WRONG: "x",
+    Outcome.NOT_COMPILED: "x",
+    Outcome.UNSUPPORTED: "?",
+    Outcome.REJECTED: "/",
+    Outcome.NOT_WRITTEN: "x",
+}
+"""One character each, so that a verdict is told without colour."""
+
+_Said = tuple[str, Tone]
+
+
+def short(hash_: str) -> str:
+    """The beginning of a hash, by which people tell sources apart."""
+    return hash_[:HASH_LENGTH]
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """As in "not compiled"."""
+    return outcome.value.replace("_", " ")
+
+
+def case_words(outcome: CaseOutcome) -> str:
+    """As in "wrongly refused"."""
+    return outcome.value.replace("_", " ")
+
+
+def percent(ratio: float) -> str:
+    """A ratio of new to old as a change: 0.5 is -50.0 %."""
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def comparison_words(comparison: Comparison) -> str:
+    """What decided a comparison, in a few characters: the first counter of the key that moved."""
+    names = ("sectors", "requests", "instr.")
+    for name, old, new in zip(names, comparison.base_key, comparison.candidate_key, strict=True):
+        if old and old != new:
+            return f"{name} {percent(new / old)}"
+    return "no counter moved"
+
+
+def duration(seconds: float) -> str:
+    """As in 0:07 or 1:02:45."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def describe(event: Event) -> _Said | None:
+    """An event in one sentence; None for those that no reader of a log misses."""
+    return _of_plans(event) or _of_code(event) or _of_checks(event) or _of_session(event)
+
+
+def _of_plans(event: Event) -> _Said | None:
+    match event:
+        case RoundOpened(round=0):
+            return f"round 0: the baseline {short(event.base)}", Tone.TITLE
+        case RoundOpened():
+            return f"round {event.round}, from {short(event.base)}", Tone.TITLE
+        case PlanProposed():
+            plan, who = event.plan, event.author.describe()
+            return f"plan {event.proposal + 1} by {who}: {plan.title}", Tone.ACCENT
+        case PlansEnded(reason=reason) if reason:
+            return f"no further plan: {reason}", Tone.PLAIN
+        case DecisionTaken(decision=decision):
+            text = f"{decision.gate.value} {decision.status.value} by {decision.by.describe()}"
+            if decision.partial is not None:
+                text += f", only hunks {', '.join(str(h + 1) for h in decision.partial)}"
+            return text + (f": {decision.reason}" if decision.reason else ""), Tone.PLAIN
+    return None
+
+
+def _of_code(event: Event) -> _Said | None:
+    match event:
+        case CodeWritten():
+            what = f": {event.summary}" if event.summary else ""
+            return f"code {short(event.candidate)} by {event.author.describe()}{what}", Tone.PLAIN
+        case CodeFailed():
+            return f"no code: {event.reason}", Tone.BAD
+        case CompileFinished(ok=True):
+            return f"compiled {short(event.candidate)} in {event.seconds:.2f} s", Tone.PLAIN
+        case CompileFinished():
+            errors = [d for d in event.diagnostics if d.severity.value == "error"]
+            first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason given"
+            return f"{short(event.candidate)} does not compile: {first}", Tone.BAD
+        case ExchangeMade():
+            tokens = f"{event.input_tokens:,} tokens in, {event.output_tokens:,} out"
+            text = f"{event.model} for {event.purpose}: {tokens}, {event.seconds:.1f} s"
+            if event.error:
+                return f"{text}; failed: {event.error}", Tone.BAD
+            return text, Tone.DIM
+    return None
+
+
+def _of_checks(event: Event) -> _Said | None:
+    match event:
+        case CheckStarted():
+            return f"checking {event.cases} cases of {short(event.candidate)}", Tone.PLAIN
+        case CaseChecked(result=result) if not result.outcome.ok:
+            return (
+                f"{result.case.id} {case_words(result.outcome)}: {result.message}",
+                Tone.BAD,
+            )
+        case CheckFinished():
+            tone = Tone.GOOD if event.verdict is Verdict.PASSED else Tone.BAD
+            return f"check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)", tone
+        case ProfileTaken():
+            return f"profile of {short(event.candidate)} on {event.profile.device}", Tone.PLAIN
+        case AnalysisGiven():
+            return f"{event.role}: {event.text}", Tone.PLAIN
+        case VerdictReached(verdict=verdict):
+            reasons = "; ".join(verdict.reasons[:3])
+            text = f"verdict {outcome_words(verdict.outcome)}: {reasons}"
+            return text, OUTCOME_TONES[verdict.outcome]
+        case BestChanged():
+            return f"the best is now {short(event.candidate)}", Tone.GOOD
+    return None
+
+
+def _of_session(event: Event) -> _Said | None:
+    match event:
+        case SessionOpened():
+            settings = event.settings
+            who = f"{settings.team.value} {settings.model}".strip()
+            text = f"session {event.session}: {settings.task}, {who}, {settings.device}"
+            return text, Tone.TITLE
+        case EngineStarted():
+            return f"engine: process {event.pid} on {event.host}, {event.rounds} rounds", Tone.DIM
+        case NoteAdded():
+            return f"note from {event.by.describe()}: {event.text}", Tone.ACCENT
+        case CaseAdded():
+            return f"case added by {event.by.describe()}: {event.case.id}", Tone.PLAIN
+        case Paused():
+            dropped = "; the step was dropped and begins anew" if event.interrupted else ""
+            return f"paused by {event.by.describe()}{dropped}", Tone.CAUTION
+        case Continued():
+            return f"continued by {event.by.describe()}", Tone.PLAIN
+        case TroubleMet():
+            return f"trouble in {event.where}: {event.message}", Tone.BAD
+        case SessionClosed():
+            return f"ended ({event.reason.value}): {event.message}", Tone.TITLE
+    return None
