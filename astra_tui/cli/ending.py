@@ -7,7 +7,7 @@ from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.model.events import SessionClosed, StopReason
+from astra_tui.model.events import StopReason
 from astra_tui.model.state import SessionState
 from astra_tui.plain.attend import Attended, Leaving
 from astra_tui.plain.run import print_run
@@ -30,7 +30,7 @@ def end_session(state: SessionState, folder: Path, *, as_json: bool) -> ExitCode
     _print_result(state, folder, as_json)
     assert state.opened is not None
     assert state.closed is not None
-    _say_how_to_go_on(state.closed, state.opened.settings.task, folder)
+    say_how_to_go_on(state.closed.reason, state.opened.settings.task, folder)
     return OF_REASON[state.closed.reason]
 
 
@@ -48,6 +48,18 @@ def leave_engine(attended: Attended, welcome: Welcome, folder: Path, *, as_json:
     return ExitCode.OK if attended.leaving is Leaving.DETACHED else ExitCode.INTERRUPTED
 
 
+def say_how_to_go_on(reason: StopReason, task: str, folder: Path) -> None:
+    """What to do about a session that was closed for this reason, if it can go on."""
+    command = f"astra-tui run {shlex.quote(task)} --session {shlex.quote(str(folder))}"
+    if reason is StopReason.UNATTENDED:
+        plain.note(f"decide at a terminal, or by a policy or a file, and go on:\n  {command}")
+        plain.note(f"  {command} --approve auto|FILE")
+    elif reason is StopReason.CANCELLED:
+        plain.note(f"go on with: {command}")
+    elif reason is StopReason.TROUBLE and (folder / LOG_NAME).exists():
+        plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\ngo on with: {command}")
+
+
 def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:
     from astra_tui.session.summary import run_report
 
@@ -55,14 +67,3 @@ def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:
         plain.print_json(run_report(state, folder))
     else:
         print_run(state, folder)
-
-
-def _say_how_to_go_on(closed: SessionClosed, task: str, folder: Path) -> None:
-    command = f"astra-tui run {shlex.quote(task)} --session {shlex.quote(str(folder))}"
-    if closed.reason is StopReason.UNATTENDED:
-        plain.note(f"decide at a terminal, or by a policy or a file, and go on:\n  {command}")
-        plain.note(f"  {command} --approve auto|FILE")
-    elif closed.reason is StopReason.CANCELLED:
-        plain.note(f"go on with: {command}")
-    elif closed.reason is StopReason.TROUBLE and (folder / LOG_NAME).exists():
-        plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\ngo on with: {command}")

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_tui import plain
-from astra_tui.cli.ending import end_session, leave_engine
+from astra_tui.cli.ending import end_session, leave_engine, say_how_to_go_on
+from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import read_choices, run_settings
+from astra_tui.model.events import StopReason
 from astra_tui.model.state import SessionState
 from astra_tui.plain.run import RunLines
 from astra_tui.session.spawn import LINGER_SECONDS, RunRequest
@@ -55,13 +57,20 @@ def run_request(options: argparse.Namespace) -> RunRequest:
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     from astra_tui.plain.attend import attend
     from astra_tui.session.client import EngineClient
+    from astra_tui.session.engines import end_engine
     from astra_tui.session.spawn import start_engine
 
     ready = await start_engine(request)
-    plain.note(f"session {ready.folder}")
-    async with await EngineClient.connect(Path(ready.socket)) as client:
-        attended = await attend(client, first=ready.first)
-    return leave_engine(attended, client.welcome, Path(ready.folder), as_json=as_json)
+    folder = Path(ready.folder)
+    plain.note(f"session {folder}")
+    try:
+        async with await EngineClient.connect(Path(ready.socket)) as client:
+            attended = await attend(client, first=ready.first)
+    except asyncio.CancelledError:  # Ctrl-C, before the front end was there to take it.
+        await end_engine(Path(ready.socket), folder.name, folder)
+        say_how_to_go_on(StopReason.CANCELLED, request.task, folder)
+        return ExitCode.INTERRUPTED
+    return leave_engine(attended, client.welcome, folder, as_json=as_json)
 
 
 async def _host(request: RunRequest) -> tuple[SessionState, Path]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.session.client import running_engines
+from astra_tui.session.client import EngineClient, EngineGone, running_engines
+from astra_tui.session.lock import writer_of
 from astra_tui.session.runtime import runtime_folder
 from astra_tui.session.wire import Welcome
+
+PATIENCE_SECONDS = 30.0
+"""How long an engine may take to end; it needs milliseconds, and its last writes to the disk."""
+
+_LOOK_SECONDS = 0.02
 
 Running = tuple[Path, Welcome]
 """An engine's socket, and what it said of itself."""
@@ -40,6 +48,28 @@ def choose_engine(engines: Sequence[Running], session: str | None) -> Running:
 def is_called(welcome: Welcome, session: str) -> bool:
     """Whether a name or folder means the session of this engine."""
     return session == welcome.session or str(Path(session).expanduser().resolve()) == welcome.folder
+
+
+async def end_engine(path: Path, session: str, folder: Path) -> None:
+    """Cancels a run; returns once the engine has hung up and let go of the session.
+
+    Raises UserError when it does not end in time.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            with contextlib.suppress(EngineGone):  # It ended by itself meanwhile.
+                async with await EngineClient.connect(path, answers=False, follows=False) as client:
+                    await client.cancel()
+                    await client.wait_gone()
+            while writer_of(folder) is not None:
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        holder = writer_of(folder)
+        who = f"{session} ({holder.describe()})" if holder else session
+        raise UserError(
+            f"{who} has not ended in {PATIENCE_SECONDS:.0f} s",
+            hint="it is left alone: nothing of the session is lost while its process lives",
+        ) from None
 
 
 def _none(names: Sequence[str], session: str | None) -> NoSuchEngine:

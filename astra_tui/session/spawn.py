@@ -136,7 +136,8 @@ def _ready(reply: bytes, process: subprocess.Popen[bytes], errors: IO[bytes]) ->
 
 def _not_started(process: subprocess.Popen[bytes], errors: IO[bytes]) -> EngineNotStarted:
     try:
-        how = f"ended with {process.wait(_END_SECONDS)}"
+        code = process.wait(_END_SECONDS)
+        how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
     except subprocess.TimeoutExpired:
         how = "closed its output"
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LAST_WORDS))

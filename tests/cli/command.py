@@ -32,6 +32,11 @@ class Shell:
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def runtime(self) -> Path:
+        """Where the engines that are started here put their sockets."""
+        return Path(self.variables["XDG_RUNTIME_DIR"]) / "astra-tui"
+
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: os.environ[k] for k in ("PATH", "ASTRA_TUI_CACHE") if k in os.environ}
         home = {"HOME": str(self.folder / "home"), "LANG": "C.UTF-8", "COLUMNS": "80"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ SILU = ROOT / "kernels" / "silu_and_mul"
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    """An empty folder; tasks are found among the bundled ones."""
+def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """An empty folder; tasks are found among the bundled ones. No engine outlives the test."""
     (tmp_path / "home").mkdir()
-    return Shell(tmp_path)
+    shell = Shell(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("run"))})
+    yield shell
+    if list(shell.runtime.glob("*.sock")):
+        shell.run("stop", "--all")
 
 
 @pytest.fixture

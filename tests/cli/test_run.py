@@ -16,7 +16,8 @@ from astra_tui.model.approval import ApprovalStatus, Gate
 from astra_tui.model.fold import fold
 from astra_tui.model.state import SessionState
 from astra_tui.session.reading import read_journal
-from tests.cli.command import COMMAND, SECONDS, Outcome, Shell, open_terminal, read_terminal
+from tests.cli.command import COMMAND, SECONDS, Outcome, Shell
+from tests.cli.engineer import Engineer
 from tests.engine.kill_runs import cut_down_task
 
 PLAYBOOK = ("run", "silu_and_mul", "--team", "playbook")
@@ -146,44 +147,6 @@ def test_ctrl_c_leaves_a_session_that_goes_on(shell: Shell) -> None:
     again = shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--json")
     assert again.code == ExitCode.OK
     assert report_of(again)["stopped"] == "rounds"
-
-
-class Engineer:
-    """Somebody at a terminal who answers each question that the run asks."""
-
-    def __init__(self, shell: Shell, *arguments: str):
-        self._ours, theirs = open_terminal(100)
-        self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=shell.folder,
-            env=shell.environment(TERM="xterm", USER="ada"),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-
-    def answers(self, line: str) -> str:
-        """Waits for a question and answers it; returns what was shown before."""
-        shown = read_terminal(self._ours, until="[q]uit")
-        assert "[q]uit" in shown, shown
-        os.write(self._ours, f"{line}\n".encode())
-        return shown
-
-    def ends(self) -> tuple[int, str]:
-        """Quits at the next question, if there is one."""
-        shown = read_terminal(self._ours, until="[q]uit")
-        if "[q]uit" in shown:
-            os.write(self._ours, b"q\n")
-        code, last_words = self.leaves()
-        return code, shown + last_words
-
-    def leaves(self) -> tuple[int, str]:
-        """The exit code and the last words of the run."""
-        shown = read_terminal(self._ours)
-        os.close(self._ours)
-        return self.process.wait(SECONDS), shown
 
 
 def decisions_of(state: SessionState) -> list[tuple[Gate, ApprovalStatus, str]]:

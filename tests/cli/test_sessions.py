@@ -42,22 +42,14 @@ asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
 
 
 @pytest.fixture
-def private(shell: Shell) -> Shell:
-    """A shell with a runtime folder of its own."""
-    (shell.folder / "run").mkdir()
-    shell.variables["XDG_RUNTIME_DIR"] = str(shell.folder / "run")
-    return shell
-
-
-@pytest.fixture
-def waiting(private: Shell) -> Iterator[Path]:
+def waiting(shell: Shell) -> Iterator[Path]:
     """The folder of a session whose engine waits for the decision on a plan."""
-    folder = private.folder / "sessions" / "mine"
+    folder = shell.folder / "sessions" / "mine"
     task = ROOT / "kernels" / "silu_and_mul"
     process = subprocess.Popen(
         [sys.executable, "-c", ENGINE, str(folder), str(task)],
         cwd=ROOT,
-        env=private.environment(),
+        env=shell.environment(),
         stdout=subprocess.PIPE,
     )
     try:
@@ -69,14 +61,14 @@ def waiting(private: Shell) -> Iterator[Path]:
         process.communicate()
 
 
-def test_an_engine_is_listed_and_stopped(private: Shell, waiting: Path) -> None:
-    answer = msgspec.json.decode(private.run("ps", "--json").out, type=EnginesAnswer)
+def test_an_engine_is_listed_and_stopped(shell: Shell, waiting: Path) -> None:
+    answer = msgspec.json.decode(shell.run("ps", "--json").out, type=EnginesAnswer)
     (engine,) = answer.engines
     assert (engine.session, engine.folder) == ("mine", str(waiting.resolve()))
     assert (engine.task, engine.status) == ("silu_and_mul", "waiting")
-    assert private.run("ps").out.splitlines()[1].split()[:3] == ["mine", "silu_and_mul", "waiting"]
+    assert shell.run("ps").out.splitlines()[1].split()[:3] == ["mine", "silu_and_mul", "waiting"]
 
-    stopped = private.run("stop", "mine")
+    stopped = shell.run("stop", "mine")
     assert (stopped.code, stopped.err.splitlines()[0]) == (
         ExitCode.OK,
         f"mine is stopped and can be resumed: {waiting.resolve()}",
@@ -85,51 +77,51 @@ def test_an_engine_is_listed_and_stopped(private: Shell, waiting: Path) -> None:
     closed = read_journal(waiting).state().closed
     assert closed is not None
     assert closed.reason == "cancelled"
-    assert list((private.folder / "run" / "astra-tui").iterdir()) == []
+    assert list(shell.runtime.iterdir()) == []
 
-    again = private.run("stop", "mine")
+    again = shell.run("stop", "mine")
     assert (again.code, again.err) == (ExitCode.FAILED, "no engine runs session 'mine'\n")
 
 
-def test_all_engines_are_stopped(private: Shell, waiting: Path) -> None:
-    assert private.run("stop", "--all").code == ExitCode.OK
+def test_all_engines_are_stopped(shell: Shell, waiting: Path) -> None:
+    assert shell.run("stop", "--all").code == ExitCode.OK
     assert writer_of(waiting) is None
-    none = private.run("stop", "--all")
+    none = shell.run("stop", "--all")
     assert (none.code, none.err) == (ExitCode.FAILED, "no engine runs\n")
 
 
-def test_an_engine_is_stopped_by_its_folder(private: Shell, waiting: Path) -> None:
-    assert private.run("stop", "sessions/mine").code == ExitCode.OK
+def test_an_engine_is_stopped_by_its_folder(shell: Shell, waiting: Path) -> None:
+    assert shell.run("stop", "sessions/mine").code == ExitCode.OK
     assert writer_of(waiting) is None
 
 
-def test_sessions_are_listed_with_their_damage(private: Shell, waiting: Path) -> None:
-    rows = private.run("sessions").out.splitlines()
+def test_sessions_are_listed_with_their_damage(shell: Shell, waiting: Path) -> None:
+    rows = shell.run("sessions").out.splitlines()
     assert rows[1].split()[:5] == ["mine", "silu_and_mul", "playbook", "emulator", "waiting"]
-    private.run("stop", "mine")
+    shell.run("stop", "mine")
     with journal_path(waiting).open("ab") as journal:
         journal.write(b'{"seq":')
 
-    outcome = private.run("sessions", "--sessions", str(waiting.parent))
+    outcome = shell.run("sessions", "--sessions", str(waiting.parent))
     assert outcome.code == ExitCode.OK
     assert outcome.out.splitlines()[1].split()[4] == "closed"
     assert "the last line ends in the middle" in outcome.err
-    answer = msgspec.json.decode(private.run("sessions", "--json").out, type=SessionsAnswer)
+    answer = msgspec.json.decode(shell.run("sessions", "--json").out, type=SessionsAnswer)
     (session,) = answer.sessions
     assert (session.name, session.status, session.rounds) == ("mine", "closed", 0)
     assert session.best == read_journal(waiting).state().best
     assert len(session.damage) == 1
 
 
-def test_where_there_is_nothing(private: Shell) -> None:
-    ps, sessions = private.run("ps"), private.run("sessions")
+def test_where_there_is_nothing(shell: Shell) -> None:
+    ps, sessions = shell.run("ps"), shell.run("sessions")
     assert (ps.code, ps.out, ps.err) == (ExitCode.OK, "", "no engine runs\n")
     assert (sessions.code, sessions.out) == (ExitCode.OK, "")
     assert sessions.err.startswith("sessions holds no sessions")
 
 
-def test_stop_wants_one_session_or_all(private: Shell) -> None:
+def test_stop_wants_one_session_or_all(shell: Shell) -> None:
     for arguments in ((), ("mine", "--all")):
-        outcome = private.run("stop", *arguments)
+        outcome = shell.run("stop", *arguments)
         assert outcome.code == ExitCode.BAD_INPUT
         assert "name one session, or say --all" in outcome.err

@@ -1,0 +1,309 @@
+"""The engine process and its front ends: hang-ups, two engineers, and everybody's way out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.events import EngineStarted, SessionClosed, StopReason
+from astra_tui.model.fold import fold
+from astra_tui.session.lock import writer_of
+from astra_tui.session.reading import JournalContents, read_journal
+from astra_tui.session.spawn import LOG_NAME
+from tests.cli.command import COMMAND, SECONDS, Shell
+from tests.cli.engineer import PROMPT, Engineer, EngineProcess, children_of, wait_for
+from tests.engine.kill_runs import cut_down_task
+
+SECRET = "sk-planted0123456789abcdef"
+RUN = ("run", "silu_and_mul", "--team", "playbook", "--session", "s", "--rounds", "1")
+
+Leave = Callable[[Engineer], object]
+WAYS = {
+    "killed": lambda engineer: engineer.dies(signal.SIGKILL),
+    "hung up": lambda engineer: (engineer.hangs_up(), engineer.process.wait(SECONDS)),
+    "terminated": lambda engineer: engineer.dies(signal.SIGTERM),
+}
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    """A folder whose silu_and_mul is a quick one."""
+    cut_down_task(shell.folder / "kernels")
+    return shell
+
+
+def journal_of(shell: Shell, session: str = "s") -> JournalContents:
+    return read_journal(shell.folder / session)
+
+
+def assert_whole(shell: Shell, engines: int) -> SessionClosed:
+    """Nothing is lost, twice or out of order; returns the end."""
+    contents = journal_of(shell)
+    assert [r.seq for r in contents.records] == list(range(len(contents.records)))
+    assert contents.damage == ()
+    assert len([e for e in contents.events if isinstance(e, EngineStarted)]) == engines
+    *before, closed = contents.events
+    assert isinstance(closed, SessionClosed)
+    assert fold(before).digest() == closed.digest
+    return closed
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("moment", ["checking", "PLAN "])
+def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell, way: str, moment: str) -> None:
+    first = Engineer(shell, *RUN, OPENAI_API_KEY=SECRET)
+    first.sees(moment)
+    engine = EngineProcess.of(shell.folder / "s")
+    WAYS[way](first)
+    back = Engineer(shell, "attach", name="bob")
+    assert "round 0: the baseline" in back.answers("a")
+    assert "(hunk 1)" in back.answers("a")
+    code, last_words = back.leaves()
+    assert code == ExitCode.OK, last_words
+    assert "ended    rounds" in last_words
+    engine.ends()
+    assert assert_whole(shell, engines=1).reason is StopReason.ROUNDS
+    decisions = journal_of(shell).state().decisions.values()
+    assert [(d.gate, d.by.name) for d in decisions] == [(Gate.PLAN, "bob"), (Gate.DIFF, "bob")]
+    assert (shell.folder / "s" / LOG_NAME).read_text(encoding="utf-8") == ""
+    files = [f for f in (shell.folder / "s").rglob("*") if f.is_file()]
+    assert not [f for f in files if SECRET.encode() in f.read_bytes()]
+
+
+def test_the_first_decision_wins_and_the_other_terminal_is_told(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees(PROMPT)
+    bob = Engineer(shell, "attach", "s", name="bob")
+    bob.answers("r too bold")
+    assert "plan rejected by engineer bob: too bold" in ada.sees("too bold")
+    for engineer in (ada, bob):
+        code, last_words = engineer.leaves()
+        assert code == ExitCode.OK, last_words
+        assert "ended    rounds" in last_words
+    (decision,) = journal_of(shell).state().decisions.values()
+    assert (decision.status, decision.by.name) == (ApprovalStatus.REJECTED, "bob")
+
+
+def test_an_edit_that_comes_too_late_is_refused(shell: Shell) -> None:
+    gate = shell.folder / "gate"
+    os.mkfifo(gate)
+    editor = shell.folder / "editor"
+    editor.write_text(f'#!/bin/sh\necho EDITING\nread line < "{gate}"\n', encoding="utf-8")
+    editor.chmod(0o700)
+    ada = Engineer(shell, *RUN, EDITOR=str(editor))
+    ada.answers("e")
+    ada.sees("EDITING")
+    bob = Engineer(shell, "attach", name="bob")
+    bob.answers("r no")
+    code, _ = bob.leaves()
+    assert code == ExitCode.OK
+    gate.write_text("done\n", encoding="utf-8")
+    code, last_words = ada.leaves()
+    assert code == ExitCode.OK, last_words
+    assert "plan rejected by engineer bob: no" in last_words
+
+
+def test_an_edited_plan_goes_on(shell: Shell) -> None:
+    editor = shell.folder / "editor"
+    editor.write_text('#!/bin/sh\nsed -i \'s/"title": "/"title": "my own: /\' "$1"\n', "utf-8")
+    editor.chmod(0o700)
+    ada = Engineer(shell, *RUN, EDITOR=str(editor))
+    ada.answers("e")
+    assert "plan edited by engineer ada" in ada.ends()[1]
+    (decision, *_) = journal_of(shell).state().decisions.values()
+    assert decision.plan is not None
+    assert decision.plan.title.startswith("my own: ")
+
+
+def test_a_detached_engine_goes_on_and_says_how_to_come_back(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.answers("d")
+    code, last_words = ada.leaves()
+    assert code == ExitCode.OK, last_words
+    assert "come back with: astra-tui attach s" in last_words
+    assert shell.run("ps").out.splitlines()[1].split()[:3] == ["s", "silu_and_mul", "waiting"]
+    refused = shell.run("run", "silu_and_mul", "--session", "s", "--headless")
+    assert refused.code == ExitCode.BAD_INPUT
+    assert "writes this session" in refused.err
+    assert "come to it: astra-tui attach s" in refused.err
+    assert shell.run("stop", "s").code == ExitCode.OK
+
+
+def test_an_engine_that_nobody_comes_back_to_ends_by_itself(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN, "--linger-seconds", "0.2")
+    ada.sees("PLAN ")
+    engine = EngineProcess.of(shell.folder / "s")
+    ada.dies(signal.SIGKILL)
+    engine.ends()
+    closed = assert_whole(shell, engines=1)
+    assert closed.reason is StopReason.UNATTENDED
+    assert closed.message == "nobody was there for 0.2 s to decide 1.0.plan"
+    again = Engineer(shell, *RUN)
+    shown = again.answers("r no")
+    assert "round 0" not in shown, "what an earlier run did is not told again"
+    assert again.leaves()[0] == ExitCode.OK
+    assert_whole(shell, engines=2)
+
+
+def test_a_killed_engine_is_said_and_the_session_goes_on(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees("PLAN ")
+    engine = EngineProcess.of(shell.folder / "s")
+    os.kill(engine.pid, signal.SIGKILL)
+    code, last_words = ada.leaves()
+    assert code == ExitCode.TROUBLE, last_words
+    assert f"the engine of s (process {engine.pid}) is gone" in last_words
+    assert writer_of(shell.folder / "s") is None
+    again = Engineer(shell, *RUN)
+    again.answers("r no")
+    assert again.leaves()[0] == ExitCode.OK
+    assert_whole(shell, engines=2)
+
+
+BROKEN = "[task]\nname = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("kernels/broken",), "kernels/broken/task.toml:"),
+        (("silu_and_mull",), "there is no kernel task 'silu_and_mull'"),
+        (("silu_and_mul", "--team", "llm"), "needs a model, and there is neither a key nor"),
+        (("silu_and_mul", "--session", "file"), "file"),
+    ],
+)
+def test_what_the_engine_cannot_open_is_said_as_if_there_were_no_engine(
+    shell: Shell, arguments: tuple[str, ...], told: str
+) -> None:
+    (shell.folder / "kernels" / "broken").mkdir()
+    (shell.folder / "kernels" / "broken" / "task.toml").write_text(BROKEN, encoding="utf-8")
+    (shell.folder / "file").touch()
+    ada = Engineer(shell, "run", *arguments)
+    code, shown = ada.leaves()
+    hosted = shell.run("run", *arguments, "--headless")
+    assert told in shown
+    assert (code, shown.replace("\r\n", "\n")) == (hosted.code, hosted.err)
+    assert code == ExitCode.BAD_INPUT
+    assert not (shell.folder / "sessions").exists()
+
+
+def test_ctrl_c_while_the_engine_starts_leaves_no_engine(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    wait_for(lambda: children_of(ada.process.pid), ada.process)
+    (pid,) = children_of(ada.process.pid)
+    engine = EngineProcess(pid)
+    ada.types("\x03")
+    code, shown = ada.leaves()
+    assert code == ExitCode.INTERRUPTED, shown
+    assert "Traceback" not in shown
+    assert not list(shell.runtime.glob("*.sock"))
+    engine.ends()
+    again = Engineer(shell, *RUN)
+    again.answers("r no")
+    assert again.leaves()[0] == ExitCode.OK
+    assert_whole(shell, engines=1)
+
+
+def test_ctrl_c_cancels_the_run(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees("session s")
+    ada.types("\x03")
+    code, last_words = ada.leaves()
+    assert code == ExitCode.INTERRUPTED, last_words
+    assert "go on with: astra-tui run silu_and_mul --session s" in last_words
+    closed = assert_whole(shell, engines=1)
+    assert (closed.reason, closed.message) == (StopReason.CANCELLED, "cancelled by engineer ada")
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_engine(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees(PROMPT)
+    engine = EngineProcess.of(shell.folder / "s")
+    os.kill(engine.pid, signal.SIGSTOP)
+    ada.types("\x03")
+    ada.sees("Ctrl-C again leaves at once")
+    ada.types("\x03")
+    code, last_words = ada.leaves()
+    assert code == ExitCode.INTERRUPTED, last_words
+    assert "come back with: astra-tui attach s" in last_words
+    os.kill(engine.pid, signal.SIGCONT)
+    engine.ends()
+    assert assert_whole(shell, engines=1).reason is StopReason.CANCELLED
+
+
+def test_a_signal_ends_the_engine_cleanly(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees(PROMPT)
+    os.kill(EngineProcess.of(shell.folder / "s").pid, signal.SIGTERM)
+    code, last_words = ada.leaves()
+    assert code == ExitCode.INTERRUPTED, last_words
+    assert assert_whole(shell, engines=1).reason is StopReason.CANCELLED
+
+
+def test_which_engine_is_meant_has_to_be_clear(shell: Shell) -> None:
+    none = shell.run("attach")
+    assert (none.code, none.out) == (ExitCode.FAILED, "")
+    assert none.err.startswith("astra-tui: no engine runs\n")
+    runs = [Engineer(shell, *RUN, "--session", name) for name in ("one", "two")]
+    for run in runs:
+        run.answers("d")
+        assert run.leaves()[0] == ExitCode.OK
+    several = shell.run("attach")
+    assert several.code == ExitCode.BAD_INPUT
+    assert several.err == "astra-tui: 2 engines run\n  name one: one, two\n"
+    unknown = shell.run("attach", "tow")
+    assert unknown.code == ExitCode.FAILED
+    assert "no engine runs session 'tow'\n  did you mean 'two'?" in unknown.err
+    by_folder = Engineer(shell, "attach", "./two")
+    by_folder.answers("r no")
+    assert by_folder.leaves()[0] == ExitCode.OK
+    assert journal_of(shell, "two").state().closed is not None
+    assert journal_of(shell, "one").state().closed is None
+
+
+def test_without_a_terminal_attach_only_shows(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees(PROMPT)
+    watching = subprocess.Popen(
+        [*COMMAND, "attach"],
+        cwd=shell.folder,
+        env=shell.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stderr is not None
+    while "plan 1" not in (line := watching.stderr.readline()):
+        assert line, "it ended before"
+    ada.types("r no\n")
+    assert ada.leaves()[0] == ExitCode.OK
+    out, told = watching.communicate(timeout=SECONDS)
+    assert watching.returncode == ExitCode.OK
+    assert PROMPT not in told
+    assert "plan rejected by engineer ada: no" in told
+    assert "ended    rounds" in out
+
+
+def test_the_process_of_the_front_end_stays_light(shell: Shell) -> None:
+    file = shell.folder / "modules"
+    script = (
+        "import sys; from pathlib import Path; from astra_tui.cli import main; "
+        f"code = main({list(RUN)!r}); "
+        f"Path({str(file)!r}).write_text(chr(10).join(sys.modules)); sys.exit(code)"
+    )
+    ada = Engineer.running(shell, [sys.executable, "-c", script])
+    ada.answers("a")
+    ada.answers("r no")
+    assert ada.leaves()[0] == ExitCode.OK
+    loaded = {name.partition(".")[0] for name in file.read_text(encoding="utf-8").split()}
+    assert not loaded & {"torch", "numpy", "cuda", "openai", "tree_sitter", "textual"}
+    ours = {name for name in file.read_text(encoding="utf-8").split() if "astra_tui." in name}
+    assert not [m for m in ours if m.startswith(("astra_tui.lab", "astra_tui.agents"))]
