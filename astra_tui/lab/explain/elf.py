@@ -1,7 +1,7 @@
 """Reads from a cubin which global variables its kernels can write.
 
-A cubin is an ELF file: System V ABI, "Object Files"; 64 bits, little-endian. A `__device__` variable
-keeps its value between launches, so that a candidate could store results there.
+A cubin is an ELF file (System V ABI, "Object Files") of 64 bits, little-endian. A `__device__`
+variable keeps its value between launches, so that a candidate could store results there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def writable_globals(cubin: bytes) -> tuple[Symbol, ...]:
     """
     try:
         return tuple(_writable(cubin))
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ElfError(f"the cubin cannot be read: {error}") from None
 
 
@@ -99,7 +99,7 @@ def _symbols(cubin: bytes, sections: list[_Section]) -> Iterator[tuple[str, int,
 
 def _text(cubin: bytes, table: _Section, at: int) -> str:
     start = table.offset + at
-    end = cubin.index(b"\0", start) if 0 <= start < len(cubin) else -1
+    end = cubin.find(b"\0", start)
     if end < 0:
         raise ElfError("a name lies outside of the file")
     return cubin[start:end].decode()

@@ -46,19 +46,16 @@ def canonical(instruction: Instruction) -> str:
     RZ, PT and the other constants keep their names, subroutines theirs without the kernel's.
     """
     addresses = {f"{target:#x}" for target in instruction.targets}
-    operands = ("there" if o in addresses else _function(o) for o in instruction.operands)
-    text = " ".join((instruction.predicate, instruction.opcode, ",".join(operands)))
+    words = " ".join((instruction.predicate, instruction.opcode, *instruction.operands)).split()
+    text = " ".join("there" if word in addresses else word for word in words)
     if instruction.opcode.startswith(_BRANCH_BY_TABLE):
         text = _DISTANCE.sub("", text)
-    return _REGISTER.sub(r"\1", text.replace(".reuse", ""))
+    return _REGISTER.sub(r"\1", NAMED_LABEL.sub(_function, text.replace(".reuse", "")))
 
 
-def _function(operand: str) -> str:
-    """A function's name without that of the kernel around it; other operands as they are."""
-    named = NAMED_LABEL.fullmatch(operand)
-    if named is None:
-        return operand
-    _, dollar, name = named[1].rpartition("$")
+def _function(label: re.Match[str]) -> str:
+    """The name of a subroutine without that of the kernel around it."""
+    _, dollar, name = label[1].rpartition("$")
     return name if dollar else "kernel"
 
 

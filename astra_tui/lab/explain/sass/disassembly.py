@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from astra_tui.lab.compiler.service import SOURCE_NAME
@@ -82,7 +83,9 @@ def _instruction(raw: RawInstruction, labels: dict[str, int], depth: int) -> Ins
 
 def _with_addresses(operand: str, labels: dict[str, int]) -> str:
     """The operand with addresses in place of labels; names of functions stay."""
-    local = NAMED_LABEL.fullmatch(operand)
-    if local is None or local[1] not in labels or not local[1].startswith("."):
-        return operand
-    return f"{labels[local[1]]:#x}"
+
+    def address(label: re.Match[str]) -> str:
+        local = label[1].startswith(".") and label[1] in labels
+        return f"{labels[label[1]]:#x}" if local else label[0]
+
+    return NAMED_LABEL.sub(address, operand)

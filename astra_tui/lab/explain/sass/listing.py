@@ -17,7 +17,7 @@ _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,16})\*/\s+(.*?)\s*;\s*(?:/\*.*\*/)
 _BODY = re.compile(r"(?:(@!?\w+)\s+)?([A-Z]\w*(?:\.\w+)*)(?:\s+(.*))?$")
 _TARGET_TABLE = re.compile(r'\(\*"BRANCH_TARGETS\s+([^"]*)"\*\)')
 NAMED_LABEL = re.compile(r"`\(([^()]+)\)")
-"""An operand that is a label."""
+"""A label where an operand names it."""
 
 _OPENING, _CLOSING = "([{", ")]}"
 _COMPILER_ROUTINE = "$__internal"
