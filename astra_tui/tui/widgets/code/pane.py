@@ -130,3 +130,8 @@ class CodePane(Vertical):
         if count:
             return f" · match {current} of {count} (. and , go on)"
         return " · not found" if self._sought else ""
+
+
+def counted(number: int, word: str) -> str:
+    """A number with its word, "1 hunk" or "2 hunks"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -33,23 +33,23 @@ CodeView {
 }
 CodeView > .pane--gutter { color: $foreground 55%; }
 CodeView > .pane--cursor { color: $foreground; background: $primary 35%; text-style: bold; }
-CodeView > .pane--mark { color: $warning; text-style: bold; }
+CodeView > .pane--mark { color: $text-warning; text-style: bold; }
 CodeView > .pane--match { background: $accent 40%; text-style: underline; }
 CodeView > .pane--match-current { background: $accent; color: $background; text-style: bold; }
-CodeView > .pane--error { color: $error; text-style: bold; }
-CodeView > .pane--warning { color: $warning; }
-CodeView > .pane--finding { color: $warning; text-style: bold; }
-CodeView > .pane--column { color: $secondary; }
+CodeView > .pane--error { color: $text-error; text-style: bold; }
+CodeView > .pane--warning { color: $text-warning; }
+CodeView > .pane--finding { color: $text-warning; text-style: bold; }
+CodeView > .pane--column { color: $text-secondary; }
 CodeView > .pane--divider { color: $foreground 35%; }
-CodeView > .code--keyword { color: $primary; text-style: bold; }
-CodeView > .code--type { color: $primary; }
-CodeView > .code--builtin { color: $secondary; }
+CodeView > .code--keyword { color: $text-primary; text-style: bold; }
+CodeView > .code--type { color: $text-primary; }
+CodeView > .code--builtin { color: $text-secondary; }
 CodeView > .code--name { text-style: bold; }
-CodeView > .code--number { color: $accent; }
-CodeView > .code--string { color: $success; }
+CodeView > .code--number { color: $text-accent; }
+CodeView > .code--string { color: $text-success; }
 CodeView > .code--comment { color: $foreground 60%; text-style: italic; }
-CodeView > .code--directive { color: $secondary; }
-CodeView > .code--launch { color: $accent; text-style: bold; }
+CodeView > .code--directive { color: $text-secondary; }
+CodeView > .code--launch { color: $text-accent; text-style: bold; }
 CodeView:ansi > .pane--gutter { color: ansi_default; text-style: dim; }
 CodeView:ansi > .pane--cursor { background: ansi_default; text-style: reverse; }
 CodeView:ansi > .pane--mark { color: ansi_yellow; text-style: bold; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,7 +16,7 @@ from astra_tui.tui.widgets.code.columns import Columns, column_segments, column_
 from astra_tui.tui.widgets.code.notes import NoteRow
 from astra_tui.tui.widgets.code.painting import Layer, code_strip, fit
 from astra_tui.tui.widgets.code.view import CodeView
-from astra_tui.tui.widgets.diff.alignment import Alignment
+from astra_tui.tui.widgets.diff.alignment import Alignment, Pair
 from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.emphasis import emphasis_of
 from astra_tui.tui.widgets.diff.rows import (
@@ -60,8 +60,7 @@ class DiffCanvas(CodeView):
     @property
     def line_counts(self) -> tuple[int, int]:
         """How many lines are added and removed."""
-        changed = [p for pairs in self._layout.alignment.pairs for p in pairs if p.changed]
-        return sum(p.new >= 0 for p in changed), sum(p.old >= 0 for p in changed)
+        return _count_lines(p for pairs in self._layout.alignment.pairs for p in pairs)
 
     @property
     def row_count(self) -> int:
@@ -114,7 +113,8 @@ class DiffCanvas(CodeView):
         box = ("[ ] " if refused else "[x] ") if self.view.choosable or partial else ""
         text = f"{box}Hunk {hunk + 1} of {self.hunk_count}"
         text += f", line {ranges.old_start + 1} → {ranges.new_start + 1}"
-        text += f", +{ranges.new_end - ranges.new_start} −{ranges.old_end - ranges.old_start}"
+        added, removed = _count_lines(self._layout.alignment.pairs[hunk])
+        text += f", +{added} −{removed}"
         if refused:
             text += ", refused: the old lines stay"
         name = "diff--header-refused" if refused else "diff--header"
@@ -231,3 +231,8 @@ class DiffCanvas(CodeView):
             text = before + column_titles(self._columns(side), self._column_widths)
             titles.append(f"{text:{width}}")
         return " " + " ".join(titles)
+
+
+def _count_lines(pairs: Iterable[Pair]) -> tuple[int, int]:
+    changed = [pair for pair in pairs if pair.changed]
+    return sum(pair.new >= 0 for pair in changed), sum(pair.old >= 0 for pair in changed)

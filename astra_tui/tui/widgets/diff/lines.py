@@ -39,7 +39,7 @@ class DiffLines(DiffCanvas):
         Binding("p", "next_hunk(-1)", "Previous hunk", id="diff.previous_hunk"),
         Binding("space", "toggle_hunk", "Accept or refuse hunk", id="diff.toggle_hunk"),
         Binding("asterisk", "toggle_all", "All hunks", show=False, id="diff.toggle_all"),
-        Binding("enter", "open", "Unfold", id="diff.open"),
+        Binding("enter", "open", "Open", id="diff.open"),
         Binding("plus", "expand", "More context", show=False, id="diff.expand"),
         Binding("minus", "fold", "Less context", show=False, id="diff.fold"),
         Binding("s", "side_by_side", "Side by side", id="diff.side_by_side"),
@@ -147,7 +147,8 @@ class DiffLines(DiffCanvas):
             case "columns":
                 return bool(self._column_widths)
             case "open":
-                return bool(self._rows)
+                row = self._rows[self.cursor] if self._rows else None
+                return row is not None and not isinstance(row, HeaderRow)
             case _:
                 return super().check_action(action, parameters)
 
@@ -248,6 +249,7 @@ class DiffLines(DiffCanvas):
             self.cursor = next((i for i in places if i > self.cursor), places[0])
         else:
             self.cursor = next((i for i in reversed(places) if i < self.cursor), places[-1])
+        self.show_row(self.cursor, self.size.height // 3)
 
     def _hunk_at_cursor(self) -> int:
         row = self._rows[self.cursor] if self.cursor < len(self._rows) else None

@@ -20,7 +20,7 @@ from textual import on, work
 from textual.message import Message
 
 from astra_tui.tui.text.visible import visible_inline
-from astra_tui.tui.widgets.code.pane import CodePane
+from astra_tui.tui.widgets.code.pane import CodePane, counted
 from astra_tui.tui.widgets.diff.alignment import (
     INLINE_WORK,
     Alignment,
@@ -126,11 +126,12 @@ The arrow keys move the cursor and scroll sideways.
         if not lines.hunk_count:
             return f"{names} · no changes"
         added, removed = lines.line_counts
-        parts = [names, f"{lines.hunk_count} hunks", f"+{added} −{removed} lines"]
+        hunks = counted(lines.hunk_count, "hunk")
         if len(lines.accepted) < lines.hunk_count:
-            parts[1] = f"{len(lines.accepted)} of {lines.hunk_count} hunks accepted"
+            hunks = f"{len(lines.accepted)} of {hunks} accepted"
+        parts = [names, hunks, f"+{added} −{removed}"]
         if view.marks:
-            parts.append(f"{len(view.marks)} marks (f)")
+            parts.append(counted(len(view.marks), "mark"))
         return " · ".join(parts)
 
     def column_titles(self) -> str:

@@ -18,24 +18,24 @@ CLASSES = {
 }
 
 CSS = """
-DiffLines > .diff--header { color: $primary; text-style: bold; }
-DiffLines > .diff--header-refused { color: $warning; text-style: bold; }
-DiffLines > .diff--fold { color: $foreground 55%; }
-DiffLines > .diff--absent { background: $foreground 4%; }
-DiffLines > .diff--added { background: $success 14%; }
-DiffLines > .diff--removed { background: $error 14%; }
-DiffLines > .diff--added-emphasis { background: $success 42%; text-style: bold; }
-DiffLines > .diff--removed-emphasis { background: $error 42%; text-style: bold; }
-DiffLines > .diff--added-refused { background: $foreground 6%; text-style: dim strike; }
-DiffLines > .diff--removed-refused { background: $foreground 6%; }
-DiffLines > .diff--added-sign { color: $success; text-style: bold; }
-DiffLines > .diff--removed-sign { color: $error; text-style: bold; }
-DiffLines:ansi > .diff--fold { color: ansi_default; text-style: dim; }
-DiffLines:ansi > .diff--absent { background: ansi_default; }
-DiffLines:ansi > .diff--added { background: ansi_default; }
-DiffLines:ansi > .diff--removed { background: ansi_default; }
-DiffLines:ansi > .diff--added-emphasis { background: ansi_default; text-style: reverse; }
-DiffLines:ansi > .diff--removed-emphasis { background: ansi_default; text-style: reverse; }
-DiffLines:ansi > .diff--added-refused { background: ansi_default; text-style: dim strike; }
-DiffLines:ansi > .diff--removed-refused { background: ansi_default; text-style: dim; }
+DiffCanvas > .diff--header { color: $text-primary; text-style: bold; }
+DiffCanvas > .diff--header-refused { color: $text-warning; text-style: bold; }
+DiffCanvas > .diff--fold { color: $foreground 55%; }
+DiffCanvas > .diff--absent { background: $foreground 4%; }
+DiffCanvas > .diff--added { background: $success 14%; }
+DiffCanvas > .diff--removed { background: $error 14%; }
+DiffCanvas > .diff--added-emphasis { background: $success 42%; text-style: bold; }
+DiffCanvas > .diff--removed-emphasis { background: $error 42%; text-style: bold; }
+DiffCanvas > .diff--added-refused { background: $foreground 6%; text-style: dim strike; }
+DiffCanvas > .diff--removed-refused { background: $foreground 6%; }
+DiffCanvas > .diff--added-sign { color: $text-success; text-style: bold; }
+DiffCanvas > .diff--removed-sign { color: $text-error; text-style: bold; }
+DiffCanvas:ansi > .diff--fold { color: ansi_default; text-style: dim; }
+DiffCanvas:ansi > .diff--absent { background: ansi_default; }
+DiffCanvas:ansi > .diff--added { background: ansi_default; }
+DiffCanvas:ansi > .diff--removed { background: ansi_default; }
+DiffCanvas:ansi > .diff--added-emphasis { background: ansi_default; text-style: reverse; }
+DiffCanvas:ansi > .diff--removed-emphasis { background: ansi_default; text-style: reverse; }
+DiffCanvas:ansi > .diff--added-refused { background: ansi_default; text-style: dim strike; }
+DiffCanvas:ansi > .diff--removed-refused { background: ansi_default; text-style: dim; }
 """

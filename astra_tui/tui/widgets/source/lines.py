@@ -174,6 +174,7 @@ class SourceLines(CodeView):
             self.cursor = next((i for i in notes if i > self.cursor), notes[0])
         elif notes:
             self.cursor = next((i for i in reversed(notes) if i < self.cursor), notes[-1])
+        self.show_row(self.cursor, self.size.height // 3)
 
     def action_columns(self) -> None:
         """Shows or hides the columns."""
