@@ -91,7 +91,9 @@ def test_an_error_keeps_its_file_its_place_and_its_hint(tmp_path: Path) -> None:
 
 def test_a_breakdown_is_told_with_its_last_words(tmp_path: Path) -> None:
     nonsense = RunRequest(task=3, settings=request(tmp_path).settings)  # type: ignore[arg-type]
-    with pytest.raises(EngineNotStarted, match="ended with exit code 1 before it was ready") as broken:
+    with pytest.raises(
+        EngineNotStarted, match="ended with exit code 1 before it was ready"
+    ) as broken:
         asyncio.run(start_engine(nonsense))
     assert "Expected `str`, got `int` - at `$.task`" in broken.value.hint
 
