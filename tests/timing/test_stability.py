@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from astra_tui.lab.timing.pairing import PairedRounds
+from astra_tui.lab.timing.stability import autocorrelation_doubt, drift_doubt, offset_doubt
+
+FALSE_ALARMS = 20
+"""Of 2,000 sound measurements: one of a hundred."""
+
+
+@pytest.mark.parametrize("pairs", [20, 50, 200])
+def test_sound_rounds_raise_few_doubts(pairs: int) -> None:
+    values = np.random.default_rng(pairs).normal(0, 0.003, (2000, pairs))
+    assert sum(drift_doubt(v, 0.003) is not None for v in values) <= FALSE_ALARMS
+    assert sum(autocorrelation_doubt(v) is not None for v in values) <= FALSE_ALARMS
+
+
+def test_a_ratio_that_moves_by_more_than_the_threshold_voids() -> None:
+    noise = np.random.default_rng(1).normal(0, 0.001, 100)
+    moved = noise + np.where(np.arange(100) < 50, 0.0, 0.01)
+    doubt = drift_doubt(moved, 0.003)
+    assert doubt is not None
+    assert doubt.voids
+    assert "1.00" in doubt.message
+    assert "1.01" in doubt.message
+
+
+def test_a_ratio_that_moves_by_less_does_not() -> None:
+    noise = np.random.default_rng(1).normal(0, 0.001, 100)
+    doubt = drift_doubt(noise + np.where(np.arange(100) < 50, 0.0, 0.0025), 0.003)
+    assert doubt is not None
+    assert not doubt.voids
+
+
+def test_neighbours_that_are_alike_raise_a_doubt() -> None:
+    fresh = np.random.default_rng(2).normal(size=200)
+    smooth = np.convolve(fresh, np.ones(5) / 5, mode="valid")
+    doubt = autocorrelation_doubt(smooth)
+    assert doubt is not None
+    assert not doubt.voids
+    alternating = np.tile([1.0, -1.0], 50) + np.random.default_rng(3).normal(0, 0.1, 100)
+    assert autocorrelation_doubt(alternating) is None
+
+
+def test_a_clock_too_coarse_to_tell_rounds_apart_raises_no_doubt() -> None:
+    assert autocorrelation_doubt(np.zeros(100)) is None
+    coarse = np.random.default_rng(4).integers(0, 2, 200).astype(np.float64)
+    assert autocorrelation_doubt(coarse) is None
+
+
+def test_few_pairs_say_nothing() -> None:
+    assert autocorrelation_doubt(np.arange(19.0)) is None
+    assert drift_doubt(np.arange(19.0), 0.003) is None
+
+
+@pytest.mark.parametrize(("offset", "doubted"), [(3.0, False), (10.0, True)])
+def test_a_large_offset_raises_a_doubt(offset: float, doubted: bool) -> None:
+    launches, double, single = 10, 300.0 + offset, 150.0 + offset
+    rounds = PairedRounds.start(launches, 2).add(
+        np.full((20, 2), double), np.full((4, 2), single), [4, 9, 14, 19]
+    )
+    doubt = offset_doubt(rounds)
+    assert (doubt is not None) is doubted
+    if doubt:
+        assert "10.00 us" in doubt.message
+        assert "20 launches" in doubt.message
