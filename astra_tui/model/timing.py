@@ -128,11 +128,19 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     """A candidate beside one other version on all workloads that were timed."""
 
     device: str
+    gpu: str
+    """The GPU's name."""
     base: str
     """Hash of the version it is paired with."""
     candidate: str
     workloads: tuple[WorkloadTiming, ...]
-    speedup: Ratio | None = None
+    speedup: Ratio
     """Geometric mean over the workloads."""
-    verdict: TimingVerdict = TimingVerdict.INCONCLUSIVE
+    control: Ratio
+    """The same of the base beside a copy of itself."""
+    verdict: TimingVerdict
+    reasons: tuple[str, ...]
+    """Why the verdict is what it is, the most important first."""
     seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    """Of them, those in which replays ran."""

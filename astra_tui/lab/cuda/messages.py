@@ -108,7 +108,10 @@ class RunCase(msgspec.Struct, frozen=True, tag="run_case"):
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
-    """Loads versions and estimates their times on one set. Answered by Prepared."""
+    """Loads versions and estimates their times on one set. Answered by Prepared.
+
+    What an earlier Prepare took is given back first.
+    """
 
     buffers: tuple[SetBuffer, ...]
     versions: tuple[Version, ...]
@@ -130,8 +133,8 @@ class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
 
     orders: tuple[tuple[int, ...], ...]
     """Order of the versions, a round each."""
-    offset_every: int = 5
-    """Every so many rounds the short graphs are replayed as well."""
+    short: tuple[int, ...] = ()
+    """The rounds, counted from 0, in which the short graphs are replayed as well."""
 
 
 class Verify(msgspec.Struct, frozen=True, tag="verify"):
@@ -207,7 +210,7 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
 class Block(msgspec.Struct, frozen=True, tag="block"):
     """Microseconds of replays, a row a round, a column a version (not in order of replay).
 
-    `long` are 2N launches, `short` N launches in every `offset_every`th round.
+    `long` are 2N launches, `short` N launches, a row for each round that asked for them.
     """
 
     long: tuple[tuple[float, ...], ...]

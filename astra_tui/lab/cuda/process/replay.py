@@ -126,21 +126,20 @@ class Replayer:
         head_start(self._driver, self._tools, _HEAD_START_CYCLES)
         queued: list[tuple[int, int, bool, int, int]] = []
         for number, order in enumerate(request.orders):
-            both = request.offset_every and number % request.offset_every == 0
             for version in order:
                 queued.append((number, version, True, *self._replay(version, len(queued), True)))
-            for version in order if both else ():
+            for version in order if number in request.short else ():
                 queued.append((number, version, False, *self._replay(version, len(queued), False)))
         self._clock.start()
         width = len(self._versions)
         long = [[0.0] * width for _ in request.orders]
-        short: dict[int, list[float]] = {}
+        short = {number: [0.0] * width for number in request.short}
         for number, version, is_long, start, end in queued:
-            row = long[number] if is_long else short.setdefault(number, [0.0] * width)
+            row = long[number] if is_long else short[number]
             row[version] = self._driver.elapsed(start, end)
         return Block(
             long=tuple(map(tuple, long)),
-            short=tuple(tuple(row) for row in short.values()),
+            short=tuple(map(tuple, short.values())),
             sm_mhz=self._clock.read(),
             seconds=time.perf_counter() - began,
         )

@@ -1,0 +1,102 @@
+"""What no kernel goes below on this GPU: an empty launch, and a copy of as many bytes."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+import numpy as np
+
+from astra_tui.lab.cache import ContentCache, content_key
+from astra_tui.lab.cuda.gpu_process import GpuProcess
+from astra_tui.lab.cuda.messages import (
+    Block,
+    Build,
+    Built,
+    DeviceFacts,
+    Fill,
+    Kernel,
+    Prepare,
+    Prepared,
+    Rounds,
+    SetBuffer,
+    Version,
+)
+from astra_tui.lab.cuda.tools import ToolKernels
+from astra_tui.lab.timing.pairing import PairedRounds
+from astra_tui.lab.timing.schedule import mirrored_orders, takes_single
+from astra_tui.lab.timing.sizes import cold_size
+from astra_tui.model.timing import Floor
+
+ROUNDS = 20
+_VERSION = "1"
+_VECTOR = 16
+_THREADS = 256
+_NOISE = Fill("float16", "normal", 0.0, 1.0, 0.0, ())
+SECONDS = 60.0
+
+
+class Floors:
+    """Floors by compulsory bytes, measured once for each GPU and driver and kept on disk."""
+
+    def __init__(
+        self,
+        process: GpuProcess,
+        facts: DeviceFacts,
+        tools: ToolKernels,
+        cache: ContentCache | None = None,
+    ):
+        self._process = process
+        self._facts = facts
+        self._tools = tools
+        self._cache = cache or ContentCache("floors")
+
+    def of(self, compulsory_bytes: int) -> Floor:
+        """The floor of a workload that has to move so many bytes. Raises GpuFailure."""
+        key = content_key(
+            _VERSION, self._facts.uuid, str(self._facts.driver), str(compulsory_bytes)
+        )
+        stored = self._cache.get(key)
+        if stored is not None:
+            return msgspec.json.decode(stored, type=Floor)
+        floor = self._measure(compulsory_bytes)
+        self._cache.put(key, msgspec.json.encode(floor))
+        return floor
+
+    def _measure(self, compulsory_bytes: int) -> Floor:
+        vectors = max(1, compulsory_bytes // (2 * _VECTOR))
+        half = vectors * _VECTOR
+        buffers = (
+            SetBuffer("in", "in", half, half // 2, _NOISE),
+            SetBuffer("out", "out", half, half // 2),
+        )
+        versions = (
+            self._copy("copy16x1", 1, vectors),
+            self._copy("copy16x4", 4, vectors),
+            Version(
+                self._tools.cubin,
+                (Kernel(self._tools.symbols["empty"], (1, 1, 1), (32, 1, 1), 0, b"", ()),),
+            ),
+        )
+        prepared = self._process.ask(Prepare(buffers, versions, 1), Prepared, SECONDS)
+        l2 = self._facts.attributes["l2_cache_bytes"]
+        fastest = min(prepared.estimates_us[:2])
+        size = cold_size(fastest, 2 * half, l2, prepared.free_bytes)
+        build = Build(size.launches, size.sets, size.flush_bytes)
+        self._process.ask(build, Built, SECONDS)
+        orders = mirrored_orders(len(versions), ROUNDS, np.random.default_rng(1))
+        singles = [i for i in range(ROUNDS) if takes_single(i)]
+        request = Rounds(tuple(tuple(int(v) for v in o) for o in orders), tuple(singles))
+        self._process.ask(request, Block, SECONDS)  # Clocks come up.
+        block = self._process.ask(request, Block, SECONDS)
+        rounds = PairedRounds.start(size.launches, len(versions))
+        rounds = rounds.add(block.long, block.short, singles)
+        copy = min(rounds.launch_us(0), rounds.launch_us(1))
+        return Floor(rounds.launch_us(2), copy, compulsory_bytes)
+
+    def _copy(self, name: str, steps: int, vectors: int) -> Version:
+        grid = (-(-vectors // (_THREADS * steps)), 1, 1)
+        parameters = struct.pack("<QQi", 0, 0, vectors)
+        pointers = ((0, "out"), (8, "in"))
+        kernel = Kernel(self._tools.symbols[name], grid, (_THREADS, 1, 1), 0, parameters, pointers)
+        return Version(self._tools.cubin, (kernel,))

@@ -1,0 +1,52 @@
+"""How many launches one graph holds, and how many buffer sets they rotate over."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+LEAST_REPLAY_US = 150.0
+"""Of the short graph: the grain of an event (0.5 us) is then under 0.2 % of the long one."""
+L2_TIMES = 5
+"""All sets together are so many times the L2 cache, so that a set has left it when used again."""
+LEAST_LAUNCHES = 4
+MOST_LAUNCHES = 4096
+MEMORY_SHARE = 0.25
+"""Of the free device memory that the sets may take."""
+WARM_LAUNCHES = 16
+
+
+class GraphSize(NamedTuple):
+    """Launches of the short graph, sets that they rotate over, and what is flushed before."""
+
+    launches: int
+    sets: int
+    flush_bytes: int
+    is_cold: bool
+    """Whether every launch finds its set outside L2."""
+
+
+def cold_size(
+    fastest_us: float, set_bytes: int, l2_bytes: int, free_bytes: int, copies: int = 1
+) -> GraphSize:
+    """The graph for cold launches: every launch has a set of its own.
+
+    `fastest_us` is about one call of the fastest version, `set_bytes` what one set takes with the
+    pristine copies of what is changed in place, `copies` how often the sets are there.
+    """
+    set_bytes = max(set_bytes, 1)
+    wanted = max(
+        math.ceil(L2_TIMES * l2_bytes / set_bytes),
+        math.ceil(LEAST_REPLAY_US / max(fastest_us, 0.1)),
+        LEAST_LAUNCHES,
+    )
+    fitting = int(MEMORY_SHARE * free_bytes / (set_bytes * copies))
+    launches = max(1, min(wanted, MOST_LAUNCHES, fitting))
+    is_cold = launches * set_bytes >= L2_TIMES * l2_bytes
+    return GraphSize(launches, launches, 2 * l2_bytes, is_cold)
+
+
+def warm_size(fastest_us: float) -> GraphSize:
+    """The graph for warm launches, all on one set."""
+    launches = math.ceil(LEAST_REPLAY_US / max(fastest_us, 0.1))
+    return GraphSize(min(max(launches, WARM_LAUNCHES), 256), 1, 0, False)
