@@ -61,16 +61,21 @@ def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> li
         for file in files:
             source = read_source(task, read_text(file), str(file))
             compilation = compile_workload(task, source, workload, compiler)
-            disassembly = Disassembly((), compilation.arch)
             if compilation.ok:
                 disassembly = disassemble(compilation)
-            if not disassembly.available:
-                raise UnavailableHere(
-                    f"there is no machine code to show: {disassembly.problem}",
-                    hint=disassembly.remedy,
-                )
+                _require(disassembly)
+            else:
+                problem = "the source does not compile"
+                disassembly = Disassembly((), compilation.arch, problem=problem)
             versions.append(_Version(file, source.text, compilation, disassembly))
     return versions
+
+
+def _require(disassembly: Disassembly) -> None:
+    if not disassembly.available:
+        raise UnavailableHere(
+            f"there is no machine code to show: {disassembly.problem}", hint=disassembly.remedy
+        )
 
 
 def _diff(versions: Sequence[_Version]) -> SassDiff | None:

@@ -85,6 +85,7 @@ def test_sources_that_do_not_compile_or_are_missing(shell: Shell) -> None:
     assert broken.out.startswith("COMPILE ERROR no_compile.cu\n  line 21: error: ")
     as_json = json.loads(shell.run(*SILU, "no_compile.cu", "--json").out)
     assert (as_json["sources"][0]["compiled"], as_json["diff"]) == (False, None)
+    assert as_json["sources"][0]["disassembly"]["problem"] == "the source does not compile"
     missing = shell.run(*SILU, "missing.cu")
     assert (missing.code, missing.out) == (ExitCode.BAD_INPUT, "")
 

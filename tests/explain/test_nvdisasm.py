@@ -69,6 +69,12 @@ def test_half_a_cubin(compiler: Compiler) -> None:
     assert found.problem.startswith("nvdisasm failed: ")
 
 
+def test_no_room_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool.tempfile, "tempdir", str(tmp_path / "missing"))
+    found = disassemble(_compilation(b"x"))
+    assert found.problem == "no temporary file can be written: No such file or directory"
+
+
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     hanging = _script(tmp_path, VERSION + "exec sleep 600")
     started = time.monotonic()

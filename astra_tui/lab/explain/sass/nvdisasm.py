@@ -56,6 +56,13 @@ def run_nvdisasm(cubin: bytes, path: Path | None, seconds: float = SECONDS) -> O
     """
     if path is None:
         return Output("", problem="nvdisasm was not found", remedy=_REMEDY)
+    try:
+        return _listing(cubin, path, seconds)
+    except OSError as error:
+        return Output("", problem=f"no temporary file can be written: {error.strerror}")
+
+
+def _listing(cubin: bytes, path: Path, seconds: float) -> Output:
     version = _version(path, seconds)
     if version.problem:
         return version
