@@ -95,7 +95,7 @@ class Highlighter:
 
     def __init__(self, text: str) -> None:
         lines = text.split("\n")
-        self._lines: list[tuple[Span, ...]] = [()] * len(lines)
+        self._lines: list[tuple[Span, ...]] = [()] * (len(lines) + 1)
         self._tokens = self._read(lines)
         self.ready = 0
         self.done = False
@@ -117,7 +117,8 @@ class Highlighter:
 
     def _read(self, lines: list[str]) -> Iterator[int]:
         """Fills the spans line by line, giving way after each token."""
-        source = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
+        # The lexer knows a line comment only by the line feed at its end.
+        source = "".join((line if len(line) <= LONGEST_LINE else "") + "\n" for line in lines)
         spans: list[Span] = []
         line = column = 0
         for role, text in _tokens(source):
@@ -137,8 +138,8 @@ class Highlighter:
 def prose_of(text: str) -> list[list[Range]]:
     """For each line, the ranges that are comments or strings: where any script may be written."""
     begins = [0]
-    for line in text.split("\n"):
-        begins.append(begins[-1] + len(line) + 1)
+    for content in text.split("\n"):
+        begins.append(begins[-1] + len(content) + 1)
     found: list[list[Range]] = [[] for _ in begins[1:]]
     for match in _PROSE.finditer(text):
         if match.group()[0].isdigit():

@@ -67,8 +67,13 @@ class CodePane(Vertical):
         yield self._field
 
     def on_mount(self) -> None:
-        """Nothing is shown yet; the title says so."""
+        """What was given before is drawn now."""
+        self.draw_view()
         self.update_title()
+
+    @abstractmethod
+    def draw_view(self) -> None:
+        """Draws what the pane was given."""
 
     @abstractmethod
     def title(self) -> str:
@@ -128,7 +133,7 @@ class CodePane(Vertical):
     def _search_words(self) -> str:
         current, count = self._lines.search_state
         if count:
-            return f" · match {current} of {count} (. and , go on)"
+            return f" · match {current} of {count} (; and ')"
         return " · not found" if self._sought else ""
 
 

@@ -52,8 +52,14 @@ class CodeView(ScrollView, can_focus=True):
         Binding("end,G", "go_to(-1)", "Bottom", show=False, id="code.bottom"),
         Binding("left", "sideways(-1)", "Left", show=False, id="code.left"),
         Binding("right", "sideways(1)", "Right", show=False, id="code.right"),
-        Binding("full_stop", "next_match(1)", "Next match", show=False, id="code.next_match"),
-        Binding("comma", "next_match(-1)", "Last match", show=False, id="code.previous_match"),
+        Binding("semicolon,f3", "next_match(1)", "Next match", id="code.next_match"),
+        Binding(
+            "apostrophe,shift+f3",
+            "next_match(-1)",
+            "Previous match",
+            show=False,
+            id="code.previous_match",
+        ),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -106,6 +112,7 @@ class CodeView(ScrollView, can_focus=True):
         self.cursor = max(0, min(self.cursor, self.row_count - 1))
         self._start_colouring()
         self.refresh()
+        self.refresh_bindings()
 
     def repaint(self) -> None:
         """Draws all visible rows anew."""
@@ -166,6 +173,7 @@ class CodeView(ScrollView, can_focus=True):
         """The width decides how rows are drawn."""
         self._strips.clear()
         self._resize_content()
+        self.show_row(self.cursor)
 
     def _resize_content(self) -> None:
         self.virtual_size = Size(max(self.content_width(), self.size.width), self.row_count)
@@ -206,6 +214,8 @@ class CodeView(ScrollView, can_focus=True):
     def show_row(self, row: int, margin: int = _MARGIN) -> None:
         """Scrolls as little as it takes to have a row, and some around it, on the screen."""
         height, top = self.scrollable_content_region.height, self.scroll_offset.y
+        if not height:
+            return
         margin = min(margin, max(0, (height - 1) // 2))
         lowest, highest = row + margin - height + 1, row - margin
         target = min(max(top, lowest), highest)
@@ -255,8 +265,15 @@ class CodeView(ScrollView, can_focus=True):
         self.repaint()
         if self._matches:
             self.action_next_match(1)
+        self.refresh_bindings()
         self.post_message(self.Changed())
         return len(self._matches)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Which keys apply now; the footer shows these."""
+        if action == "next_match":
+            return bool(self._matches)
+        return super().check_action(action, parameters)
 
     def forget_search(self) -> None:
         """Removes the marks of a search."""
@@ -274,7 +291,7 @@ class CodeView(ScrollView, can_focus=True):
         return 0
 
     def action_next_match(self, step: int) -> None:
-        """Goes to the next or the last match, around the end."""
+        """Goes to the next or the previous match, around the end."""
         if self._matches:
             self._match = (self._match + step) % len(self._matches)
             match = self._matches[self._match]

@@ -35,16 +35,16 @@ class DiffLines(DiffCanvas):
     """Draws a `DiffView` that has been aligned; the diff pane holds it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "next_hunk(1)", "Next hunk", id="diff.next_hunk"),
-        Binding("p", "next_hunk(-1)", "Previous hunk", id="diff.previous_hunk"),
-        Binding("space", "toggle_hunk", "Accept or refuse hunk", id="diff.toggle_hunk"),
+        Binding("J,ctrl+down", "next_hunk(1)", "Next hunk", id="diff.next_hunk"),
+        Binding("K,ctrl+up", "next_hunk(-1)", "Previous hunk", id="diff.previous_hunk"),
+        Binding("space", "toggle_hunk", "Hunk on/off", id="diff.toggle_hunk"),
         Binding("asterisk", "toggle_all", "All hunks", show=False, id="diff.toggle_all"),
         Binding("enter", "open", "Open", id="diff.open"),
         Binding("plus", "expand", "More context", show=False, id="diff.expand"),
         Binding("minus", "fold", "Less context", show=False, id="diff.fold"),
         Binding("s", "side_by_side", "Side by side", id="diff.side_by_side"),
-        Binding("f", "next_note(1)", "Next finding", id="diff.next_note"),
-        Binding("F", "next_note(-1)", "Previous finding", show=False, id="diff.previous_note"),
+        Binding("m", "next_note(1)", "Next mark", id="diff.next_note"),
+        Binding("M", "next_note(-1)", "Previous mark", show=False, id="diff.previous_note"),
         Binding("c", "columns", "Columns", id="diff.columns"),
         Binding("y", "copy", "Copy", show=False, id="diff.copy"),
     ]
@@ -114,12 +114,12 @@ class DiffLines(DiffCanvas):
         self.post_message(self.Changed())
 
     def _row_like(self, row: Row) -> int:
-        """Where a row is now: itself, or the line that it stood for."""
-        if isinstance(row, FoldRow):
-            row = CodeRow(-1, self._layout.gaps[row.gap][2])
+        """Where a row is now, or the line that it stood for."""
         for index, other in enumerate(self._rows):
-            if other == row or (isinstance(row, CodeRow) and _same_line(row, other)):
+            if _stand_for_same(row, other):
                 return index
+        if isinstance(row, FoldRow):
+            return self._row_like(CodeRow(-1, row.first))
         return max(0, min(self.cursor, len(self._rows) - 1))
 
     def _notes(self) -> dict[int, list[NoteRow]]:
@@ -172,7 +172,7 @@ class DiffLines(DiffCanvas):
     def action_toggle_all(self) -> None:
         """Accepts all hunks, or refuses all where all are accepted."""
         everything = frozenset(range(self.hunk_count))
-        if self.view.choosable:
+        if everything and self.view.choosable:
             self._choose(frozenset() if self.accepted == everything else everything)
 
     def action_open(self) -> None:
@@ -290,7 +290,14 @@ class DiffLines(DiffCanvas):
         return self._row_like(CodeRow(old, new, part=part))
 
 
-def _same_line(row: CodeRow, other: Row) -> bool:
-    if not isinstance(other, CodeRow) or other.part != row.part:
-        return False
-    return (row.new == other.new and row.new >= 0) or (row.old == other.old and row.old >= 0)
+def _stand_for_same(row: Row, other: Row) -> bool:
+    match row, other:
+        case CodeRow(), CodeRow():
+            same_new = row.new == other.new and row.new >= 0
+            return row.part == other.part and (same_new or (row.old == other.old and row.old >= 0))
+        case NoteRow(), NoteRow():
+            return (row.mark, row.first) == (other.mark, other.first)
+        case FoldRow(), FoldRow():
+            return row.gap == other.gap
+        case _:
+            return row == other

@@ -19,6 +19,7 @@ from typing import ClassVar
 from textual import on, work
 from textual.message import Message
 
+from astra_tui.model.hunks import unified_diff
 from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.code.pane import CodePane, counted
 from astra_tui.tui.widgets.diff.alignment import (
@@ -37,11 +38,11 @@ class DiffPane(CodePane):
 
     TITLE: ClassVar[str] = "Diff"
     HELP: ClassVar[str] = """\
-n and p go from hunk to hunk, space accepts or refuses the one at the cursor, * all of them.
+J and K go from hunk to hunk, space accepts or refuses the one at the cursor, * all of them.
 enter opens a fold, or shows the line in the source; + and - show more or less around a hunk.
 s changes between one column and two, c shows or hides the counters beside the lines.
-f and F go to the next and the previous compiler error or finding.
-/ searches, . and , go to the next and the previous match. y copies.
+m and M go to the next and the previous compiler error or finding.
+/ searches, ; and ' go to the next and the previous match. y copies.
 The arrow keys move the cursor and scroll sideways.
 """
 
@@ -80,29 +81,38 @@ The arrow keys move the cursor and scroll sideways.
 
     def show(self, view: DiffView | None) -> None:
         """Shows a diff, or nothing."""
-        if view is not None and view is self._view:
+        if view is not None and view == self._view:
             return
         before, self._view = self._view, view
+        if not self.is_mounted:
+            return
         if view is None or not view.same_texts(before):
-            self.workers.cancel_group(self, "compare")
-        if view is None:
-            self._draw(DiffView("", ""), Alignment((), ()))
-            self._aligned = None
-        elif view.same_texts(before):
-            if view.same_texts(self._aligned):
-                self.lines.update_view(view)
-        elif alignment_work(view.old, view.new) <= INLINE_WORK:
-            self._draw(view, align(view.old, view.new))
-        else:
-            self._draw(DiffView("", ""), Alignment((), ()))
-            self._aligned = None
-            self._compare(view)
+            self.draw_view()
+        elif view.same_texts(self._aligned):
+            self.lines.update_view(view)
         self.update_title()
+
+    def draw_view(self) -> None:
+        """Draws the diff from its first hunk; a long comparison is begun."""
+        view, self._aligned = self._view, None
+        self.workers.cancel_group(self, "compare")
+        if view is not None and alignment_work(view.old, view.new) <= INLINE_WORK:
+            self._draw(view, align(view.old, view.new))
+            return
+        self.lines.show(DiffView("", ""), Alignment((), ()))
+        if view is not None:
+            self._compare(view)
 
     @property
     def view(self) -> DiffView | None:
         """What is shown."""
         return self._view
+
+    @property
+    def text(self) -> str:
+        """The diff as `diff -u` writes it."""
+        view = self._view
+        return unified_diff(view.old, view.new, view.old_name, view.new_name) if view else ""
 
     @property
     def is_ready(self) -> bool:

@@ -23,10 +23,14 @@ class HeaderRow:
 
 @dataclass(frozen=True, slots=True)
 class FoldRow:
-    """Stands for unchanged lines between two hunks; gap `n` comes before hunk `n`."""
+    """Stands for unchanged lines between two hunks; gap `n` comes before hunk `n`.
+
+    `first` is the first hidden line of the new text, from 0.
+    """
 
     gap: int
     hidden: int
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ class DiffRows:
             return
         for row in self._context(gap, 0, shown.top):
             yield from self._with_parts(row, notes)
-        yield FoldRow(gap, hidden)
+        yield FoldRow(gap, hidden, self.gaps[gap][2] + shown.top)
         for row in self._context(gap, size - shown.bottom, size):
             yield from self._with_parts(row, notes)
 

@@ -37,8 +37,8 @@ class SourceLines(CodeView):
     """Draws a `SourceView`; the source pane holds it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "next_note(1)", "Next finding", id="source.next_note"),
-        Binding("F", "next_note(-1)", "Previous finding", show=False, id="source.previous_note"),
+        Binding("m", "next_note(1)", "Next mark", id="source.next_note"),
+        Binding("M", "next_note(-1)", "Previous mark", show=False, id="source.previous_note"),
         Binding("c", "columns", "Columns", id="source.columns"),
         Binding("y", "copy", "Copy", show=False, id="source.copy"),
     ]
@@ -93,8 +93,7 @@ class SourceLines(CodeView):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Notes are wrapped for the width."""
-        if self.view.marks:
-            self.show(self.view)
+        self.show(self.view)
 
     def _build(self) -> None:
         count = len(self._document)

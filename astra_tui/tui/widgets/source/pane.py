@@ -27,8 +27,8 @@ class SourcePane(CodePane):
 
     TITLE: ClassVar[str] = "Source"
     HELP: ClassVar[str] = """\
-: goes to a line, f and F to the next and the previous compiler error or finding.
-/ searches, . and , go to the next and the previous match. c shows or hides the columns.
+: goes to a line, m and M to the next and the previous compiler error or finding.
+/ searches, ; and ' go to the next and the previous match. c shows or hides the columns.
 y copies the line. The arrow keys move the cursor and scroll sideways.
 """
 
@@ -43,11 +43,21 @@ y copies the line. The arrow keys move the cursor and scroll sideways.
 
     def show(self, view: SourceView | None) -> None:
         """Shows a source, or nothing."""
-        if view is not None and view is self._view:
+        if view is not None and view == self._view:
             return
         self._view = view
-        self.lines.show(view or SourceView(""))
-        self.update_title()
+        if self.is_mounted:
+            self.draw_view()
+            self.update_title()
+
+    def draw_view(self) -> None:
+        """Draws the source."""
+        self.lines.show(self._view or SourceView(""))
+
+    @property
+    def text(self) -> str:
+        """The source, as it is."""
+        return self._view.text if self._view else ""
 
     @property
     def view(self) -> SourceView | None:
