@@ -13,8 +13,8 @@ from astra_tui.agents.team import Team
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
-from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team
-from astra_tui.model.settings import api_key
+from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team, remembered_steps
+from astra_tui.model.settings import TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.session.reading import has_session
 from astra_tui.session.redaction import Redactor
@@ -54,7 +54,8 @@ async def open_run(
         read_decisions(Path(request.settings.approval.decisions))
     redactor = Redactor([api_key(environment)], environment)
     book = ExchangeBook()
-    team = await build_team(request.settings, _model_access(request, environment), book)
+    access, earlier = _model_access(request, environment), _remembered(request)
+    team = await build_team(request.settings, access, book, earlier)
     try:
         session = _session(request, task, redactor)
         engine = _engine(session, task, request, team, wait_for_engineer, book)
@@ -90,6 +91,12 @@ def _engine(
     except BaseException:
         session.journal.close()
         raise
+
+
+def _remembered(request: RunRequest) -> tuple[tuple[str, str], ...]:
+    if not request.folder or request.settings.team is not TeamKind.LLM_SINGLE:
+        return ()
+    return remembered_steps(Path(request.folder))
 
 
 def _model_access(request: RunRequest, environment: Mapping[str, str]) -> ModelAccess:

@@ -211,6 +211,13 @@ class ExchangeMade(Event, frozen=True, tag="exchange_made"):
     error: str = ""
 
 
+class StepRemembered(Event, frozen=True, tag="step_remembered"):
+    """The single agent's conversation holds this step from now on; both texts by their hash."""
+
+    prompt: str
+    answer: str
+
+
 class Paused(Event, frozen=True, tag="paused"):
     """The engine waits; `interrupted` when it dropped the step it was in."""
 
@@ -279,8 +286,8 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlansEnded, ApprovalAsked,
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
     CheckFinished, ProfileTaken, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
-    NoteAdded, CaseAdded, ExchangeMade, Paused, Continued, TroubleMet, SessionClosed,
-    StageBegan, AnswerAwaited, TextStreamed,
+    NoteAdded, CaseAdded, ExchangeMade, StepRemembered, Paused, Continued, TroubleMet,
+    SessionClosed, StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip
 
 SYNCED = (DecisionTaken, VerdictReached, BestChanged, SessionOpened, SessionClosed)

@@ -12,10 +12,11 @@ import pytest
 
 from astra_tui.agents.llm import OpenAILLM, Prices
 from astra_tui.agents.llm.roles.booking import BookedExchange
+from astra_tui.agents.llm.roles.conversation import Memory
 from astra_tui.agents.llm.team import LlmTeam
 from astra_tui.agents.team import Brief, Tried
-from astra_tui.engine.host import OpenSession, build_engine, open_session
-from astra_tui.engine.teams import ExchangeBook
+from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
+from astra_tui.engine.teams import ExchangeBook, remembered_steps
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event
@@ -24,6 +25,7 @@ from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
+from astra_tui.session.reading import has_session
 from astra_tui.session.redaction import Redactor
 from tests.llm.conftest import KEY, MODEL, Scripted, running, server, wire
 
@@ -178,7 +180,14 @@ def run_engine(
     """A whole run of the loop with a model's team; nobody attends."""
     kind = TeamKind.LLM_SINGLE if single else TeamKind.LLM
     chosen = RunSettings(task=task.name, team=kind, approval=approval, model=MODEL, **settings)
-    opened = open_session(folder, task, chosen, Redactor([KEY]))
+    earlier = remembered_steps(folder)
+    redactor = Redactor([KEY])
+    resumes = has_session(folder)
+    opened = (
+        resume_session(folder, task, redactor)
+        if resumes
+        else open_session(folder, task, chosen, redactor)
+    )
     booked: list[BookedExchange] = []
     events: list[Event] = []
 
@@ -189,7 +198,8 @@ def run_engine(
             booked.append(exchange)
             book(exchange)
 
-        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, both, single)
+        memory = Memory(earlier, book.remember)
+        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, both, single, memory=memory)
         engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
         book.open(engine.record)
         async for event in engine.run():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.agents.team import Role
+from astra_tui.engine.teams import remembered_steps
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import (
@@ -109,6 +110,21 @@ def test_the_single_agent_runs_the_same_loop_in_one_conversation(
     assert [b.purpose for b in ran.booked if b.purpose != "moves"] == [
         "read profile", "plan", "code", "cases",
     ]  # fmt: skip
+
+
+def test_the_single_agent_goes_on_talking_after_a_resume(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    code = {"when": {"user": f"title: {WRONG}"}, "text": fence(source("wrong")), "times": None}
+    server.play(*QUIET, planning(proposed(WRONG), times=None), code)
+    run_engine(tmp_path / "run", task, server, single=True, rounds=1, repairs=0)
+    before = server.requests("chat")
+    said = remembered_steps(tmp_path / "run")
+    assert len(said) > 2
+    run_engine(tmp_path / "run", task, server, single=True, rounds=2, repairs=0)
+    resumed = server.requests("chat")[len(before)]["messages"]
+    assert [m["content"] for m in resumed[1:-1]] == [text for step in said for text in step]
+    assert resumed[: len(before[-1]["messages"])] == before[-1]["messages"]
 
 
 def test_a_comment_that_gives_orders_changes_no_decision(

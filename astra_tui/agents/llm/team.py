@@ -10,7 +10,7 @@ from astra_tui.agents.llm.prices import Prices
 from astra_tui.agents.llm.roles.asking import Asker
 from astra_tui.agents.llm.roles.booking import BookedExchange, Bookkeeper
 from astra_tui.agents.llm.roles.coding import write_code
-from astra_tui.agents.llm.roles.conversation import Conversation, OneAgent, SeparateAgents
+from astra_tui.agents.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
 from astra_tui.agents.llm.roles.planning import make_plans
 from astra_tui.agents.llm.roles.profiling import name_bottleneck
 from astra_tui.agents.llm.roles.testing import Tester
@@ -26,8 +26,8 @@ MAX_OUTPUT_TOKENS = 16_384
 class LlmTeam:
     """A `Team` whose roles ask a model; `single` makes them one agent with one conversation.
 
-    `record` is told of every call. `close` closes the model too. All methods raise TeamUnavailable
-    when the model cannot be reached or used at all.
+    `record` is told of every call; `memory` is the single agent's. `close` closes the model too.
+    All methods raise TeamUnavailable when the model cannot be reached or used at all.
     """
 
     def __init__(
@@ -38,9 +38,10 @@ class LlmTeam:
         record: Callable[[BookedExchange], None],
         single: bool = False,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
+        memory: Memory | None = None,
     ):
         self.author = Author(AuthorKind.MODEL, model)
-        conversation: Conversation = OneAgent() if single else SeparateAgents()
+        conversation: Conversation = OneAgent(memory) if single else SeparateAgents()
         booked = Bookkeeper(llm, prices, record)
         self._llm = llm
         self._asker = Asker(booked, model, conversation, max_output_tokens)

@@ -7,8 +7,9 @@ and one conversation for all roles.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from astra_tui.agents.llm.messages import Message
@@ -52,12 +53,27 @@ class SeparateAgents:
         yield
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What outlives a conversation: the prompts and answers of earlier runs, and a place for more.
+
+    `keep` is told of every step that is remembered.
+    """
+
+    earlier: Sequence[tuple[str, str]] = ()
+    keep: Callable[[str, str], None] = lambda _prompt, _answer: None
+
+
 class OneAgent:
     """One agent in all roles, with a memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory | None = None) -> None:
+        memory = memory or Memory()
         self._steps: list[tuple[Message, Message]] = []
         self._lock = asyncio.Lock()
+        self._keep = memory.keep
+        for prompt, answer in memory.earlier:
+            self._add(prompt, answer)
 
     def opening(self, role: Role) -> tuple[Message, ...]:  # noqa: ARG002
         """The same system prompt for every role, and the steps so far."""
@@ -67,15 +83,19 @@ class OneAgent:
 
     def remember(self, prompt: str, answer: str) -> None:
         """Adds a step; forgets the oldest ones where there are too many words."""
-        self._steps.append((Message(Speaker.USER, prompt), Message(Speaker.ASSISTANT, answer)))
-        while len(self._steps) > 1 and self._length() > MOST_REMEMBERED:
-            del self._steps[0]
+        self._keep(prompt, answer)
+        self._add(prompt, answer)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """One step at a time, also where a round has several candidates."""
         async with self._lock:
             yield
+
+    def _add(self, prompt: str, answer: str) -> None:
+        self._steps.append((Message(Speaker.USER, prompt), Message(Speaker.ASSISTANT, answer)))
+        while len(self._steps) > 1 and self._length() > MOST_REMEMBERED:
+            del self._steps[0]
 
     def _length(self) -> int:
         return sum(len(message.content) for step in self._steps for message in step)
