@@ -64,7 +64,11 @@ __device__ float value(const Draw& d, u64 seed, u64 i) {
 }
 
 // Draws one buffer of every set; blockIdx.y is the set.
-__global__ void draw(unsigned char* first, Draw d) {
+__global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 stride, int kind,
+                     int type, float low, float high, float limit, int planted, float p0, float p1,
+                     float p2, float p3, float p4, float p5, float p6, float p7) {
+    const Draw d{set_seed, elements, stride, kind, type, low, high, limit, planted,
+                 {p0, p1, p2, p3, p4, p5, p6, p7}};
     void* out = first + blockIdx.y * d.stride;
     const u64 seed = mix(d.seed + blockIdx.y);
     const u64 step = u64(gridDim.x) * blockDim.x;

@@ -1,0 +1,46 @@
+"""Opens a GPU by the name that `--device` gives it: cuda:0, cuda:1, or cuda for the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.cuda.discovery import find_devices
+from astra_tui.lab.cuda.messages import DeviceFacts
+from astra_tui.lab.cuda.tools import ToolKernels, compile_tools
+from astra_tui.model.errors import UserError
+
+OLDEST = (7, 5)
+"""The lowest compute capability that NVRTC 13 compiles for."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU with our own kernels compiled for it."""
+
+    facts: DeviceFacts
+    tools: ToolKernels
+
+
+def find_gpu(name: str) -> DeviceFacts:
+    """The device of that name. Raises UserError, which says why there is none."""
+    found = find_devices()
+    if not found.devices:
+        hint = "--device emulator runs without a GPU; see: astra-tui doctor"
+        raise UserError(f"there is no device '{name}': {found.problem}", hint=hint)
+    names = {f"cuda:{d.ordinal}": d for d in found.devices}
+    chosen = names.get("cuda:0" if name == "cuda" else name)
+    if chosen is None:
+        raise UserError(f"there is no device '{name}'", hint=f"there is {', '.join(names)}")
+    if chosen.capability < OLDEST:
+        raise UserError(
+            f"{chosen.name} has compute capability {chosen.capability[0]}.{chosen.capability[1]}; "
+            f"NVRTC 13 compiles for {OLDEST[0]}.{OLDEST[1]} and newer"
+        )
+    return chosen
+
+
+def open_gpu(facts: DeviceFacts, compiler: Compiler) -> Gpu:
+    """Prepares a compiler and our own kernels for a device. Raises CompilerUnavailable."""
+    compiler.arch = facts.arch
+    return Gpu(facts, compile_tools(compiler, facts.arch))

@@ -1,0 +1,110 @@
+"""What all GPU benchmarks share: opening a device, and the environment that a result needs."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import kernels_to_compile, read_source
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.cuda.bench import Bench
+from astra_tui.lab.cuda.measuring import Options
+from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
+from astra_tui.lab.cuda.workload import Compiled
+from astra_tui.lab.nvml import GpuReader
+from astra_tui.model.task import KernelTask, find_task
+
+TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An open GPU with its compiler."""
+
+    gpu: Gpu
+    compiler: Compiler
+
+    def compiled(self, task: KernelTask, text: str, file: str) -> Compiled:
+        """A source, compiled for the task's workloads; ends the program if it does not compile."""
+        source: Source = read_source(task, text, file)
+        names = kernels_to_compile(task, source, build_suite(task), self.gpu.facts.attributes)
+        names = tuple(dict.fromkeys((*names, *_of_workloads(task, source, self.gpu))))
+        compilation = self.compiler.compile(text, names)
+        if not compilation.ok:
+            sys.exit(f"{file} does not compile: {compilation.errors[0].message}")
+        return Compiled(source, compilation)
+
+    @contextmanager
+    def bench(self, task: KernelTask, options: Options) -> Iterator[Bench]:
+        """A bench of a task."""
+        with (
+            Oracle(task) as oracle,
+            Bench(task, self.gpu.facts, self.gpu.tools, oracle, options) as bench,
+        ):
+            yield bench
+
+
+def _of_workloads(task: KernelTask, source: Source, gpu: Gpu) -> tuple[str, ...]:
+    from astra_tui.model.check import Case
+
+    cases = tuple(Case(w.name, "", w.dtype, dict(w.dims)) for w in task.workloads)
+    return kernels_to_compile(task, source, cases, gpu.facts.attributes)
+
+
+@contextmanager
+def open_machine(name: str = "cuda:0") -> Iterator[Machine]:
+    """The GPU by name. Raises UserError where there is none."""
+    with ExitStack() as stack:
+        compiler = stack.enter_context(Compiler())
+        yield Machine(open_gpu(find_gpu(name), compiler), compiler)
+
+
+def task_named(name: str) -> KernelTask:
+    """A task of the repository's kernels folder."""
+    return find_task(name)
+
+
+def environment(machine: Machine) -> dict[str, Any]:
+    """GPU, driver, compiler, clocks, commit and command of this run."""
+    facts = machine.gpu.facts
+    with GpuReader(facts.uuid) as reader:
+        identity, sample = reader.identity(), reader.sample()
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python", *sys.argv]),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "gpu": facts.name,
+        "driver": identity.driver,
+        "cuda_driver": identity.cuda_driver,
+        "compiler": str(machine.compiler.start()),
+        "arch": facts.arch,
+        "sm_mhz_max": identity.max_sm_mhz,
+        "sm_mhz_now": sample.sm_mhz,
+        "power_limit_w": identity.power_limit_w,
+        "temperature_c": sample.temperature_c,
+    }
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    """Writes a result as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def _commit() -> str:
+    answer = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() or "unknown"
