@@ -28,21 +28,24 @@ def conclude(
 ) -> Conclusion:
     """Judges the version `candidate` of `rounds`, where `control` is a copy of `base`.
 
+    The verdict is INCONCLUSIVE if a doubt voids the measurement, whatever its interval says.
     Raises BadSamples before there are two rounds, and one of them with T(N).
     """
     log_ratios = rounds.log_ratios(candidate, base)
     speedup, beside_itself = rounds.ratio(candidate, base), rounds.ratio(control, base)
     least = threshold(beside_itself)
-    doubts = (
+    found = (
         drift_doubt(log_ratios, least),
         autocorrelation_doubt(log_ratios),
         offset_doubt(rounds),
     )
+    doubts = tuple(d for d in found if d is not None)
+    voided = any(d.voids for d in doubts)
     return Conclusion(
         speedup,
         beside_itself,
         least,
-        decide(speedup, least),
+        TimingVerdict.INCONCLUSIVE if voided else decide(speedup, least),
         rounds_to_add(speedup, least, rounds.rounds, limit),
-        tuple(d for d in doubts if d is not None),
+        doubts,
     )
