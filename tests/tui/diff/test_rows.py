@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,7 +53,7 @@ def test_unfolded_it_is_the_whole_of_both_texts(old: str, new: str, side_by_side
 @given(TEXT, TEXT)
 def test_removed_lines_stand_above_added_ones(old: str, new: str) -> None:
     rows = layout(old, new).build(False, {})
-    for above, below in zip(rows, rows[1:], strict=False):
+    for above, below in pairwise(rows):
         if isinstance(above, CodeRow) and isinstance(below, CodeRow) and above.changed:
             assert not (above.old < 0 and below.changed and below.new < 0)
 
