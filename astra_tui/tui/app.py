@@ -16,12 +16,25 @@ from textual.widgets import Input
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade
+from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.guard import Guard
-from astra_tui.tui.screens.session import OpenSource, SessionScreen
+from astra_tui.tui.screens.session import SessionScreen
+from astra_tui.tui.source import OpenSource
 from astra_tui.tui.text.visible import visible, visible_inline
 
 NOTICE_LENGTH = 300
 """Characters of an error that a notice shows; `details` shows the rest."""
+
+
+@dataclass(frozen=True)
+class HomeContext:
+    """What home has to know: where sessions are, and what a run of a task is by default.
+
+    `request_for` follows the settings file and the environment; it may raise UserError.
+    """
+
+    sessions: Path
+    request_for: Callable[[str], RunRequest]
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class Preferences:
 
 
 class AstraApp(App[Left], inherit_bindings=False):
-    """astra-tui in a terminal. `open_source` opens a session at once; None begins at home."""
+    """astra-tui in a terminal. It begins with the session of a source, or at home."""
 
     CSS_PATH = "app.tcss"
     TITLE = "astra-tui"
@@ -57,13 +70,13 @@ class AstraApp(App[Left], inherit_bindings=False):
 
     def __init__(
         self,
-        open_source: OpenSource | None = None,
+        begin: OpenSource | HomeContext,
         *,
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         super().__init__()
-        self._open_source = open_source
+        self._begin = begin
         self._preferences = preferences or Preferences()
         self._reported: UserError | None = None
         self.clock = clock
@@ -77,16 +90,12 @@ class AstraApp(App[Left], inherit_bindings=False):
             self.set_keymap(self._preferences.keys)
         if self._preferences.theme in self.available_themes:
             self.theme = self._preferences.theme
-        if self._open_source is not None:
-            self.push_screen(SessionScreen(self._open_source))
+        if isinstance(self._begin, HomeContext):
+            from astra_tui.tui.screens.home import HomeScreen
+
+            self.push_screen(HomeScreen(self._begin))
         else:
-            self.open_home()
-
-    def open_home(self) -> None:
-        """Shows kernels and sessions."""
-        from astra_tui.tui.screens.home import HomeScreen
-
-        self.push_screen(HomeScreen())
+            self.open_session(self._begin)
 
     def open_session(self, open_source: OpenSource) -> None:
         """Shows a session over what is there."""
@@ -121,7 +130,7 @@ class AstraApp(App[Left], inherit_bindings=False):
     ) -> None:
         """Closes a session's screen; what began with it ends with it."""
         self.set_title("")
-        if self._open_source is not None:
+        if not isinstance(self._begin, HomeContext):
             self.failed = error
             self.exit(Left(screen.folder, detached))
             return

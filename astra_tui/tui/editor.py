@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
@@ -19,7 +20,7 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
     return shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "")
 
 
-def edit_outside(app: App[object], text: str, suffix: str) -> str:
+def edit_outside(app: App[Any], text: str, suffix: str) -> str:
     """The text after the engineer's editor; the app stands still meanwhile.
 
     Raises UserError where there is no editor, where it fails, and where the app cannot give its

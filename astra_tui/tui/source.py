@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -185,3 +185,7 @@ async def attach(socket: Path) -> LiveSource:
 async def open_saved(folder: Path) -> SavedSource:
     """Opens a session from the disk. Raises UserError when it cannot be read."""
     return await asyncio.to_thread(SavedSource.read, folder)
+
+
+OpenSource = Callable[[], Awaitable[Source]]
+"""Opens a source; raises UserError where it cannot."""

@@ -83,12 +83,16 @@ def percent(ratio: float) -> str:
 
 
 def comparison_words(comparison: Comparison) -> str:
-    """What decided a comparison, in a few characters: the first counter of the key that moved."""
-    names = ("sectors", "requests", "instr.")
-    for name, old, new in zip(names, comparison.base_key, comparison.candidate_key, strict=True):
+    """What decided a comparison, in a few characters."""
+    return key_change(comparison.base_key, comparison.candidate_key) or "no counter moved"
+
+
+def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
+    """The first counter of the ranking key that moved, and by how much; empty if none did."""
+    for name, old, new in zip(("sectors", "requests", "instr."), before, now, strict=True):
         if old and old != new:
             return f"{name} {percent(new / old)}"
-    return "no counter moved"
+    return ""
 
 
 def duration(seconds: float) -> str:

@@ -16,16 +16,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
-from astra_tui.model.approval import Answer, AnswerRefused
+from astra_tui.model.approval import Answer, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionStatus
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.client import EngineClient, EngineGone, user_at_terminal
-from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, arrange
+from astra_tui.session.client import EngineClient
+from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
 from astra_tui.tui.bridge import Bridge
-from astra_tui.tui.deciding import Deciding, Step
-from astra_tui.tui.page import Span, Tone
-from astra_tui.tui.source import Source
+from astra_tui.tui.screens.answering import Answering
+from astra_tui.tui.source import OpenSource, Player, Source
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
@@ -42,12 +41,6 @@ from astra_tui.tui.widgets.tests import TestsPane
 
 if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
-
-TYPING_LOOK = 0.1
-"""Seconds after which it is looked again whether typing has paused."""
-
-OpenSource = Callable[[], Awaitable[Source]]
-AnyPane = Pane | RowsPane
 
 
 class SessionScreen(Screen[None], inherit_bindings=False):
@@ -89,44 +82,42 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         self._open_source = open_source
         self._source: Source | None = None
         self._bridge: Bridge | None = None
-        self._view: View | None = None
-        self._front = "plan"
-        self._main = "plan"
+        self._front = self._main = "plan"
         self._zoomed = False
-        self._state_of_keys: tuple[object, ...] = ()
-
-    # -- what is on it ---------------------------------------------------------------------------
-
-    def compose(self) -> ComposeResult:
-        """Bars above and below, three columns of panes between them."""
-        self.deciding = Deciding(self.app.clock, self.app.guard, user_at_terminal())
-        self.panes: dict[str, AnyPane] = {
+        self._keys_depend_on: tuple[object, ...] = ()
+        self.view: View | None = None
+        self.diff = DiffPane(self.read_text, id="diff")
+        self._panes: dict[str, Pane | RowsPane] = {
             "rounds": RoundsPane(id="rounds"),
             "plan": PlanPane(id="plan"),
-            "diff": DiffPane(self.read_text, id="diff"),
+            "diff": self.diff,
             "tests": TestsPane(id="tests"),
             "profile": ProfilePane(id="profile"),
             "gpu": GpuPane(id="gpu"),
             "log": LogPane(id="log"),
         }
+
+    def compose(self) -> ComposeResult:
+        """Bars above and below, three columns of panes between them."""
         yield StatusLine(id="status")
         yield TabLine(id="tabs")
         with Horizontal(id="columns"):
             for name, column in (("left", LEFT), ("main", MAIN), ("side", SIDE)):
                 with Vertical(id=name):
                     for pane in column:
-                        self.panes[pane].border_title = self.panes[pane].TITLE
-                        yield self.panes[pane]
+                        self._panes[pane].border_title = self._panes[pane].TITLE
+                        yield self._panes[pane]
         yield ApprovalBar(id="approval")
         yield PromptLine(id="prompt")
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
         """Begins to read."""
+        self._answering = Answering(self)
         self._arrange()
-        self.panes[self._front].focus()
-        self.set_interval(1.0, self._tick_status)
-        self.run_worker(self._follow_source(), name="source", exit_on_error=True)
+        self._panes[self._front].focus()
+        self.set_interval(1.0, self.show_status)
+        self.run_worker(self._follow_source(), name="source")
 
     async def _follow_source(self) -> None:
         try:
@@ -142,6 +133,8 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         finally:
             await self._source.close()
 
+    # -- what it knows ---------------------------------------------------------------------------
+
     def read_text(self, hash_: str) -> str:
         """A text of the session, by its hash. Raises UserError when it is missing."""
         assert self._source is not None
@@ -154,249 +147,217 @@ class SessionScreen(Screen[None], inherit_bindings=False):
 
     @property
     def engine(self) -> EngineClient | None:
-        """The engine, while it works."""
+        """The engine, while it can be talked to."""
         if self._source is None or self._bridge is None or self._bridge.ended:
             return None
         return self._source.engine
 
     @property
-    def works(self) -> bool:
-        """Whether leaving would leave an engine at work."""
-        return self.engine is not None and self._status is not SessionStatus.CLOSED
+    def player(self) -> Player | None:
+        """What plays a saved session."""
+        return self._source.player if self._source else None
 
     @property
-    def _status(self) -> SessionStatus:
-        return self._view.state.status if self._view else SessionStatus.NEW
+    def status(self) -> SessionStatus:
+        """What the session is doing."""
+        return self.view.state.status if self.view else SessionStatus.NEW
+
+    @property
+    def works(self) -> bool:
+        """Whether leaving would leave an engine at work."""
+        return self.engine is not None and self.status is not SessionStatus.CLOSED
+
+    @property
+    def asks(self) -> bool:
+        """Whether a question is on the screen."""
+        return self.is_mounted and self._answering.deciding.is_shown
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The panes on the screen."""
+        return self._arranged.shown
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def show_view(self, view: View) -> None:
         """Draws a picture: only panes that are on the screen, and of them only what changed."""
-        if not self.is_mounted:
+        if not self.is_attached:
             return
-        is_new = self.deciding.is_new(view)
-        before, self._view = self._view, view
+        before, self.view = self.view, view
         with self.app.batch_update():
-            if is_new:
-                self._announce(view)
             self._bring_up(before, view)
-            for name in self._arranged.shown:
-                self.panes[name].show_view(view)
+            self._show_panes()
             self._consider()
-            self._tick_status()
+            self.show_status()
         self._refresh_keys()
+
+    def _show_panes(self) -> None:
+        if self.view is not None:
+            for name in self._arranged.shown:
+                self._panes[name].show_view(self.view)
 
     def _bring_up(self, before: View | None, view: View) -> None:
         """Brings what is asked about to the front, unless the engineer looks at something else."""
-        if view.awaiting is None or not view.following:
+        if view.awaiting is None or not view.following or self._zoomed:
             return
         if before is None or before.awaiting != view.awaiting:
-            self._show_pane(view.awaiting.gate.value, focus=False)
+            self._show_pane(view.awaiting.gate.value)
 
-    def _announce(self, view: View) -> None:
-        assert view.awaiting is not None
-        plan_or_diff = view.awaiting.gate.value
-        self.app.bell()
-        self.app.set_title(f"{plan_or_diff} to decide")
+    def _consider(self) -> None:
+        if self.view is not None and self._source is not None and self._source.engine is not None:
+            self._answering.consider(self.view)
 
-    def _tick_status(self) -> None:
-        if self._view is None:
-            return
-        player = self._source.player if self._source else None
-        status = self.query_one(StatusLine)
-        words = self.deciding.autopilot.words
-        status.show_status(self._view, self.app.clock(), mode=words, player=player)
+    def consider_again(self) -> None:
+        """Looks again whether the open question can be shown."""
+        self._consider()
+        self._refresh_keys()
+
+    def show_status(self) -> None:
+        """Draws the top line."""
+        if self.view is not None:
+            mode = self._answering.deciding.autopilot.words
+            status = self.query_one(StatusLine)
+            status.show_status(self.view, self.app.clock(), mode=mode, player=self.player)
 
     def _refresh_keys(self) -> None:
         """Looks anew which keys apply, if anything that they depend on has changed."""
-        view = self._view
-        player = self._source.player if self._source else None
         now = (
-            self._status,
-            self.deciding.is_shown,
-            view.following if view else True,
-            view.stage is not None if view else False,
+            self.status,
+            self.asks,
+            self.view is not None and self.view.following,
             self.engine is not None,
-            player is not None,
-            self._zoomed,
-            self.deciding.autopilot.words,
+            self.player is not None,
         )
-        if now != self._state_of_keys:
-            self._state_of_keys = now
+        if now != self._keys_depend_on:
+            self._keys_depend_on = now
             self.refresh_bindings()
 
     # -- panes -----------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
         width = self.app.size.width
-        zoomed = self._zoomed
-        self._arranged = arrange(width, self._front, main=self._main, zoomed=zoomed)
-        shown = self._arranged.shown
-        for name, pane in self.panes.items():
-            pane.display = name in shown
-        for column in ("left", "main", "side"):
-            self.query_one(f"#{column}").display = bool(getattr(self._arranged, column))
-        self.set_class(len(shown) > 1, "-columns")
-        titles = {name: pane.TITLE for name, pane in self.panes.items()}
-        self.query_one(TabLine).show_tabs(titles, set(shown), self._front)
+        arranged = arrange(width, self._front, main=self._main, zoomed=self._zoomed)
+        self._arranged = arranged
+        for name, pane in self._panes.items():
+            pane.display = name in arranged.shown
+        for column, panes in (
+            ("left", arranged.left), ("main", arranged.main), ("side", arranged.side)
+        ):  # fmt: skip
+            self.query_one(f"#{column}").display = bool(panes)
+        self.set_class(len(arranged.shown) > 1, "-columns")
+        self.set_class(width >= THREE_COLUMNS, "-three")
+        titles = {name: pane.TITLE for name, pane in self._panes.items()}
+        self.query_one(TabLine).show_tabs(titles, set(arranged.shown), self._front)
 
-    def _show_pane(self, name: str, *, focus: bool) -> None:
+    def _show_pane(self, name: str) -> None:
+        """Puts a pane in front; the focus follows, unless somebody types."""
         self._front = name
         if name not in LEFT:
             self._main = name
-        before = self._arranged
         self._arrange()
-        if focus or not self.panes_have_text_focus():
-            self.panes[name].focus(scroll_visible=False)
-        if before != self._arranged and self._view is not None:
-            for pane in self._arranged.shown:
-                self.panes[pane].show_view(self._view)
+        if not self.query_one(PromptLine).is_open:
+            self._panes[name].focus(scroll_visible=False)
+        self.call_after_refresh(self._show_panes)
 
-    def panes_have_text_focus(self) -> bool:
-        """Whether somebody types into a field; that keeps the focus where it is."""
-        return self.query_one(PromptLine).is_open
+    def look_at(self, question: Question) -> None:
+        """Shows what a question is about."""
+        self.action_follow()
+        self._zoomed = False
+        self._show_pane(question.gate.value)
 
     def on_resize(self, _event: events.Resize) -> None:
         """More or fewer panes fit."""
-        if self.is_mounted:
+        if self.is_attached:
             self._arrange()
-            if self._view is not None:
-                self.call_after_refresh(self.show_view, self._view)
+            self.call_after_refresh(self._show_panes)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane with the focus is the one that zoom, copy and help are about."""
-        if event.widget.id in self.panes and event.widget.id != self._front:
-            self._front = event.widget.id
+        name = event.widget.id
+        if name in self._panes and name != self._front:
+            self._front = name
             self._arrange()
-
-    def action_pane(self, name: str) -> None:
-        """Shows a pane and gives it the keys."""
-        self._show_pane(name, focus=True)
-
-    def action_next_pane(self) -> None:
-        """The next pane."""
-        self._show_pane(PANES[(PANES.index(self._front) + 1) % len(PANES)], focus=True)
-
-    def action_zoom(self) -> None:
-        """One pane alone, or all of them again."""
-        self._zoomed = not self._zoomed
-        self._show_pane(self._front, focus=True)
-        self._refresh_keys()
-
-    def action_copy(self) -> None:
-        """Copies the selected text, or the whole pane, through the terminal (OSC 52)."""
-        chosen = self.get_selected_text()
-        self.app.copy_to_clipboard(chosen or self.panes[self._front].text)
-        what = "the selected text" if chosen else f"all of {self.panes[self._front].TITLE}"
-        self.app.say(f"copied {what}")
 
     @on(RoundsPane.Chosen)
     def _chosen(self, event: RoundsPane.Chosen) -> None:
         if self._bridge is not None:
             self._bridge.choose(event.choice)
 
-    @on(RoundsPane.Opened)
-    def _opened(self, event: RoundsPane.Opened) -> None:
-        event.stop()
-        self._show_pane("diff" if self._view and self._view.candidate else "plan", focus=True)
+    @on(RoundsPane.Opened, "#rounds")
+    def _opened(self) -> None:
+        has_code = self.view is not None and self.view.candidate is not None
+        self._show_pane("diff" if has_code else "plan")
 
     @on(LogPane.ExchangeOpened)
     def _exchange_opened(self, event: LogPane.ExchangeOpened) -> None:
         self.app.show_exchange(event.exchange, self.read_text)
+
+    def action_pane(self, name: str) -> None:
+        """Shows a pane and gives it the keys."""
+        self._show_pane(name)
+
+    def action_next_pane(self) -> None:
+        """Goes to the next pane."""
+        self._show_pane(PANES[(PANES.index(self._front) + 1) % len(PANES)])
+
+    def action_zoom(self) -> None:
+        """Shows one pane alone, or all of them again."""
+        self._zoomed = not self._zoomed
+        self._show_pane(self._front)
 
     def action_follow(self) -> None:
         """Shows what is being worked on, and goes on to do so."""
         if self._bridge is not None:
             self._bridge.choose(None)
 
+    def action_copy(self) -> None:
+        """Copies the selected text, or the whole pane, through the terminal (OSC 52)."""
+        chosen = self.get_selected_text()
+        pane = self._panes[self._front]
+        self.app.copy_to_clipboard(chosen or pane.text)
+        self.app.say("copied the selected text" if chosen else f"copied all of {pane.TITLE}")
+
     # -- the question ----------------------------------------------------------------------------
 
-    def _consider(self) -> None:
-        """Shows the open question, or not yet, or no longer."""
-        assert self._view is not None
-        if self._source is None or self._source.engine is None:
-            return
-        bar = self.query_one(ApprovalBar)
-        match self.deciding.step(self._view):
-            case Step.HIDE:
-                bar.hide()
-                self.app.set_title("")
-            case Step.WAIT:
-                self.set_timer(TYPING_LOOK, self._consider_again)
-            case Step.ACCEPT:
-                self.send(self.deciding.accept_unasked())
-            case Step.SHOW:
-                self._show_question()
-                self.call_after_refresh(self.app.guard.drawn)
+    def action_accept(self) -> None:
+        """Accepts what is asked about, or the chosen hunks of it."""
+        self._answering.accept()
 
-    def _consider_again(self) -> None:
-        if self._view is not None:
-            self._consider()
-            self._refresh_keys()
+    def action_reject(self) -> None:
+        """Rejects it, with a reason for the team."""
+        self._answering.reject()
 
-    def _show_question(self) -> None:
-        question, plan = self.deciding.question, self.deciding.plan
-        assert question is not None
-        assert plan is not None
-        answers = (
-            Span("   a", Tone.ACCENT), Span(" accept   "),
-            Span("e", Tone.ACCENT), Span(" edit   "),
-            Span("r", Tone.ACCENT), Span(" reject   "),
-            Span("^n", Tone.ACCENT), Span(" accept the next   "),
-            Span("shift+tab", Tone.ACCENT), Span(" auto"),
-        )  # fmt: skip
-        self.query_one(ApprovalBar).ask(question, plan, "", answers)
+    def action_edit(self) -> None:
+        """Edits the plan as fields, or the code."""
+        self._answering.edit()
+
+    def action_edit_outside(self) -> None:
+        """Edits the plan or the code in $VISUAL or $EDITOR."""
+        self._answering.edit_outside()
+
+    def action_accept_next(self) -> None:
+        """Accepts a number of questions to come."""
+        self._answering.accept_next()
+
+    def action_mode(self) -> None:
+        """Goes to the next mode of accepting without asking, up to a risk."""
+        self._answering.deciding.autopilot.cycle(self._answering.deciding.question)
+        self.show_status()
+        self.consider_again()
 
     def send(self, answer: Answer) -> None:
         """Gives an answer to the engine; the bar is gone until the engine says otherwise."""
         self.query_one(ApprovalBar).hide()
         self._refresh_keys()
-        self.run_worker(self._send(answer), name="answer")
 
-    async def _send(self, answer: Answer) -> None:
-        engine = self.engine
-        try:
-            if engine is not None:
+        async def give(engine: EngineClient) -> None:
+            try:
                 await engine.answer(answer)
-        except (AnswerRefused, EngineGone) as error:
-            self.deciding.refused()
-            self.app.report(error)
-            self._consider_again()
+            except UserError as error:
+                self._answering.refused(error)
+                self.consider_again()
 
-    def _is_answer(self) -> bool:
-        """Whether the key that was just pressed may answer; brings the subject up if it was not.
-
-        Nobody accepts what is not on the screen.
-        """
-        if not self.deciding.may_answer or self._view is None:
-            return False
-        if self.deciding.looks_at_it(self._view, self._arranged.shown):
-            return True
-        question = self.deciding.question
-        assert question is not None
-        self.action_follow()
-        self._show_pane(question.gate.value, focus=False)
-        self.call_after_refresh(self.app.guard.drawn)
-        self.app.say("this is what you are asked about; press the key again to answer")
-        return False
-
-    def action_accept(self) -> None:
-        """Accepts what is shown."""
-        if self._is_answer():
-            diff = self.panes["diff"]
-            assert isinstance(diff, DiffPane)
-            self.send(self.deciding.accept(diff.hunks))
-
-    def action_reject(self) -> None:
-        """Asks for the reason; an empty one will do."""
-        if self._is_answer():
-            question = self.deciding.question
-
-            def reject(reason: str) -> None:
-                if question is not None and question == self.deciding.question:
-                    self.send(self.deciding.reject(reason))
-
-            self.query_one(PromptLine).ask("reject, because:", reject)
+        self._order(give)
 
     # -- steering --------------------------------------------------------------------------------
 
@@ -414,7 +375,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         self.run_worker(carry_out(), name="order")
 
     def action_interrupt(self) -> None:
-        """Drops the running step and pauses."""
+        """Drops the running step and pauses; nothing that is done is lost."""
         self._order(EngineClient.interrupt)
 
     def action_pause(self) -> None:
@@ -433,35 +394,6 @@ class SessionScreen(Screen[None], inherit_bindings=False):
                 self._order(lambda engine: engine.note(text))
 
         self.query_one(PromptLine).ask("note to the team:", send)
-        self._refresh_keys()
-
-    def action_mode(self) -> None:
-        """The next mode of accepting without asking."""
-        self.deciding.autopilot.cycle(self.deciding.question)
-        self._tick_status()
-        self._consider_again()
-
-    def action_accept_next(self) -> None:
-        """Accepts this question and so many after it."""
-        if not self._is_answer():
-            return
-
-        def accept(text: str) -> None:
-            if not text.isdigit() or not int(text):
-                self.app.say("how many? For example: 4. A plan and its diff count as one each")
-                return
-            question = self.deciding.question
-            self.deciding.autopilot.accept_next(int(text), question)
-            self._tick_status()
-            self.app.say(f"the next {int(text)} questions after this one are accepted")
-
-        self.query_one(PromptLine).ask("accept how many after this one:", accept)
-
-    def action_edit(self) -> None:
-        """Edits the plan as fields, or the code."""
-
-    def action_edit_outside(self) -> None:
-        """Edits the plan or the code in $VISUAL or $EDITOR."""
 
     def action_end(self) -> None:
         """Ends the run, after asking."""
@@ -484,60 +416,63 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         elif how == "end":
             self._order(EngineClient.cancel)
 
+    # -- replay ----------------------------------------------------------------------------------
+
     def action_play(self) -> None:
         """Plays the saved session, or stops."""
-        if self._source is not None and self._source.player is not None:
-            self._source.player.toggle()
-            self._refresh_keys()
+        if self.player is not None:
+            self.player.toggle()
+            self.show_status()
 
     def action_step(self, count: int) -> None:
-        """Some events on or back."""
-        if self._source is not None and self._source.player is not None:
-            self._source.player.step(count)
+        """Goes some events on or back."""
+        if self.player is not None:
+            self.player.step(count)
 
     def action_step_round(self, count: int) -> None:
-        """To the next or the last round."""
-        if self._source is not None and self._source.player is not None:
-            self._source.player.step_round(count)
+        """Goes to where the next or the last round begins."""
+        if self.player is not None:
+            self.player.step_round(count)
 
     def action_speed(self, steps: int) -> None:
         """Plays faster or slower."""
-        if self._source is not None and self._source.player is not None:
-            self._source.player.change_speed(steps)
-            self._tick_status()
+        if self.player is not None:
+            self.player.change_speed(steps)
+            self.show_status()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is offered where it would do something."""
         rule = _APPLIES.get(action)
-        return True if rule is None else rule(self)
+        return super().check_action(action, parameters) if rule is None else rule(self)
 
 
-def _answers(screen: SessionScreen) -> bool:
-    return screen.deciding.is_shown
+def _asks(screen: SessionScreen) -> bool:
+    return screen.asks
 
 
-def _runs(screen: SessionScreen) -> bool:
-    view = screen._view
-    return (
-        screen.engine is not None and screen._status is SessionStatus.RUNNING and view is not None
-    )
+def _works(screen: SessionScreen) -> bool:
+    return screen.works
+
+
+def _plays(screen: SessionScreen) -> bool:
+    return screen.player is not None
 
 
 _APPLIES: dict[str, Callable[[SessionScreen], bool]] = {
-    "accept": _answers,
-    "edit": _answers,
-    "edit_outside": _answers,
-    "reject": _answers,
-    "accept_next": _answers,
-    "interrupt": _runs,
-    "pause": lambda s: s.works and s._status is not SessionStatus.PAUSED,
-    "go_on": lambda s: s.works and s._status is SessionStatus.PAUSED,
-    "note": lambda s: s.works,
-    "mode": lambda s: s.works,
-    "end": lambda s: s.works,
-    "follow": lambda s: s._view is not None and not s._view.following,
-    "play": lambda s: s._source is not None and s._source.player is not None,
-    "step": lambda s: s._source is not None and s._source.player is not None,
-    "step_round": lambda s: s._source is not None and s._source.player is not None,
-    "speed": lambda s: s._source is not None and s._source.player is not None,
+    "accept": _asks,
+    "edit": _asks,
+    "edit_outside": _asks,
+    "reject": _asks,
+    "accept_next": _asks,
+    "interrupt": lambda s: s.engine is not None and s.status is SessionStatus.RUNNING,
+    "pause": lambda s: s.works and s.status is not SessionStatus.PAUSED,
+    "go_on": lambda s: s.works and s.status is SessionStatus.PAUSED,
+    "note": _works,
+    "mode": _works,
+    "end": _works,
+    "follow": lambda s: s.view is not None and not s.view.following,
+    "play": _plays,
+    "step": _plays,
+    "step_round": _plays,
+    "speed": _plays,
 }

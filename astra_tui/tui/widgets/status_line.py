@@ -7,7 +7,7 @@ from astra_tui.tui.page import Span, Tone, line_cells, span
 from astra_tui.tui.source import Player
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import duration
+from astra_tui.tui.words import duration, key_change
 
 _STAGES = {
     "plan": "planning",
@@ -78,11 +78,8 @@ def _best(state: SessionState) -> list[Span]:
     before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
     if before is None or now is None:
         return []
-    old, new = before.ranking_key(), now.ranking_key()
-    for name, was, is_ in zip(("sectors", "requests", "instr."), old, new, strict=True):
-        if was and was != is_:
-            return [Span(f"best {name} {100 * (is_ / was - 1):+.1f} %", Tone.GOOD)]
-    return []
+    change = key_change(before.ranking_key(), now.ranking_key())
+    return [Span(f"best {change}", Tone.GOOD)] if change else []
 
 
 def _cost(state: SessionState) -> list[Span]:

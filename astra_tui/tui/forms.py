@@ -1,0 +1,134 @@
+"""Plans and runs as the fields of a form, and back again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.settings import Approval, GatePolicy, TeamKind
+from astra_tui.session.reading import read_journal
+from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.screens.form import Field
+
+_GATES = tuple(policy.value for policy in GatePolicy)
+
+
+def plan_fields(plan: Plan) -> tuple[Field, ...]:
+    """A plan as fields; evidence is one sentence a line."""
+    expected = plan.prediction
+    return (
+        Field("title", "title", plan.title),
+        Field("bottleneck", "bottleneck", plan.bottleneck, long=True),
+        Field("evidence", "evidence", "\n".join(plan.evidence), long=True),
+        Field("change", "change", plan.change, long=True),
+        Field("counter", "counter", expected.counter.value, tuple(c.value for c in Counter)),
+        Field("counter_ratio", "new / old", f"{expected.counter_ratio:g}"),
+        Field("speedup_low", "speedup, low", f"{expected.speedup_low:g}"),
+        Field("speedup_high", "speedup, high", f"{expected.speedup_high:g}"),
+        Field("risk", "risk", plan.risk.value, tuple(r.value for r in Risk)),
+    )
+
+
+def plan_of(values: Mapping[str, str], before: Plan, team: TeamKind) -> Plan:
+    """The plan that fields make of the one before. Raises UserError that names the field.
+
+    A playbook move makes its own change, so that a plan of other words is no longer a move's.
+    """
+    if team is TeamKind.PLAYBOOK and values["change"].strip() != before.change.strip():
+        raise UserError(
+            "the playbook can only make its own change", hint="edit the code at the diff instead"
+        )
+    low, high = _number(values, "speedup_low"), _number(values, "speedup_high")
+    if low > high:
+        raise UserError("speedup, low is above speedup, high")
+    prediction = Prediction(low, high, Counter(values["counter"]), _number(values, "counter_ratio"))
+    evidence = tuple(line.strip() for line in values["evidence"].split("\n") if line.strip())
+    plan = replace(
+        before,
+        title=_text(values, "title"),
+        bottleneck=_text(values, "bottleneck"),
+        evidence=evidence,
+        change=_text(values, "change"),
+        prediction=prediction,
+        risk=Risk(values["risk"]),
+    )
+    return plan if plan.change == before.change.strip() else replace(plan, move="")
+
+
+def run_fields(request: RunRequest) -> tuple[Field, ...]:
+    """What may be chosen before a run."""
+    settings = request.settings
+    approval = settings.approval
+    return (
+        Field("team", "team", settings.team.value, tuple(t.value for t in TeamKind)),
+        Field("model", "model", settings.model),
+        Field("base_url", "server", settings.base_url),
+        Field("rounds", "rounds", str(settings.rounds)),
+        Field("candidates", "plans a round", str(settings.candidates)),
+        Field("plan", "plans", approval.plan.value, _GATES),
+        Field("diff", "diffs", approval.diff.value, _GATES),
+        Field("max_risk", "auto up to", approval.max_risk.value, tuple(r.value for r in Risk)),
+    )
+
+
+def run_of(values: Mapping[str, str], before: RunRequest) -> RunRequest:
+    """The request that fields make. Raises UserError that names the field."""
+    approval = Approval(
+        plan=GatePolicy(values["plan"]),
+        diff=GatePolicy(values["diff"]),
+        max_risk=Risk(values["max_risk"]),
+        decisions=before.settings.approval.decisions,
+    )
+    settings = replace(
+        before.settings,
+        team=TeamKind(values["team"]),
+        model=values["model"].strip(),
+        base_url=values["base_url"].strip(),
+        rounds=_count(values, "rounds"),
+        candidates=_count(values, "candidates"),
+        approval=approval,
+    )
+    return replace(before, settings=settings)
+
+
+def resuming(request: RunRequest, folder: Path) -> RunRequest:
+    """A request that goes on with a session, with at least one round to do.
+
+    Raises UserError when its journal cannot be read.
+    """
+    state = read_journal(folder).state()
+    if state.opened is None:
+        raise UserError("the journal holds no session", file=str(folder))
+    done = sum(r.closed for r in state.rounds if r.number > 0)
+    rounds = max(state.round_limit, done + 1)
+    settings = replace(state.opened.settings, rounds=rounds)
+    return replace(request, folder=str(folder), settings=settings)
+
+
+def _text(values: Mapping[str, str], name: str) -> str:
+    text = values[name].strip()
+    if not text:
+        raise UserError(f"{name} is empty")
+    return text
+
+
+def _number(values: Mapping[str, str], name: str) -> float:
+    try:
+        number = float(values[name])
+    except ValueError:
+        raise UserError(f"{name.replace('_', ' ')}: '{values[name]}' is no number") from None
+    if not math.isfinite(number) or number < 0:
+        raise UserError(f"{name.replace('_', ' ')} has to be a positive number")
+    return number
+
+
+def _count(values: Mapping[str, str], name: str) -> int:
+    text = values[name].strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{name}: a whole number from 1 on is needed, not '{text}'")
+    return int(text)

@@ -1,0 +1,238 @@
+"""What a session screen does about the open question: shows it, and makes answers of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from astra_tui.model.approval import Gate, Question
+from astra_tui.model.errors import UserError
+from astra_tui.model.plan import Plan
+from astra_tui.model.settings import TeamKind
+from astra_tui.session.client import user_at_terminal
+from astra_tui.tui.deciding import Deciding, Step
+from astra_tui.tui.editor import edit_outside, editor_command
+from astra_tui.tui.page import Span, Tone
+from astra_tui.tui.text.visible import is_harmless
+from astra_tui.tui.view import View
+from astra_tui.tui.widgets.approval_bar import ApprovalBar
+from astra_tui.tui.widgets.prompt_line import PromptLine
+
+if TYPE_CHECKING:
+    from astra_tui.tui.screens.session import SessionScreen
+
+TYPING_LOOK = 0.1
+"""Seconds after which it is looked again whether typing has paused."""
+
+_KEYS = (
+    Span("   a", Tone.ACCENT), Span(" accept   "),
+    Span("e", Tone.ACCENT), Span(" edit   "),
+    Span("r", Tone.ACCENT), Span(" reject   "),
+    Span("^n", Tone.ACCENT), Span(" accept the next   "),
+    Span("shift+tab", Tone.ACCENT), Span(" auto"),
+)  # fmt: skip
+
+
+class Answering:
+    """Works for one session screen."""
+
+    def __init__(self, screen: SessionScreen):
+        self._screen = screen
+        self._app = screen.app
+        self.deciding = Deciding(self._app.clock, self._app.guard, user_at_terminal())
+
+    # -- showing ---------------------------------------------------------------------------------
+
+    def consider(self, view: View) -> None:
+        """Shows the open question, or not yet, or no longer."""
+        if self.deciding.is_new(view):
+            self._announce(view)
+        bar = self._screen.query_one(ApprovalBar)
+        match self.deciding.step(view):
+            case Step.HIDE:
+                bar.hide()
+                self._app.set_title("")
+            case Step.WAIT:
+                bar.hide()
+                self._screen.set_timer(TYPING_LOOK, self._screen.consider_again)
+            case Step.ACCEPT:
+                self._screen.send(self.deciding.accept_unasked())
+            case Step.SHOW:
+                assert self.deciding.question is not None
+                assert self.deciding.plan is not None
+                bar.ask(self.deciding.question, self.deciding.plan, self._hunk_words(), _KEYS)
+                self._screen.call_after_refresh(self._app.guard.drawn)
+
+    def hunks_changed(self) -> None:
+        """Other hunks are chosen: the bar says which."""
+        if self.deciding.is_shown and self.deciding.question and self.deciding.plan:
+            bar = self._screen.query_one(ApprovalBar)
+            bar.ask(self.deciding.question, self.deciding.plan, self._hunk_words(), _KEYS)
+
+    def _announce(self, view: View) -> None:
+        assert view.awaiting is not None
+        self._app.bell()
+        self._app.set_title(f"{view.awaiting.gate.value} to decide")
+
+    def _hunk_words(self) -> str:
+        question, chosen = self.deciding.question, self._screen.diff.hunks
+        if question is None or chosen is None or question.gate is not Gate.DIFF:
+            return ""
+        return f"{len(chosen)} of {question.hunks} hunks"
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def is_meant(self) -> bool:
+        """Whether the key that was just pressed may answer; brings the subject up if it was not.
+
+        Nobody accepts what is not on the screen.
+        """
+        view, question = self._screen.view, self.deciding.question
+        if view is None or question is None or not self.deciding.may_answer:
+            return False
+        if self.deciding.looks_at_it(view, self._screen.shown):
+            return True
+        self._screen.look_at(question)
+        self._screen.call_after_refresh(self._app.guard.drawn)
+        self._app.say("this is what you are asked about; press the key again to answer")
+        return False
+
+    def accept(self) -> None:
+        """Accepts what is shown, or the chosen hunks of it."""
+        if self.is_meant():
+            asked = self.deciding.question
+            hunks = self._screen.diff.hunks if asked and asked.gate is Gate.DIFF else None
+            self._screen.send(self.deciding.accept(hunks))
+
+    def reject(self) -> None:
+        """Asks for the reason, which may be empty."""
+        question = self.deciding.question
+        if not self.is_meant() or question is None:
+            return
+
+        def reject(reason: str) -> None:
+            if self._still_asks(question):
+                self._screen.send(self.deciding.reject(reason))
+
+        self._screen.query_one(PromptLine).ask("reject, because:", reject)
+
+    def accept_next(self) -> None:
+        """Asks how many questions after this one are accepted without asking."""
+        if not self.is_meant():
+            return
+
+        def accept(text: str) -> None:
+            if not text.isdecimal() or not int(text):
+                self._app.say("how many? For example 4: a plan and its diff count as one each")
+                return
+            self.deciding.autopilot.accept_next(int(text), self.deciding.question)
+            self._screen.show_status()
+
+        self._screen.query_one(PromptLine).ask("accept how many after this one:", accept)
+
+    def edit(self) -> None:
+        """Edits the plan as fields; the code in $EDITOR, or here where there is none."""
+        question, plan = self.deciding.question, self.deciding.plan
+        if not self.is_meant() or question is None or plan is None:
+            return
+        if question.gate is Gate.PLAN:
+            self._edit_fields(question, plan)
+        elif editor_command():
+            self._edit_outside(question, plan)
+        else:
+            self._edit_code(question)
+
+    def edit_outside(self) -> None:
+        """Edits the plan, as JSON, or the code in $VISUAL or $EDITOR."""
+        question, plan = self.deciding.question, self.deciding.plan
+        if self.is_meant() and question is not None and plan is not None:
+            self._edit_outside(question, plan)
+
+    def _edit_fields(self, question: Question, plan: Plan) -> None:
+        from astra_tui.tui.forms import plan_fields, plan_of
+        from astra_tui.tui.screens.form import FormScreen
+
+        team = self._team()
+
+        def check(values: Mapping[str, str]) -> None:
+            plan_of(values, plan, team)
+
+        def take(values: Mapping[str, str] | None) -> None:
+            if values is not None and self._still_asks(question):
+                self._take_plan(plan_of(values, plan, team), plan)
+
+        self._app.push_screen(FormScreen("Edit the plan", plan_fields(plan), check), take)
+
+    def _edit_code(self, question: Question) -> None:
+        from astra_tui.tui.screens.code_editor import CodeEditor
+
+        try:
+            source = self._screen.read_text(question.subject)
+            _refuse_hidden(source)
+        except UserError as error:
+            self._app.report(error)
+            return
+
+        def take(edited: str | None) -> None:
+            if edited is not None and self._still_asks(question):
+                self._take_source(edited, source)
+
+        self._app.push_screen(CodeEditor(f"{question.subject[:12]}.cu", source), take)
+
+    def _edit_outside(self, question: Question, plan: Plan) -> None:
+        try:
+            if question.gate is Gate.DIFF:
+                source = self._screen.read_text(question.subject)
+                self._take_source(edit_outside(self._app, source, ".cu"), source)
+            else:
+                text = msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
+                self._take_plan(_decoded(edit_outside(self._app, text, ".json")), plan)
+        except UserError as error:
+            self._app.report(error)
+
+    def _take_plan(self, edited: Plan, before: Plan) -> None:
+        if edited == before:
+            self._app.say("the plan is as it was; nothing is decided")
+        else:
+            self._screen.send(self.deciding.edited(plan=edited))
+
+    def _take_source(self, edited: str, before: str) -> None:
+        if edited == before:
+            self._app.say("the code is as it was; nothing is decided")
+        else:
+            self._screen.send(self.deciding.edited(source=edited))
+
+    def _still_asks(self, question: Question) -> bool:
+        """Whether the question was not decided elsewhere meanwhile."""
+        if question == self.deciding.question:
+            return True
+        self._app.say("the question was decided meanwhile; nothing was sent")
+        return False
+
+    def _team(self) -> TeamKind:
+        view = self._screen.view
+        opened = view.state.opened if view else None
+        return opened.settings.team if opened else TeamKind.LLM
+
+    def refused(self, error: UserError) -> None:
+        """The engine did not take an answer."""
+        self.deciding.refused()
+        self._app.report(error)
+
+
+def _decoded(text: str) -> Plan:
+    try:
+        return msgspec.json.decode(text, type=Plan)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"the edited plan cannot be read: {error}") from None
+
+
+def _refuse_hidden(source: str) -> None:
+    """A text area would draw characters that cannot be seen, or that act on the terminal."""
+    if not all(is_harmless(character) or character in "\n\t" for character in source):
+        raise UserError(
+            "this source holds characters that cannot be edited here",
+            hint="the diff shows them; set $EDITOR and press ctrl+g",
+        )

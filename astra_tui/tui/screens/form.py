@@ -1,0 +1,179 @@
+"""A form over a screen: texts, and choices of a few words. What is wrong with it, it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, TextArea
+
+from astra_tui.model.errors import UserError
+from astra_tui.tui.page import Span, Tone
+from astra_tui.tui.text.visible import visible_inline
+from astra_tui.tui.widgets.bars import BarLine, KeyLine
+
+_LABEL = 14
+_LONGEST_TEXT = 8
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field. With `options` it is a choice; with more than one line it is a text area."""
+
+    name: str
+    label: str
+    value: str
+    options: tuple[str, ...] = ()
+    long: bool = False
+
+
+class LongText(TextArea):
+    """A text of several lines; tab leaves it."""
+
+    takes_text = True
+
+    def __init__(self, text: str, id: str):  # noqa: A002
+        super().__init__(text, id=id, tab_behavior="focus", soft_wrap=True)
+
+
+class ChoiceField(BarLine, can_focus=True):
+    """One of a few words: left, right or space change it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "change(-1)", show=False),
+        Binding("right,space", "change(1)", "Change"),
+    ]
+    DEFAULT_CSS = """
+    ChoiceField { background: $surface; }
+    ChoiceField:focus { background: $primary-muted; }
+    """
+
+    def __init__(self, options: tuple[str, ...], value: str, id: str):  # noqa: A002
+        super().__init__(id=id)
+        self.options = options
+        self.value = value if value in options else options[0]
+        self._show()
+
+    def _show(self) -> None:
+        spans: list[Span] = []
+        for option in self.options:
+            chosen = option == self.value
+            text = f"[{option}] " if chosen else f" {option}  "
+            spans.append(Span(text, Tone.ACCENT if chosen else Tone.DIM))
+        self.set_line(tuple(spans))
+
+    def action_change(self, steps: int) -> None:
+        """The next or the last word."""
+        self.value = self.options[(self.options.index(self.value) + steps) % len(self.options)]
+        self._show()
+
+    def on_click(self) -> None:
+        """The next word."""
+        self.action_change(1)
+
+
+class FormScreen(ModalScreen[Mapping[str, str]]):
+    """Asks for several values; `check` raises UserError where they do not fit."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s,f2", "submit", "Done", priority=True),
+        Binding("escape", "cancel", "Back"),
+        Binding("tab,down", "app.focus_next", "Next field"),
+        Binding("shift+tab,up", "app.focus_previous", show=False),
+    ]
+    DEFAULT_CSS = """
+    FormScreen { align: center middle; }
+    FormScreen > Vertical {
+        width: 96; max-width: 98%; height: auto; max-height: 96%;
+        border: round $primary; background: $surface; padding: 0 1;
+    }
+    FormScreen VerticalScroll { height: auto; max-height: 100%; }
+    FormScreen Horizontal { height: auto; }
+    FormScreen Horizontal > .label { width: 14; background: $surface; }
+    FormScreen Input { height: 1; border: none; padding: 0; width: 1fr; background: $panel; }
+    FormScreen Input:focus { border: none; background: $primary-muted; }
+    FormScreen LongText { border: none; padding: 0; background: $panel; height: 2; width: 1fr; }
+    FormScreen LongText:focus { border: none; background: $primary-muted; }
+    FormScreen #problem { height: auto; background: $surface; }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        fields: tuple[Field, ...],
+        check: Callable[[Mapping[str, str]], None],
+        submit: str = "Done",
+    ):
+        super().__init__()
+        self._heading, self._fields, self._check, self._submit = title, fields, check, submit
+
+    def compose(self) -> ComposeResult:
+        """A label and a field each."""
+        with Vertical() as frame:
+            frame.border_title = visible_inline(self._heading).replace("[", "(")
+            with VerticalScroll(can_focus=False):
+                for field in self._fields:
+                    with Horizontal():
+                        label = BarLine()
+                        label.add_class("label")
+                        label.set_line((Span(field.label, Tone.DIM),))
+                        yield label
+                        yield _widget(field)
+            yield BarLine(id="problem")
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Begins at the first field; long texts get the lines that they need."""
+        self.query_one(f"#{self._fields[0].name}").focus()
+        width = min(96, self.app.size.width) - _LABEL - 6
+        for area in self.query(LongText):
+            needed = sum(1 + len(line) // max(width, 20) for line in area.text.split("\n"))
+            area.styles.height = max(2, min(needed + 1, _LONGEST_TEXT))
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What stands in the fields."""
+        return {field.name: _value(self.query_one(f"#{field.name}")) for field in self._fields}
+
+    @on(Input.Submitted)
+    def _entered(self) -> None:
+        if any(field.long for field in self._fields):
+            self.focus_next()
+        else:
+            self.action_submit()
+
+    def action_submit(self) -> None:
+        """Closes the form if it is right."""
+        values = self.values
+        try:
+            self._check(values)
+        except UserError as error:
+            told = visible_inline(error.message) + (f" ({error.hint})" if error.hint else "")
+            self.query_one("#problem", BarLine).set_line((Span(told, Tone.BAD),))
+            return
+        self.dismiss(values)
+
+    def action_cancel(self) -> None:
+        """Closes the form; nothing comes of it."""
+        self.dismiss(None)
+
+
+def _widget(field: Field) -> Input | LongText | ChoiceField:
+    if field.options:
+        return ChoiceField(field.options, field.value, field.name)
+    if field.long:
+        return LongText(field.value, field.name)
+    return Input(field.value, id=field.name, compact=True)
+
+
+def _value(widget: object) -> str:
+    if isinstance(widget, LongText):
+        return widget.text
+    assert isinstance(widget, Input | ChoiceField)
+    return widget.value

@@ -1,0 +1,295 @@
+"""Home: kernels with their best known results, and sessions to go on with or to look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from astra_tui.model.errors import UserError
+from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.shelf import (
+    Kernel,
+    Shelved,
+    age,
+    best_of,
+    engines_by_folder,
+    kernels,
+    session_folders,
+    shelve,
+)
+from astra_tui.tui.source import attach, open_saved, start
+from astra_tui.tui.text.visible import visible_inline
+from astra_tui.tui.widgets.bars import BarLine, KeyLine
+from astra_tui.tui.widgets.line_view import LinesView, RowsView
+from astra_tui.tui.widgets.prompt_line import PromptLine
+
+if TYPE_CHECKING:
+    from astra_tui.tui.app import AstraApp, HomeContext
+
+
+class KernelList(RowsView):
+    """The kernel tasks."""
+
+    TITLE = "Kernels"
+    HELP = (
+        "The kernel tasks that are known: those in ./kernels, in $ASTRA_TUI_KERNELS, and the "
+        "bundled ones. Enter starts a session on the chosen one. The best known result is the "
+        "best candidate of any session below, beside its baseline."
+    )
+
+    def may_choose(self, row: int) -> bool:
+        """All but the titles of the columns."""
+        return 1 <= row < len(self._lines)
+
+
+class SessionList(RowsView):
+    """The sessions, newest first."""
+
+    TITLE = "Sessions"
+    HELP = (
+        "Sessions on the disk, newest first. Enter attaches to one that runs, and replays one "
+        "that does not. c goes on with one that has ended or was interrupted."
+    )
+
+    def may_choose(self, row: int) -> bool:
+        """All but the titles of the columns."""
+        return 1 <= row < len(self._lines)
+
+
+class HomeScreen(Screen[None], inherit_bindings=False):
+    """Where astra-tui begins."""
+
+    app: AstraApp
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "resume", "Continue", id="resume"),
+        Binding("o", "open_folder", "Open a folder", id="open_folder"),
+        Binding("ctrl+r,f5", "reload", "Reload", id="reload", show=False),
+        Binding("tab,shift+tab", "other_list", "Other list", id="other_list"),
+    ]
+
+    DEFAULT_CSS = """
+    HomeScreen KernelList { height: auto; max-height: 40%; padding: 0 1; margin-bottom: 1; }
+    HomeScreen SessionList { height: 1fr; padding: 0 1; }
+    HomeScreen #first-run { height: 1fr; padding: 0 1; }
+    """
+
+    def __init__(self, context: HomeContext):
+        super().__init__()
+        self._home = context
+        self._kernels: list[Kernel] = []
+        self._sessions: list[Shelved] = []
+        self._loaded = False
+
+    def compose(self) -> ComposeResult:
+        """Two lists, or one and what to do first."""
+        yield BarLine(id="head")
+        with Vertical():
+            yield KernelList(id="kernels")
+            yield SessionList(id="sessions")
+            yield LinesView(id="first-run")
+        yield PromptLine(id="prompt")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        """Lists the kernels at once, the sessions as they are read."""
+        folder = visible_inline(str(self._home.sessions))
+        head = (Span(" astra-tui ", Tone.TITLE), Span(f" sessions in {folder}", Tone.DIM))
+        self.query_one("#head", BarLine).set_line(head)
+        self._kernels = kernels()
+        self.query_one("#kernels").focus()
+        self._draw()
+
+    def on_screen_resume(self) -> None:
+        """What a session has come to since is read anew."""
+        self.action_reload()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """For another width."""
+        self._draw()
+
+    def action_reload(self) -> None:
+        """Reads sessions and engines anew."""
+        self.run_worker(self._read_sessions(), name="sessions", exclusive=True)
+
+    async def _read_sessions(self) -> None:
+        try:
+            engines = await engines_by_folder()
+            folders = await asyncio.to_thread(session_folders, self._home.sessions)
+        except (UserError, OSError) as error:
+            self.app.say(str(error))
+            engines, folders = {}, []
+        shelved: list[Shelved] = []
+        for folder in folders:
+            shelved.append(await asyncio.to_thread(shelve, folder, engines))
+        self._sessions, self._loaded = shelved, True
+        self._draw()
+        self.refresh_bindings()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        width = self.app.size.width - 3
+        kernel_list, session_list = self.query_one(KernelList), self.query_one(SessionList)
+        kernel_list.set_lines(self._kernel_page(width).lines)
+        session_list.set_lines(self._session_page(width).lines)
+        for rows in (kernel_list, session_list):
+            if not rows.may_choose(rows.cursor):
+                rows.set_cursor(1)
+        is_first_run = self._loaded and not self._sessions
+        self.query_one("#first-run").display = is_first_run
+        session_list.display = not is_first_run
+        if is_first_run:
+            self.query_one("#first-run", LinesView).set_lines(self._first_run(width).lines)
+
+    def _kernel_page(self, width: int) -> Page:
+        page = Page(width)
+        name = max((len(k.name) for k in self._kernels), default=6) + 2
+        page.line(Span(padded("kernel", name) + padded("best known", 22) + "what", Tone.DIM))
+        for kernel in self._kernels:
+            best = best_of(kernel.name, self._sessions)
+            page.line(
+                Span(padded(span(kernel.name).text, name), Tone.TITLE),
+                Span(padded(best or "-", 22), Tone.GOOD if best else Tone.DIM),
+                span(kernel.summary),
+            )
+        return page
+
+    def _session_page(self, width: int) -> Page:
+        page = Page(width)
+        columns = (20, 8, 18, 8, 22)
+        titles = ("session", "age", "status", "rounds", "best")
+        head = "".join(padded(t, w) for t, w in zip(titles, columns, strict=True))
+        page.line(Span(head + "team, device, folder", Tone.DIM))
+        if not self._loaded:
+            page.line(Span("reading ...", Tone.DIM))
+        now = datetime.now(UTC)
+        for shelved in self._sessions:
+            one = shelved.summary
+            cells = (one.task or one.name, age(one.ended, now), shelved.status, str(one.rounds))
+            made = [
+                span(padded(visible_inline(c), w - 1) + " ")
+                for c, w in zip(cells, columns[:4], strict=True)
+            ]
+            best = Span(padded(shelved.best or "-", 22), Tone.GOOD if shelved.best else Tone.DIM)
+            rest = f"{one.team}, {one.device}, {one.name}" if one.task else "; ".join(one.damage)
+            page.line(*made, best, span(rest, Tone.DIM))
+        return page
+
+    def _first_run(self, width: int) -> Page:
+        page = Page(width)
+        page.paragraph("There are no sessions yet.", Tone.TITLE)
+        page.blank()
+        page.paragraph(
+            "Choose a kernel and press enter. Each round plans one change; you read the plan, "
+            "then the diff, and accept, edit or reject it. Nothing is compiled before its plan "
+            "is decided, and nothing runs before its diff is."
+        )
+        page.blank()
+        page.paragraph(
+            "Without a model the playbook team works: rules that read the source. Without a GPU "
+            "candidates run on the emulator, which counts memory traffic exactly and gives no "
+            "times. To work with a model, set model and base_url in astra-tui.toml, and the key "
+            "in ASTRA_TUI_API_KEY; astra-tui doctor tries what is set up."
+        )
+        return page
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    @property
+    def _chosen_session(self) -> Shelved | None:
+        rows = self.query_one(SessionList)
+        index = rows.cursor - 1
+        return self._sessions[index] if 0 <= index < len(self._sessions) else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Going on needs a session that can."""
+        if action == "resume":
+            chosen = self._chosen_session if self.is_mounted else None
+            focused = isinstance(self.focused, SessionList)
+            return focused and chosen is not None and chosen.can_resume
+        return super().check_action(action, parameters)
+
+    def on_descendant_focus(self) -> None:
+        """Other keys apply."""
+        self.refresh_bindings()
+
+    @on(RowsView.Moved)
+    def _moved(self) -> None:
+        self.refresh_bindings()
+
+    def action_other_list(self) -> None:
+        """To the kernels or to the sessions."""
+        on_kernels = isinstance(self.focused, KernelList)
+        self.query_one(SessionList if on_kernels else KernelList).focus()
+
+    @on(RowsView.Opened, "#kernels")
+    def _start(self, event: RowsView.Opened) -> None:
+        self._ask_for_run(self._kernels[event.row - 1].name)
+
+    @on(RowsView.Opened, "#sessions")
+    def _open(self) -> None:
+        chosen = self._chosen_session
+        if chosen is None:
+            return
+        if chosen.socket is not None:
+            self.app.open_session(partial(attach, chosen.socket))
+        else:
+            self.app.open_session(partial(open_saved, Path(chosen.summary.folder)))
+
+    def action_resume(self) -> None:
+        """Goes on with the chosen session."""
+        chosen = self._chosen_session
+        if chosen is not None and chosen.can_resume:
+            self._ask_for_run(chosen.summary.task, Path(chosen.summary.folder))
+
+    def action_open_folder(self) -> None:
+        """Opens a session or a kernel task by its folder."""
+        self.query_one(PromptLine).ask("folder of a session or a kernel task:", self._open_path)
+
+    def _open_path(self, text: str) -> None:
+        path = Path(text).expanduser()
+        if not text:
+            return
+        if (path / "task.toml").is_file():
+            self._ask_for_run(str(path))
+        else:
+            self.app.open_session(partial(open_saved, path))
+
+    def _ask_for_run(self, task: str, folder: Path | None = None) -> None:
+        """Asks how to run a task, or how to go on with a session."""
+        from astra_tui.tui.forms import resuming, run_fields, run_of
+        from astra_tui.tui.screens.form import FormScreen
+
+        try:
+            request = self._home.request_for(task)
+            if folder is not None:
+                request = resuming(request, folder)
+        except UserError as error:
+            self.app.report(error)
+            return
+
+        def run(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                self.app.open_session(partial(start, run_of(values, request)))
+
+        title = f"Continue {folder.name}" if folder else f"Optimise {task}"
+        form = FormScreen(title, run_fields(request), lambda values: _check_run(values, request))
+        self.app.push_screen(form, run)
+
+
+def _check_run(values: Mapping[str, str], request: RunRequest) -> None:
+    from astra_tui.tui.forms import run_of
+
+    run_of(values, request)

@@ -1,0 +1,136 @@
+"""What home lists: kernel tasks, saved sessions with what came of them, and running engines."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.model.state import SessionState
+from astra_tui.model.task.locate import list_tasks
+from astra_tui.session.client import running_engines
+from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.runtime import runtime_folder
+from astra_tui.session.store import SessionSummary, summarise
+from astra_tui.tui.words import key_change
+
+MOST_SESSIONS = 200
+"""How many of the latest sessions home lists."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel task that can be named."""
+
+    name: str
+    folder: Path
+    summary: str
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """A session, what its best candidate is against its baseline, and where its engine listens.
+
+    `key` orders the best candidates of one task: less is better; None where none is better than
+    its baseline.
+    """
+
+    summary: SessionSummary
+    best: str = ""
+    key: tuple[int, int, int] | None = None
+    socket: Path | None = None
+
+    @property
+    def status(self) -> str:
+        """As the list says it."""
+        return self.summary.status if self.socket is None else f"{self.summary.status}, running"
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether an engine can go on with it: nobody does, and its journal can be read."""
+        return self.socket is None and bool(self.summary.task)
+
+
+def kernels() -> list[Kernel]:
+    """Every task with its summary, without the cost of reading tasks in full."""
+    return [Kernel(t.name, t.folder, _summary(t.folder / "task.toml")) for t in list_tasks()]
+
+
+def _summary(file: Path) -> str:
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8")).get("summary", "")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return f"cannot be read: {error}"
+    return told if isinstance(told, str) else ""
+
+
+def session_folders(root: Path) -> list[Path]:
+    """The folders of the latest sessions, newest first."""
+    if not root.is_dir():
+        return []
+    found = [(_changed(folder), folder) for folder in root.iterdir()]
+    return [folder for time, folder in sorted(found, reverse=True) if time][:MOST_SESSIONS]
+
+
+def _changed(folder: Path) -> float:
+    try:
+        return journal_path(folder).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def shelve(folder: Path, engines: Mapping[str, Path]) -> Shelved:
+    """One session; a damaged one is listed as such. `engines` are sockets by session folder."""
+    summary = summarise(folder)
+    socket = engines.get(str(folder.resolve()))
+    try:
+        state = read_journal(folder).state()
+    except (UserError, ImpossibleEvent):
+        return Shelved(summary, socket=socket)
+    return Shelved(summary, *_best(state), socket)
+
+
+def _best(state: SessionState) -> tuple[str, tuple[int, int, int] | None]:
+    opened = state.opened
+    if opened is None or state.best == opened.baseline:
+        return "", None
+    before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
+    if before is None or now is None:
+        return "", None
+    return key_change(before.ranking_key(), now.ranking_key()), now.ranking_key()
+
+
+async def engines_by_folder() -> dict[str, Path]:
+    """The sockets of running engines, by the folder of their session."""
+    engines, _ = await running_engines(runtime_folder())
+    return {welcome.folder: path for path, welcome in engines}
+
+
+def best_of(task: str, shelved: list[Shelved]) -> str:
+    """The best known result for a task among some sessions."""
+    known = [(s.key, s.best) for s in shelved if s.summary.task == task and s.key is not None]
+    return min(known)[1] if known else ""
+
+
+def age(time: str, now: datetime) -> str:
+    """How long ago a UTC timestamp is, as in "3 h"; empty where there is none."""
+    try:
+        then = datetime.fromisoformat(time)
+    except ValueError:
+        return ""
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
+    return next(_units((now - then).total_seconds()))
+
+
+def _units(seconds: float) -> Iterator[str]:
+    if seconds < 60:
+        yield "now"
+    for size, most, unit in ((60, 60, "min"), (3600, 48, "h")):
+        if seconds < size * most:
+            yield f"{int(seconds // size)} {unit}"
+    yield f"{int(seconds // 86400)} d"
