@@ -6,6 +6,7 @@ import pytest
 from astra_tui.lab.timing.conclusion import conclude
 from astra_tui.lab.timing.intervals import Floats
 from astra_tui.lab.timing.pairing import BadSamples, PairedRounds
+from astra_tui.lab.timing.verdict import decide
 from astra_tui.model.timing import TimingVerdict
 from tests.timing.synthetic import LAUNCHES, Machine, measure
 
@@ -16,9 +17,9 @@ def rounds_of(double: Floats) -> PairedRounds:
     return PairedRounds.start(LAUNCHES, 3).add(double, double[rows] / 2, rows)
 
 
-def replays(candidate_us: float, rounds: int = 100) -> Floats:
-    taken = Machine(noise=0.001, offset_us=0).replay(
-        np.random.default_rng(41), [3, 3, candidate_us], 1, rounds
+def replays(candidate_us: float, noise: float = 0.001) -> Floats:
+    taken = Machine(noise=noise, offset_us=0).replay(
+        np.random.default_rng(41), [3, 3, candidate_us], 1, 100
     )
     return taken.double[0]
 
@@ -39,12 +40,21 @@ def test_any_version_may_be_the_base() -> None:
     assert conclude(rounds, candidate=1, control=2, base=2).control == rounds.ratio(2, 2)
 
 
-def test_a_ratio_that_moves_decides_nothing() -> None:
+def test_a_ratio_that_moves_within_the_threshold_is_not_the_same() -> None:
+    double = replays(3, noise=0.0002)
+    double[:50, 2] *= 1.0025
+    double[50:, 2] /= 1.0025
+    said = conclude(rounds_of(double), candidate=2, control=1)
+    assert decide(said.speedup, said.threshold) is TimingVerdict.SAME
+    assert said.verdict is TimingVerdict.INCONCLUSIVE
+    assert [doubt.kind for doubt in said.doubts if doubt.voids] == ["drift"]
+
+
+def test_a_ratio_that_moves_but_is_always_faster_is_faster() -> None:
     double = replays(2.5)
     double[50:, 2] *= 1.05
     said = conclude(rounds_of(double), candidate=2, control=1)
-    assert said.speedup.low > 1.1
-    assert said.verdict is TimingVerdict.INCONCLUSIVE
+    assert said.verdict is TimingVerdict.FASTER
     assert "drift" in [doubt.kind for doubt in said.doubts]
 
 

@@ -27,6 +27,15 @@ def test_a_ratio_that_moves_by_more_than_the_threshold_voids() -> None:
     assert "1.01" in doubt.message
 
 
+def test_a_ratio_that_moves_beyond_the_threshold_is_only_doubted() -> None:
+    noise = np.random.default_rng(1).normal(0, 0.001, 100)
+    moved = noise + np.where(np.arange(100) < 50, 0.02, 0.03)
+    for values in (moved, -moved):
+        doubt = drift_doubt(values, 0.003)
+        assert doubt is not None
+        assert not doubt.voids
+
+
 def test_a_ratio_that_moves_by_less_does_not() -> None:
     noise = np.random.default_rng(1).normal(0, 0.001, 100)
     doubt = drift_doubt(noise + np.where(np.arange(100) < 50, 0.0, 0.0025), 0.003)

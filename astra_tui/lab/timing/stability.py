@@ -29,7 +29,8 @@ def drift_doubt(log_ratios: Floats, threshold: float) -> Doubt | None:
 
     `log_ratios` has one value a mirror pair, in the order taken. The halves disagree when their
     intervals have nothing in common. That voids the measurement if their medians are further
-    apart than `threshold`: then there is no one ratio, and which is read depends on when.
+    apart than `threshold` and not both beyond it on one side: then the verdict would depend on
+    when it was measured.
     """
     if len(log_ratios) < LEAST_PAIRS:
         return None
@@ -37,11 +38,14 @@ def drift_doubt(log_ratios: Floats, threshold: float) -> Doubt | None:
     early, late = median_interval(log_ratios[:middle]), median_interval(log_ratios[middle:])
     if early.low <= late.high and late.low <= early.high:
         return None
-    first, second = math.exp(float(early.median)), math.exp(float(late.median))
+    first, second = float(early.median), float(late.median)
+    bound = math.log1p(threshold)
+    one_side = min(first, second) > bound or max(first, second) < -bound
     return Doubt(
         "drift",
-        f"the ratio was {first:.4f} in the first half of the rounds and {second:.4f} in the second",
-        voids=abs(float(late.median - early.median)) > math.log1p(threshold),
+        f"the ratio was {math.exp(first):.4f} in the first half of the rounds "
+        f"and {math.exp(second):.4f} in the second",
+        voids=abs(second - first) > bound and not one_side,
     )
 
 
