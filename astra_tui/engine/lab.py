@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from astra_tui.engine.turns import Turns
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import KernelTask
+from astra_tui.model.timing import Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile
+
+EMULATOR = "emulator"
 
 COMPILE_SECONDS = 120.0
 CASE_SECONDS = 120.0
 """How long the lab may be silent during a check or a profile."""
 
+TIMING_SECONDS = 300.0
+"""How long one step of a timing may take; building graphs and the first floors are the longest."""
+
 LabEvent = Compilation | int | CaseResult | CheckReport
 """What a check tells: the compilation, the number of cases, each case, at last the report."""
+
+
+@dataclass(frozen=True)
+class TimedWorkload:
+    """One workload of a timing, with its samples."""
+
+    timing: WorkloadTiming
+    rounds: tuple[tuple[float, float], ...]
+
+
+TimingStep = dict[str, Any] | TimedWorkload | Timing
+"""What a timing tells: progress (fields of RoundsTimed), each workload, at last all of them."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A source with the name that messages give it."""
+
+    text: str
+    file: str
 
 
 class LabTrouble(Exception):
@@ -29,12 +57,23 @@ class LabTrouble(Exception):
 
 
 class Lab:
-    """Lab processes of one task. Each candidate is served by one; idle ones are kept warm."""
+    """Lab processes of one task on one device. Each candidate is served by one; idle ones wait.
 
-    def __init__(self, task: KernelTask, processes: int = 1):
+    On a GPU candidates are checked side by side, but timed alone: a timing waits until no check
+    runs, and no check starts before it has ended.
+    """
+
+    def __init__(self, task: KernelTask, device: str = EMULATOR, processes: int = 1):
+        self.device = device
         self._task = task
         self._free: list[Child] = []
-        self._slots = asyncio.Semaphore(processes)
+        self._slots = asyncio.Semaphore(processes + self.times)
+        self._turns = Turns()
+
+    @property
+    def times(self) -> bool:
+        """Whether the device gives times."""
+        return self.device != EMULATOR
 
     async def compile(self, text: str, file: str) -> Compilation:
         """Compiles a source, without running anything. Raises UserError for a bad launch plan."""
@@ -46,16 +85,17 @@ class Lab:
     async def check(self, text: str, file: str, added: tuple[Case, ...]) -> AsyncIterator[LabEvent]:
         """Checks a source against the task's suite and the added cases, event by event."""
         request = {"text": text, "file": file, "cases": msgspec.to_builtins(added)}
-        async for key, value in self._ask("check", CASE_SECONDS, **request):
-            match key:
-                case "compilation":
-                    yield _compilation(value)
-                case "cases":
-                    yield int(value)
-                case "case":
-                    yield msgspec.convert(value, CaseResult)
-                case "report":
-                    yield msgspec.convert(value, CheckReport)
+        async with self._turns.shared() if self.times else nullcontext():
+            async for key, value in self._ask("check", CASE_SECONDS, **request):
+                match key:
+                    case "compilation":
+                        yield _compilation(value)
+                    case "cases":
+                        yield int(value)
+                    case "case":
+                        yield msgspec.convert(value, CaseResult)
+                    case "report":
+                        yield msgspec.convert(value, CheckReport)
 
     async def profile(self, text: str, file: str) -> Profile:
         """Profiles a correct source. Raises UserError when a workload cannot be run."""
@@ -63,6 +103,38 @@ class Lab:
             if key == "profile":
                 return msgspec.convert(value, Profile)
         raise LabTrouble("the lab answered nothing to a profile")
+
+    async def time(
+        self, base: Text, candidate: Text, *, paper: bool = False
+    ) -> AsyncIterator[TimingStep]:
+        """Times a candidate beside a base; both have passed their checks.
+
+        Raises UserError when a workload cannot be timed.
+        """
+        request = {
+            "text": candidate.text,
+            "file": candidate.file,
+            "base_text": base.text,
+            "base_file": base.file,
+            "paper": paper,
+        }
+        async with self._turns.alone():
+            await self._rest()
+            async for key, value in self._ask("time", TIMING_SECONDS, **request):
+                match key:
+                    case "progress":
+                        yield value
+                    case "workload":
+                        rounds = tuple((b, c) for b, c in value["rounds"])
+                        timing = msgspec.convert(value["timing"], WorkloadTiming)
+                        yield TimedWorkload(timing, rounds)
+                    case "timing":
+                        yield msgspec.convert(value, Timing)
+
+    async def _rest(self) -> None:
+        """Has the idle processes leave the GPU, which would count as others in a measurement."""
+        for child in self._free:
+            await _in_thread(child, child.ask, {"do": "rest"}, CASE_SECONDS)
 
     def close(self) -> None:
         """Ends the processes."""
@@ -103,7 +175,7 @@ class Lab:
 
     def _new(self) -> Child:
         folder = str(self._task.folder.resolve())
-        return Child("astra_tui.lab.worker", (folder,), name="the lab process")
+        return Child("astra_tui.lab.worker", (folder, self.device), name="the lab process")
 
 
 async def _in_thread(child: Child, call: Any, *arguments: Any) -> Any:

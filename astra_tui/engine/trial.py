@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_tui.engine.lab import Lab
+import msgspec
+
+from astra_tui.engine.lab import Lab, LabTrouble, Text, TimedWorkload
 from astra_tui.engine.record import Record
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation, Diagnostic, Severity
@@ -15,8 +17,12 @@ from astra_tui.model.events import (
     CheckStarted,
     CompileFinished,
     ProfileTaken,
+    RoundsTimed,
     StageBegan,
+    TimingFinished,
+    WorkloadTimed,
 )
+from astra_tui.model.timing import Timing
 
 SHOWN_FAILURES = 5
 
@@ -74,6 +80,40 @@ async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Pla
         record.emit(StageBegan("profile", place.round, place.proposal))
         profile = await lab.profile(record.store.get(candidate), _file(candidate))
         record.emit(ProfileTaken(candidate, profile))
+
+
+async def time_candidate(
+    record: Record, lab: Lab, base: str, candidate: str, place: Place
+) -> Timing:
+    """Times a correct candidate beside a base unless the journal holds that. Raises UserError."""
+    known = record.state.candidate(candidate).timing(base)
+    if known is not None:
+        return known
+    record.emit(StageBegan("time", place.round, place.proposal))
+    return await _time(record, lab, base, candidate, final=False)
+
+
+async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Timing:
+    """Times a winner anew: the best of many measurements flatters whoever was lucky.
+
+    In a fresh process, with new inputs and orders, and by the paper's protocol as well.
+    """
+    known = record.state.candidate(candidate).timing(base, final=True)
+    return known or await _time(record, lab, base, candidate, final=True)
+
+
+async def _time(record: Record, lab: Lab, base: str, candidate: str, *, final: bool) -> Timing:
+    texts = [Text(record.store.get(h), _file(h)) for h in (base, candidate)]
+    async for step in lab.time(*texts, paper=final):
+        if isinstance(step, Timing):
+            record.emit(TimingFinished(step, final))
+            return step
+        if isinstance(step, TimedWorkload):
+            record.emit(WorkloadTimed(candidate, base, step.timing, step.rounds))
+        else:
+            progress = {**step, "candidate": candidate, "base": base}
+            record.emit(msgspec.convert(progress, RoundsTimed))
+    raise LabTrouble("the lab answered nothing to a timing")
 
 
 def describe_errors(compilation: CompileFinished) -> str:

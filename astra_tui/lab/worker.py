@@ -18,22 +18,27 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, kernels_to_compile, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
-from astra_tui.lab.device import Device
-from astra_tui.lab.emulator.device import Emulator
+from astra_tui.lab.cuda.bench import Bench, BenchEvent, WorkloadDone
+from astra_tui.lab.cuda.device import CudaDevice
+from astra_tui.lab.cuda.measuring import MeasurementFailed, Options, Progress
+from astra_tui.lab.cuda.sources import compile_source
+from astra_tui.lab.devices import Opened, open_device
 from astra_tui.lab.explain.profile import profile_on_emulator
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.verdict import Profile
 
 
 class _Worker:
-    def __init__(self, task: KernelTask, device: Device, oracle: Oracle, compiler: Compiler):
+    def __init__(self, task: KernelTask, opened: Opened, oracle: Oracle, compiler: Compiler):
         self.task = task
-        self.device = device
+        self.opened = opened
         self.compiler = compiler
-        self.checker = Checker(task, device, compiler, oracle)
+        self.oracle = oracle
+        self.checker = Checker(task, opened.device, compiler, oracle)
 
     def answer(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         match request["do"]:
@@ -42,15 +47,56 @@ class _Worker:
             case "check":
                 yield from self._check(request["text"], request["file"], request["cases"])
             case "profile":
-                source = read_source(self.task, request["text"], request["file"])
-                profile = profile_on_emulator(self.task, source, self.compiler)
-                yield {"profile": msgspec.to_builtins(profile)}
+                yield {"profile": msgspec.to_builtins(self._profile(request))}
+            case "time":
+                yield from self._time(request)
+            case "rest":
+                self._rest()
             case other:
                 raise UserError(f"this process does not know how to do {other!r}")
 
+    def _profile(self, request: dict[str, Any]) -> Profile:
+        source = read_source(self.task, request["text"], request["file"])
+        try:
+            profile = profile_on_emulator(self.task, source, self.compiler)
+        except UserError as error:
+            if self.opened.gpu is None:
+                raise
+            # The GPU runs what the emulator cannot; only the counters are missing then.
+            profile = Profile(self.opened.device.name, (), missing={"counters": str(error)})
+        return msgspec.structs.replace(profile, device=self.opened.device.name)
+
+    def _time(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if self.opened.gpu is None:
+            raise UserError("the emulator gives no times")
+        self._rest()
+        base, candidate = (
+            compile_source(self.task, self.compiler, self.opened.device, text, file)
+            for text, file in (
+                (request["base_text"], request["base_file"]),
+                (request["text"], request["file"]),
+            )
+        )
+        options = Options(paper=request["paper"])
+        with Bench(
+            self.task, self.opened.gpu.facts, self.opened.gpu.tools, self.oracle, options
+        ) as bench:
+            try:
+                for event in bench.time(self.task.workloads, base, [candidate]):
+                    yield _timing_message(event)
+            except MeasurementFailed as error:
+                raise UserError(str(error), file=request["file"]) from None
+
+    def _rest(self) -> None:
+        """Leaves the GPU to whoever measures."""
+        if isinstance(self.opened.device, CudaDevice):
+            self.opened.device.close()
+
     def _compile(self, text: str, file: str) -> dict[str, Any]:
         source = read_source(self.task, text, file)
-        expressions = kernels_to_compile(self.task, source, build_suite(self.task))
+        expressions = kernels_to_compile(
+            self.task, source, build_suite(self.task), self.opened.device.attributes
+        )
         return {"compilation": _without_code(self.compiler.compile(text, expressions))}
 
     def _check(self, text: str, file: str, added: list[Any]) -> Iterator[dict[str, Any]]:
@@ -72,15 +118,35 @@ def _without_code(compilation: Compilation) -> dict[str, Any]:
     return {**msgspec.to_builtins(lean), "ok": compilation.ok}
 
 
+def _timing_message(event: BenchEvent) -> dict[str, Any]:
+    if isinstance(event, Progress):
+        return {
+            "progress": {
+                "workload": event.workload,
+                "base_us": event.base_us,
+                "candidate_us": event.candidate_us,
+                "speedup": msgspec.to_builtins(event.speedup),
+                "rounds": event.rounds,
+            }
+        }
+    if isinstance(event, WorkloadDone):
+        rounds = [[round(float(t), 5) for t in pair] for pair in event.rounds_us]
+        return {"workload": {"timing": msgspec.to_builtins(event.timing), "rounds": rounds}}
+    return {"timing": msgspec.to_builtins(event)}
+
+
 def main() -> None:
     """Answers requests until the other side is gone."""
-    read_fd, write_fd, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    read_fd, write_fd, folder, device = (
+        int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4],
+    )  # fmt: skip
     with ExitStack() as stack:
         try:
-            task = load_task(Path(folder))
-            worker = _Worker(
-                task, Emulator(), stack.enter_context(Oracle(task)), stack.enter_context(Compiler())
-            )
+            task = load_task(folder)
+            compiler = stack.enter_context(Compiler())
+            opened = stack.enter_context(open_device(device, compiler))
+            oracle = stack.enter_context(Oracle(task))
+            worker = _Worker(task, opened, oracle, compiler)
             while True:
                 _serve(worker, read_frame(read_fd), write_fd)
         except FrameError:

@@ -15,8 +15,10 @@ from astra_tui.model.approval import Decision, Question
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case, CaseResult, FakeResult, PropertyResult, Verdict
 from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import RunSettings
+from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile, RoundVerdict
 
 SCHEMA_VERSION = 1
@@ -50,6 +52,13 @@ class EngineStarted(Event, frozen=True, tag="engine_started"):
     pid: int
     rounds: int
     """Rounds in all after which this engine stops."""
+
+
+class DeviceOpened(Event, frozen=True, tag="device_opened"):
+    """The device on which an engine runs candidates; `gpu` is None on the emulator."""
+
+    device: str
+    gpu: GpuIdentity | None = None
 
 
 class RoundOpened(Event, frozen=True, tag="round_opened"):
@@ -153,6 +162,25 @@ class ProfileTaken(Event, frozen=True, tag="profile_taken"):
     profile: Profile
 
 
+class WorkloadTimed(Event, frozen=True, tag="workload_timed"):
+    """A candidate was timed beside a base on one workload.
+
+    `rounds` are the samples: microseconds a launch of base and candidate, in the order taken.
+    """
+
+    candidate: str
+    base: str
+    timing: WorkloadTiming
+    rounds: tuple[tuple[float, float], ...]
+
+
+class TimingFinished(Event, frozen=True, tag="timing_finished"):
+    """All workloads of a pair were timed. `final` says that it was the winner, measured anew."""
+
+    timing: Timing
+    final: bool = False
+
+
 class AnalysisGiven(Event, frozen=True, tag="analysis_given"):
     """What an agent makes of a failure or of a profile."""
 
@@ -250,6 +278,8 @@ class StopReason(StrEnum):
     UNATTENDED = "unattended"
     """A decision is needed and there is nobody to take it."""
     TROUBLE = "trouble"
+    ROOFLINE = "roofline"
+    """The best candidate is about as fast as this GPU can move the bytes."""
 
 
 class SessionClosed(Event, frozen=True, tag="session_closed"):
@@ -260,8 +290,28 @@ class SessionClosed(Event, frozen=True, tag="session_closed"):
     digest: str
 
 
+class RoundsTimed(Transient, frozen=True, tag="rounds_timed"):
+    """What the rounds taken so far say about a candidate on one workload."""
+
+    candidate: str
+    base: str
+    workload: str
+    base_us: float
+    candidate_us: float
+    speedup: Ratio
+    rounds: int
+
+
+class GpuSampled(Transient, frozen=True, tag="gpu_sampled"):
+    """A reading of NVML, up to 4 a second, but none while replays are timed."""
+
+    sample: GpuSample
+
+
 class StageBegan(Transient, frozen=True, tag="stage_began"):
-    """What is going on for a proposal: "plan", "code", "compile", "check", "profile"."""
+    """What is going on for a proposal: "plan", "code", "compile", "check", "profile",
+    "time".
+    """
 
     stage: str
     round: int
@@ -285,9 +335,10 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlansEnded, ApprovalAsked,
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
-    CheckFinished, ProfileTaken, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
+    CheckFinished, ProfileTaken, DeviceOpened, WorkloadTimed, TimingFinished, AnalysisGiven,
+    VerdictReached, BestChanged, RoundClosed,
     NoteAdded, CaseAdded, ExchangeMade, StepRemembered, Paused, Continued, TroubleMet,
-    SessionClosed, StageBegan, AnswerAwaited, TextStreamed,
+    SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip
 
 SYNCED = (DecisionTaken, VerdictReached, BestChanged, SessionOpened, SessionClosed)

@@ -21,6 +21,7 @@ from astra_tui.model.events import (
     CompileFinished,
     Continued,
     DecisionTaken,
+    DeviceOpened,
     EngineStarted,
     Event,
     ExchangeMade,
@@ -33,8 +34,10 @@ from astra_tui.model.events import (
     RoundOpened,
     SessionClosed,
     SessionOpened,
+    TimingFinished,
     TroubleMet,
     VerdictReached,
+    WorkloadTimed,
 )
 from astra_tui.model.state import (
     CandidateState,
@@ -159,6 +162,25 @@ def _profiled(state: SessionState, event: ProfileTaken) -> SessionState:
     return _candidate(state, event.candidate, profile=event.profile)
 
 
+def _device_opened(state: SessionState, event: DeviceOpened) -> SessionState:
+    return replace(state, device=event)
+
+
+def _workload_timed(state: SessionState, event: WorkloadTimed) -> SessionState:
+    before = state.candidate(event.candidate).timed
+    again = event.base, event.timing.workload
+    kept = tuple(t for t in before if t.base == event.base and (t.base, t.timing.workload) != again)
+    return _candidate(state, event.candidate, timed=(*kept, event))
+
+
+def _timing_finished(state: SessionState, event: TimingFinished) -> SessionState:
+    hash_ = event.timing.candidate
+    before = state.candidate(hash_).timings
+    usage = replace(state.usage, gpu_seconds=state.usage.gpu_seconds + event.timing.gpu_seconds)
+    state = _candidate(state, hash_, timings=(*before, event), timed=())
+    return replace(state, usage=usage)
+
+
 def _analysed(state: SessionState, event: AnalysisGiven) -> SessionState:
     before = state.candidate(event.candidate).analyses
     return _candidate(state, event.candidate, analyses=(*before, event))
@@ -228,6 +250,9 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     CaseChecked: _case_checked,
     CheckFinished: _check_finished,
     ProfileTaken: _profiled,
+    DeviceOpened: _device_opened,
+    WorkloadTimed: _workload_timed,
+    TimingFinished: _timing_finished,
     AnalysisGiven: _analysed,
     VerdictReached: _judged,
     BestChanged: _best,

@@ -16,12 +16,16 @@ from astra_tui.model.events import (
     CodeFailed,
     CodeWritten,
     CompileFinished,
+    DeviceOpened,
     NoteAdded,
     SessionClosed,
     SessionOpened,
+    TimingFinished,
     TroubleMet,
+    WorkloadTimed,
 )
 from astra_tui.model.plan import Plan
+from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile, RoundVerdict
 
 
@@ -35,12 +39,23 @@ class CandidateState(msgspec.Struct, frozen=True):
     results: tuple[CaseResult, ...] = ()
     check: CheckFinished | None = None
     profile: Profile | None = None
+    timed: tuple[WorkloadTimed, ...] = ()
+    """Workloads of the timing that runs; empty once it has ended."""
+    timings: tuple[TimingFinished, ...] = ()
+    """Beside every base that it was timed with, oldest first."""
     analyses: tuple[AnalysisGiven, ...] = ()
 
     @property
     def correct(self) -> bool:
         """Whether every case has passed."""
         return self.check is not None and self.check.verdict is Verdict.PASSED
+
+    def timing(self, base: str, *, final: bool = False) -> Timing | None:
+        """The latest timing beside a base."""
+        found = (
+            t.timing for t in reversed(self.timings) if t.timing.base == base and t.final == final
+        )
+        return next(found, None)
 
     @property
     def failures(self) -> tuple[CaseResult, ...]:
@@ -98,6 +113,8 @@ class Usage(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     dollars: float = 0.0
     unpriced_calls: int = 0
+    gpu_seconds: float = 0.0
+    """Seconds in which the GPU was timing."""
 
     @property
     def tokens(self) -> int:
@@ -119,6 +136,7 @@ class SessionState(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     paused: bool = False
     round_limit: int = 0
+    device: DeviceOpened | None = None
     troubles: tuple[TroubleMet, ...] = ()
     closed: SessionClosed | None = None
 

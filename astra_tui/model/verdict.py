@@ -8,6 +8,7 @@ import msgspec
 
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
+from astra_tui.model.timing import Ratio
 
 
 class WorkloadProfile(msgspec.Struct, frozen=True):
@@ -46,7 +47,10 @@ class Profile(msgspec.Struct, frozen=True):
 
     device: str
     workloads: tuple[WorkloadProfile, ...]
+    """Counted by the emulator, whatever the device is."""
     kernels: tuple[KernelUse, ...] = ()
+    missing: dict[str, str] = {}
+    """What could not be told, with the reason."""
 
     def ranking_key(self) -> tuple[int, int, int]:
         """Sectors, requests and warp instructions, each added up over the workloads."""
@@ -84,11 +88,13 @@ class Comparison(msgspec.Struct, frozen=True):
     """Counters of a candidate beside those of the version it started from."""
 
     basis: str
-    """"counters": the ranking key decided, as on the emulator."""
+    """"counters": the ranking key decided, as on the emulator; "time": the paired timing did."""
     base_key: tuple[int, int, int]
     candidate_key: tuple[int, int, int]
     ratios: dict[str, float]
     """New over old, for every counter that a plan may name."""
+    speedup: Ratio | None = None
+    """Geometric mean over the workloads; only where it was timed."""
 
 
 class RoundVerdict(msgspec.Struct, frozen=True, omit_defaults=True):

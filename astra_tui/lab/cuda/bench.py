@@ -17,6 +17,7 @@ from astra_tui.lab.cuda.messages import DeviceFacts
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.cuda.watch import Watch
 from astra_tui.lab.cuda.workload import Compiled
+from astra_tui.lab.timing.intervals import Floats
 from astra_tui.lab.timing.overall import geometric_mean, judge
 from astra_tui.lab.timing.verdict import threshold
 from astra_tui.model.contents import content_hash
@@ -30,6 +31,8 @@ class WorkloadDone:
 
     candidate: int
     timing: WorkloadTiming
+    rounds_us: Floats
+    """Shape (rounds, 2): microseconds a launch of base and candidate, in the order taken."""
 
 
 BenchEvent = Progress | WorkloadDone | Timing
@@ -93,7 +96,7 @@ class Bench:
                     continue
                 for index, one in enumerate(event):
                     measured[index].append(one)
-                    yield WorkloadDone(index, one.timing)
+                    yield WorkloadDone(index, one.timing, one.rounds_us)
         for candidate, found in zip(candidates, measured, strict=True):
             yield self._timing(base, candidate, found, time.perf_counter() - began)
 

@@ -30,7 +30,7 @@ def seed_of(seed: int, name: str) -> int:
 
 
 def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
-    """What `draw` of tools.cu takes after the address; `stride` is bytes from one set to the next."""
+    """What `draw` of tools.cu takes after the address; `stride` is bytes from set to set."""
     pool = (*fill.planted, *[0.0] * POOL)[:POOL]
     return struct.pack(
         "<QQQiifffi8f",

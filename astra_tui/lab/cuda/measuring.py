@@ -84,6 +84,8 @@ class Measured:
     log_ratios: Floats
     """One a mirror pair; of the cold launches."""
     control_ratios: Floats
+    rounds_us: Floats
+    """Shape (rounds, 2): microseconds a launch of base and candidate, in the order taken."""
     gpu_seconds: float
     """Seconds in which the GPU was measuring, all candidates of the call together."""
 
@@ -170,7 +172,8 @@ class _Run:
                 doubts=(*found.doubts, *doubts, *wrong.get(index, ())),
             )
             ratios = cold.log_ratios(index), cold.log_ratios(self.control)
-            measured.append(Measured(timing, *ratios, self.gpu_seconds))
+            rounds_us = cold.launches_us((BASE, index))
+            measured.append(Measured(timing, *ratios, rounds_us, self.gpu_seconds))
         yield tuple(measured)
 
     def _prepare(self) -> Prepared:

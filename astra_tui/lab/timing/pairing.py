@@ -152,6 +152,11 @@ class PairedRounds:
         replay = float(np.median(self.double[:, version]))
         return (replay - self.offset_us) / (2 * self.launches)
 
+    def launches_us(self, versions: Sequence[int]) -> Floats:
+        """Time of a launch in every round, without the offset: shape (rounds, versions)."""
+        replays = self.double[:, list(versions)]
+        return np.asarray((replays - self.offset_us) / (2 * self.launches), dtype=np.float64)
+
     def log_ratios(self, candidate: int, base: int = 0) -> Floats:
         """One log ratio a mirror pair, in the order in which they were taken."""
         return mirrored_log_ratios(self.double[:, base], self.double[:, candidate], self.offset_us)

@@ -1,0 +1,67 @@
+"""The devices by the names that `--device` gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.cuda.device import CudaDevice
+from astra_tui.lab.cuda.discovery import find_devices
+from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
+from astra_tui.lab.device import Device
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.errors import UserError
+
+EMULATOR = "emulator"
+AUTO = "auto"
+
+_NAMES = re.compile(r"auto|emulator|cuda(:\d+)?")
+
+
+def check_device_name(name: str) -> None:
+    """Raises UserError for a name that no device can have."""
+    if not _NAMES.fullmatch(name):
+        raise UserError(
+            f"there is no device '{name}'",
+            hint="say auto, emulator, cuda, or cuda:1 for the second",
+        )
+
+
+def resolve_device(name: str) -> str:
+    """The device that a name means here: `auto` is the first GPU, else the emulator.
+
+    Raises UserError for a device that is not there.
+    """
+    check_device_name(name)
+    if name == EMULATOR:
+        return EMULATOR
+    if name == AUTO:
+        found = find_devices().devices
+        return f"cuda:{found[0].ordinal}" if found else EMULATOR
+    return f"cuda:{find_gpu(name).ordinal}"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A device that runs cases; `gpu` is there if it can be timed as well."""
+
+    device: Device
+    gpu: Gpu | None = None
+
+
+@contextmanager
+def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
+    """Opens a device and makes the compiler compile for it.
+
+    Raises UserError for a device that is not there, CompilerUnavailable.
+    """
+    resolved = resolve_device(name)
+    if resolved == EMULATOR:
+        yield Opened(Emulator())
+        return
+    gpu = open_gpu(find_gpu(resolved), compiler)
+    with CudaDevice(gpu.facts, gpu.tools) as device:
+        yield Opened(device, gpu)
