@@ -30,15 +30,29 @@ def split_lines(text: str) -> list[str]:
     return [*lines, pieces[-1]] if pieces[-1] else lines
 
 
-def hunks_of(old: str, new: str) -> tuple[Hunk, ...]:
-    """The hunks of a diff, in order; changes closer than twice the context belong together."""
+Opcode = tuple[str, int, int, int, int]
+"""What happens to some lines, as `difflib` says it."""
+
+
+def hunk_opcodes(old: str, new: str) -> list[list[Opcode]]:
+    """The opcodes of each hunk from its first change to its last, in order.
+
+    Changes closer than twice the context belong together, with the equal lines between them.
+    """
     matcher = difflib.SequenceMatcher(None, split_lines(old), split_lines(new), autojunk=False)
     hunks = []
     for group in matcher.get_grouped_opcodes(CONTEXT):
-        changes = [g for g in group if g[0] != "equal"]
-        first, last = changes[0], changes[-1]
-        hunks.append(Hunk(first[1], last[2], first[3], last[4]))
-    return tuple(hunks)
+        changed = [index for index, opcode in enumerate(group) if opcode[0] != "equal"]
+        hunks.append(list(group[changed[0] : changed[-1] + 1]))
+    return hunks
+
+
+def hunks_of(old: str, new: str) -> tuple[Hunk, ...]:
+    """The hunks of a diff, in order."""
+    return tuple(
+        Hunk(opcodes[0][1], opcodes[-1][2], opcodes[0][3], opcodes[-1][4])
+        for opcodes in hunk_opcodes(old, new)
+    )
 
 
 def apply_hunks(old: str, new: str, accepted: Collection[int]) -> str:

@@ -29,6 +29,7 @@ class Document:
         self._prose: list[list[Range]] | None = None if text.isascii() else prose_of(text)
         self._visible: dict[int, VisibleLine] = {}
         self.width = max((self._cells(i) for i in range(len(self._raw))), default=0)
+        self._longest = max((len(v.text) for v in self._visible.values()), default=0)
 
     def __len__(self) -> int:
         return len(self._raw)
@@ -50,6 +51,8 @@ class Document:
 
     def parts(self, line: int) -> int:
         """How many rows a line takes: one, but for lines of more than `PART` characters."""
+        if self._longest <= PART:
+            return 1
         return max(1, -(-len(self.visible(line).text) // PART))
 
     def _cells(self, line: int) -> int:

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from astra_tui.model.hunks import apply_hunks, hunks_of, split_lines
 from astra_tui.tui.widgets.diff.alignment import (
-    INLINE_WORK,
     align,
-    align_elsewhere,
-    alignment_work,
+    is_quick,
 )
+from astra_tui.tui.widgets.diff.elsewhere import align_elsewhere
 from astra_tui.tui.widgets.diff.emphasis import MOST_TOKENS, emphasis_of
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c = d;\n", "c = e;\n", "\n", "}\n"]), max_size=30)
@@ -63,7 +62,7 @@ def test_another_process_comes_to_the_same() -> None:
 
 def test_a_comparison_that_is_not_wanted_any_more_ends() -> None:
     old, new = "}\na\n" * 1500, "}\nb\n" * 1500
-    assert alignment_work(old, new) > INLINE_WORK
+    assert not is_quick(old, new)
 
     async def cancelled() -> None:
         task = asyncio.create_task(align_elsewhere(old, new))

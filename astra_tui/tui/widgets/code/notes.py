@@ -27,7 +27,7 @@ def notes_of(marks: Sequence[LineMark], lines: int, width: int) -> dict[int, lis
     """The notes of each line, counted from 0; those of no line stand under the nearest one."""
     notes: dict[int, list[NoteRow]] = {}
     for index, mark in enumerate(marks):
-        line = min(max(mark.line, 1), max(1, lines)) - 1
+        line = _place(mark, lines)
         text = f"{mark.kind.value}: {visible_inline(mark.text, _LONGEST)}"
         pieces = textwrap.wrap(text, max(_NARROWEST, width), break_on_hyphens=False) or [text]
         rows = (NoteRow(index, piece, n == 0) for n, piece in enumerate(pieces))
@@ -35,7 +35,11 @@ def notes_of(marks: Sequence[LineMark], lines: int, width: int) -> dict[int, lis
     return notes
 
 
-def gravest(marks: Sequence[LineMark]) -> dict[int, MarkKind]:
+def gravest(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
     """The gravest kind of each marked line, counted from 0."""
     ordered = sorted(marks, key=lambda mark: _GRAVITY.index(mark.kind), reverse=True)
-    return {mark.line - 1: mark.kind for mark in ordered}
+    return {_place(mark, lines): mark.kind for mark in ordered}
+
+
+def _place(mark: LineMark, lines: int) -> int:
+    return min(max(mark.line, 1), max(1, lines)) - 1

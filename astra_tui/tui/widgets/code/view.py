@@ -40,6 +40,7 @@ class CodeView(ScrollView, can_focus=True):
     Subclasses say how many rows there are and draw one of them.
     """
 
+    ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = theme.CLASSES
     DEFAULT_CSS = theme.CSS
 

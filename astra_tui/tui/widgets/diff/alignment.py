@@ -1,15 +1,14 @@
-"""Which lines of a diff stand opposite each other; computed here or in a process of its own.
+"""Which lines of a diff stand opposite each other.
 
     python -m astra_tui.tui.widgets.diff.alignment < texts.msgpack > alignment.json
 
-The hunks are those of `astra_tui.model.hunks`, so that an accepted subset means the same on the
-screen and in the engine. Inside a hunk the lines are aligned for reading only.
+aligns in a process of its own, for `elsewhere.py`. The hunks are those of `astra_tui.model.hunks`,
+so that an accepted subset means the same on the screen and in the engine. Inside a hunk the lines
+are aligned for reading only.
 """
 
 from __future__ import annotations
 
-import asyncio
-import difflib
 import re
 import sys
 from collections import Counter
@@ -17,10 +16,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from astra_tui.model.hunks import Hunk, hunks_of, split_lines
+from astra_tui.model.hunks import Hunk, Opcode, hunk_opcodes, split_lines
 
-INLINE_WORK = 150_000
-"""Up to this work, about 50 ms, an alignment is made at once; see `alignment_work`."""
+_SHORT, _LONG = 300, 2500
+_ALIKE = 0.8
+_MOST_PASSES = 250_000
 
 _PAIRED_WORK = 900
 """Blocks up to 30 by 30 lines are paired by likeness, larger ones in order."""
@@ -44,55 +44,37 @@ class Alignment(msgspec.Struct, frozen=True):
     pairs: tuple[tuple[Pair, ...], ...]
 
 
-def alignment_work(old: str, new: str) -> int:
-    """A bound on what one pass of the line comparison costs: equal lines times equal lines."""
+def is_quick(old: str, new: str) -> bool:
+    """Whether an alignment takes less than about 50 ms, so that it may be made at once.
+
+    The comparison is quick when texts are short, or alike without many equal lines; it takes
+    seconds where few lines are common or many are the same.
+    """
     before, after = Counter(split_lines(old)), Counter(split_lines(new))
-    return sum(count * after[line] for line, count in before.items()) + len(before) + len(after)
+    passes = sum(count * after[line] for line, count in before.items())
+    common, longest = (before & after).total(), max(before.total(), after.total())
+    alike = common >= _ALIKE * longest
+    return passes <= _MOST_PASSES and (longest <= _SHORT or (alike and longest <= _LONG))
 
 
 def align(old: str, new: str) -> Alignment:
     """The alignment of two texts."""
-    hunks = hunks_of(old, new)
     before, after = split_lines(old), split_lines(new)
-    return Alignment(hunks, tuple(tuple(_hunk_pairs(h, before, after)) for h in hunks))
+    opcodes = hunk_opcodes(old, new)
+    pairs = (tuple(_hunk_pairs(each, before, after)) for each in opcodes)
+    hunks = (Hunk(each[0][1], each[-1][2], each[0][3], each[-1][4]) for each in opcodes)
+    return Alignment(tuple(hunks), tuple(pairs))
 
 
-async def align_elsewhere(old: str, new: str) -> Alignment:
-    """The same, in a child process, which ends when the caller is cancelled."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "astra_tui.tui.widgets.diff.alignment"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        answer, _ = await process.communicate(_encode_texts(old, new))
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise RuntimeError(f"the comparison ended with status {process.returncode}")
-    return msgspec.json.decode(answer, type=Alignment)
-
-
-def _encode_texts(old: str, new: str) -> bytes:
-    # Lone surrogates are no UTF-8; they pass here as their own bytes.
-    return msgspec.msgpack.encode([t.encode("utf-8", "surrogatepass") for t in (old, new)])
-
-
-def _hunk_pairs(hunk: Hunk, before: Sequence[str], after: Sequence[str]) -> Iterator[Pair]:
-    old = before[hunk.old_start : hunk.old_end]
-    new = after[hunk.new_start : hunk.new_end]
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        first, second = hunk.old_start + i, hunk.new_start + j
+def _hunk_pairs(
+    opcodes: Sequence[Opcode], before: Sequence[str], after: Sequence[str]
+) -> Iterator[Pair]:
+    for tag, i, i_end, j, j_end in opcodes:
         if tag == "equal":
-            yield from (Pair(first + k, second + k, False) for k in range(i_end - i))
+            yield from (Pair(i + k, j + k, False) for k in range(i_end - i))
         else:
-            for a, b in _block_pairs(old[i:i_end], new[j:j_end]):
-                yield Pair(first + a if a >= 0 else -1, second + b if b >= 0 else -1, True)
+            for a, b in _block_pairs(before[i:i_end], after[j:j_end]):
+                yield Pair(i + a if a >= 0 else -1, j + b if b >= 0 else -1, True)
 
 
 def _block_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:

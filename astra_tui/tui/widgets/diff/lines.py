@@ -89,7 +89,7 @@ class DiffLines(DiffCanvas):
     def _take(self, view: DiffView) -> None:
         self.view = view
         self._column_widths = column_widths(view.old_columns, view.new_columns)
-        self._letters = gravest(view.marks)
+        self._letters = gravest(view.marks, len(self._texts[NEW]))
 
     def _take_choice(self) -> None:
         everything = frozenset(range(self.hunk_count))
@@ -158,8 +158,8 @@ class DiffLines(DiffCanvas):
 
     def action_next_note(self, step: int) -> None:
         """Goes to the next or previous compiler error or finding; unfolds what hides it."""
-        for mark in self.view.marks:
-            self._layout.unfold_line(mark.line - 1)
+        for line in self._letters:
+            self._layout.unfold_line(line)
         self._rebuild()
         self._go_to_next(NoteRow, step)
 

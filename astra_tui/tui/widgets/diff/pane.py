@@ -23,13 +23,12 @@ from astra_tui.model.hunks import unified_diff
 from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.code.pane import CodePane, counted
 from astra_tui.tui.widgets.diff.alignment import (
-    INLINE_WORK,
     Alignment,
     align,
-    align_elsewhere,
-    alignment_work,
+    is_quick,
 )
 from astra_tui.tui.widgets.diff.data import DiffView
+from astra_tui.tui.widgets.diff.elsewhere import align_elsewhere
 from astra_tui.tui.widgets.diff.lines import DiffLines
 
 
@@ -96,7 +95,7 @@ The arrow keys move the cursor and scroll sideways.
         """Draws the diff from its first hunk; a long comparison is begun."""
         view, self._aligned = self._view, None
         self.workers.cancel_group(self, "compare")
-        if view is not None and alignment_work(view.old, view.new) <= INLINE_WORK:
+        if view is not None and is_quick(view.old, view.new):
             self._draw(view, align(view.old, view.new))
             return
         self.lines.show(DiffView("", ""), Alignment((), ()))

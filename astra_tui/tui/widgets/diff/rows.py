@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from astra_tui.model.hunks import CONTEXT, Hunk
 from astra_tui.tui.text.document import Document
@@ -33,8 +34,7 @@ class FoldRow:
     first: int
 
 
-@dataclass(frozen=True, slots=True)
-class CodeRow:
+class CodeRow(NamedTuple):
     """A line of the old text, of the new one or of both; -1 where there is none.
 
     Unified, a changed line stands on one side only. `part` counts the rows of an overlong line.
@@ -145,9 +145,12 @@ class DiffRows:
 
     def _with_parts(self, row: CodeRow, notes: Mapping[int, Sequence[NoteRow]]) -> Iterator[Row]:
         yield row
-        pairs = zip(self.documents, (row.old, row.new), strict=True)
-        parts = max(document.parts(line) for document, line in pairs if line >= 0)
-        yield from (replace(row, part=part) for part in range(1, parts))
+        old, new = self.documents
+        parts = max(
+            old.parts(row.old) if row.old >= 0 else 1, new.parts(row.new) if row.new >= 0 else 1
+        )
+        if parts > 1:
+            yield from (row._replace(part=part) for part in range(1, parts))
         yield from notes.get(row.new, ())
 
     def _size(self, gap: int) -> int:

@@ -59,11 +59,11 @@ class SourceLines(CodeView):
         line = self.line if same else 1
         self.view = view
         self._column_widths = column_widths(view.columns)
-        self._letters = gravest(view.marks)
         if not same:
             self._document = document_of(view.text)
             self.forget_search()
             self.scroll_to(0, 0, animate=False, force=True)
+        self._letters = gravest(view.marks, len(self._document))
         self._build()
         self.set_reactive(CodeView.cursor, self._row_of(line))
         self.rows_changed()
