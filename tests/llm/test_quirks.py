@@ -107,7 +107,8 @@ def test_lessons_of_one_model_are_not_those_of_another(server: Scripted) -> None
 @pytest.mark.parametrize("status", [400, 422, 500])
 def test_schemas_are_asked_for_less_bindingly(server: Scripted, wire: str, status: int) -> None:
     path = "response_format.type" if wire == "chat" else "text.format.type"
-    for refused, extra in ((("json_schema",), 1), (("json_schema", "json_object"), 2)):
+    ways = 3 if wire == "chat" else 2  # Only the chat wire has the schema beside json_object.
+    for refused, extra in ((("json_schema",), 1), (("json_schema", "json_object"), ways)):
         answers(
             server,
             *(
@@ -120,6 +121,19 @@ def test_schemas_are_asked_for_less_bindingly(server: Scripted, wire: str, statu
         last = server.requests()[-1]
         said = last["messages"] if wire == "chat" else last["input"]
         assert "JSON schema" in said[-1]["content"]
+
+
+def test_a_schema_beside_json_object_is_tried_before_json_object_alone(server: Scripted) -> None:
+    types = {"param": "response_format.type", "value": "json_schema", "status": 500}
+    answers(server, {**types, "message": "response_format.type: input should be 'json_object'"})
+    twice(server.endpoint(attempts=1), user_request(schema=SCHEMA))
+    last = server.requests()[-1]["response_format"]
+    assert last == {"type": "json_object", "schema": SCHEMA.schema}
+    beside = {"param": "response_format.schema", "message": "unknown: response_format.schema"}
+    answers(server, types, beside)
+    first, second = twice(server.endpoint(attempts=1), user_request(schema=SCHEMA))
+    assert (first.attempts, second.attempts) == (3, 1)
+    assert server.requests()[-1]["response_format"] == {"type": "json_object"}
 
 
 TOOLS_NEED_NONE = {

@@ -10,6 +10,7 @@ import msgspec
 from astra_tui.agents.llm.client import OpenAILLM
 from astra_tui.agents.llm.errors import BadAnswer, LLMError
 from astra_tui.agents.llm.messages import Delta, DeltaKind, Message, Request, Role, ToolSpec
+from astra_tui.agents.llm.schemas import SchemaMode
 from astra_tui.agents.llm.structured import ask
 
 MOST_LISTED = 20
@@ -30,19 +31,29 @@ class ModelList(msgspec.Struct, frozen=True):
     data: tuple[OfferedModel, ...] = ()
 
 
+SchemaSupport = Literal["json_schema", "json_object with a schema", "json_object", "prompt", "none"]
+"""How a server takes schemas; "none" where no valid answer came."""
+
+_SUPPORT: dict[SchemaMode, SchemaSupport] = {
+    SchemaMode.JSON_SCHEMA: "json_schema",
+    SchemaMode.OBJECT_WITH_SCHEMA: "json_object with a schema",
+    SchemaMode.JSON_OBJECT: "json_object",
+    SchemaMode.PROMPT: "prompt",
+}
+
+
 class Probe(msgspec.Struct, frozen=True):
     """What a model of a server turned out to do.
 
-    `error` is empty where plain text works. `schema` says how schemas are taken, `none` where no
-    valid answer came. `seconds` is the time of the plain call, its first use of the network
-    included.
+    `error` is empty where plain text works. `seconds` is the time of the plain call, its first use
+    of the network included.
     """
 
     model: str
     wire: str = ""
     streaming: bool = False
     usage: bool = False
-    schema: Literal["json_schema", "json_object", "prompt", "none"] = "none"
+    schema: SchemaSupport = "none"
     tools: bool = False
     seconds: float = 0.0
     error: str = ""
@@ -111,16 +122,12 @@ async def probe(llm: OpenAILLM, model: str) -> Probe:
     )
 
 
-async def _probe_schema(
-    llm: OpenAILLM, model: str
-) -> Literal["json_schema", "json_object", "prompt", "none"]:
+async def _probe_schema(llm: OpenAILLM, model: str) -> SchemaSupport:
     try:
         await ask(llm, _request(model, "Name one colour."), Colour)
     except LLMError:
         return "none"
-    modes: tuple[Literal["json_schema", "json_object", "prompt"], ...]
-    modes = ("json_schema", "json_object", "prompt")
-    return modes[llm.quirks(model).schema_mode]
+    return _SUPPORT[llm.quirks(model).schema_mode]
 
 
 async def _probe_tools(llm: OpenAILLM, model: str) -> bool:

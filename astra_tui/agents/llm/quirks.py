@@ -127,7 +127,10 @@ def _looser_schema(quirks: Quirks, rejection: Rejection, request: Request) -> Qu
         return None
     if rejection.status not in (*REFUSED, 500, 501) or not ABOUT_SCHEMA.search(rejection.text):
         return None
-    return msgspec.structs.replace(quirks, schema_mode=SchemaMode(quirks.schema_mode + 1))
+    looser = SchemaMode(quirks.schema_mode + 1)
+    if quirks.wire is Wire.RESPONSES and looser is SchemaMode.OBJECT_WITH_SCHEMA:
+        looser = SchemaMode.JSON_OBJECT
+    return msgspec.structs.replace(quirks, schema_mode=looser)
 
 
 def _other_token_limit(quirks: Quirks, rejection: Rejection) -> Quirks | None:

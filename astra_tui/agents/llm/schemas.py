@@ -19,8 +19,13 @@ class SchemaMode(IntEnum):
     """How a schema is put to a server, from the most binding way to the least."""
 
     JSON_SCHEMA = 0
-    JSON_OBJECT = 1
-    PROMPT = 2
+    OBJECT_WITH_SCHEMA = 1
+    """`json_object` with the schema beside it, of which llama-cpp-python makes a grammar.
+
+    The Responses wire has no place for it.
+    """
+    JSON_OBJECT = 2
+    PROMPT = 3
 
 
 def answer_schema(answer_type: type[msgspec.Struct]) -> AnswerSchema:

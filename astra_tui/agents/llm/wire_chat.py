@@ -149,6 +149,8 @@ def _response_format(request: Request, mode: SchemaMode) -> Json | None:
         return None
     if mode is SchemaMode.JSON_OBJECT:
         return {"type": "json_object"}
+    if mode is SchemaMode.OBJECT_WITH_SCHEMA:
+        return {"type": "json_object", "schema": request.schema.schema}
     named = {"name": request.schema.name, "strict": True, "schema": request.schema.schema}
     return {"type": "json_schema", "json_schema": named}
 

@@ -197,7 +197,7 @@ def _tool(tool: ToolSpec) -> Json:
 def _text_format(request: Request, mode: SchemaMode) -> Json | None:
     if request.schema is None or mode is SchemaMode.PROMPT:
         return None
-    if mode is SchemaMode.JSON_OBJECT:
+    if mode in (SchemaMode.OBJECT_WITH_SCHEMA, SchemaMode.JSON_OBJECT):
         return {"type": "json_object"}
     named = {"name": request.schema.name, "strict": True, "schema": request.schema.schema}
     return {"type": "json_schema", **named}
