@@ -73,12 +73,19 @@ def test_folding_leaves_context_and_unfolding_goes_step_by_step() -> None:
     assert rows.build(False, {}) == first
 
 
-def test_a_hidden_line_can_be_shown() -> None:
+@given(st.integers(0, 98), st.integers(0, 98))
+def test_a_hidden_line_is_shown_with_its_context_and_no_more(one: int, other: int) -> None:
     lines = [f"{n}\n" for n in range(100)]
     rows = layout("".join(lines), "".join([*lines[:99], "new\n"]))
-    assert not any(row.new == 10 for row in code(rows.build(False, {})))
-    rows.unfold_line(10)
-    assert any(row.new == 10 for row in code(rows.build(False, {})))
+    rows.unfold_line(one)
+    rows.unfold_line(other)
+    built = rows.build(False, {})
+    shown = {row.new for row in code(built) if row.hunk < 0}
+    near = {n for line in (one, other) for n in range(line - CONTEXT, line + CONTEXT + 1)}
+    assert near & set(range(99)) <= shown
+    assert len(shown) <= 2 * (2 * CONTEXT + 1) + CONTEXT + 2  # a fold hides at least two lines
+    assert len(shown) + hidden(built) == 99
+    assert all(row.hidden > 1 for row in built if isinstance(row, FoldRow))
 
 
 def test_equal_texts_have_no_hunk() -> None:

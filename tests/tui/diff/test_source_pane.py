@@ -38,7 +38,7 @@ def test_lines_and_columns_stand_beside_each_other(size: tuple[int, int]) -> Non
     async def test() -> None:
         async with opened(shown(), size) as pilot:
             lines = screen_lines(pilot)
-            assert lines[0].startswith("round 3 · 50 lines · 2 marks")
+            assert lines[0].startswith("round 3 · 50 lines · 1 error, 1 warning")
             assert lines[1].startswith("      requests SASS")
             assert lines[2].startswith(">W  1 " + " " * 26 + "// silu_and_mul")
             assert "└ warning: of no line" in lines[3]

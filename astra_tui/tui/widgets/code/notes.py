@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,12 @@ def notes_of(marks: Sequence[LineMark], lines: int, width: int) -> dict[int, lis
     return notes
 
 
+def count_marks(marks: Sequence[LineMark]) -> str:
+    """How many marks of each kind there are, in words."""
+    numbers = Counter(mark.kind for mark in marks)
+    return ", ".join(counted(numbers[kind], kind.value) for kind in MarkKind if numbers[kind])
+
+
 def gravest(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
     """The gravest kind of each marked line, counted from 0."""
     ordered = sorted(marks, key=lambda mark: _GRAVITY.index(mark.kind), reverse=True)
@@ -43,3 +50,8 @@ def gravest(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
 
 def _place(mark: LineMark, lines: int) -> int:
     return min(max(mark.line, 1), max(1, lines)) - 1
+
+
+def counted(number: int, word: str) -> str:
+    """A number with its word, "1 hunk" or "2 hunks"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

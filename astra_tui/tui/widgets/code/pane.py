@@ -133,10 +133,5 @@ class CodePane(Vertical):
     def _search_words(self) -> str:
         current, count = self._lines.search_state
         if count:
-            return f" · match {current} of {count} (; and ')"
+            return f" · match {current} of {count}"
         return " · not found" if self._sought else ""
-
-
-def counted(number: int, word: str) -> str:
-    """A number with its word, "1 hunk" or "2 hunks"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -128,7 +128,8 @@ class DiffCanvas(CodeView):
     def _draw_note(self, row: NoteRow, at_cursor: bool) -> Strip:
         mark = self.view.marks[row.mark]
         style = self.style_of(f"pane--{mark.kind.value}")
-        indent = " " * (self._gutter_width(NEW) - 3) + ("└ " if row.first else "  ")
+        before = self._halves()[0] + 1 if self.side_by_side else 0
+        indent = " " * (before + self._gutter_width(NEW) - 2) + ("└ " if row.first else "  ")
         return Strip([self.cursor_mark(at_cursor), Segment(indent + row.text, style)])
 
     def _draw_unified(self, row: CodeRow, at_cursor: bool) -> Strip:

@@ -123,7 +123,8 @@ class DiffLines(DiffCanvas):
         return max(0, min(self.cursor, len(self._rows) - 1))
 
     def _notes(self) -> dict[int, list[NoteRow]]:
-        width = self.size.width - self._gutter_width(NEW) - 2
+        width = (self._halves()[1] if self.side_by_side else self.size.width - 1) - 1
+        width -= self._gutter_width(NEW)
         return notes_of(self.view.marks, len(self._texts[NEW]), width)
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -298,6 +299,6 @@ def _stand_for_same(row: Row, other: Row) -> bool:
         case NoteRow(), NoteRow():
             return (row.mark, row.first) == (other.mark, other.first)
         case FoldRow(), FoldRow():
-            return row.gap == other.gap
+            return row.gap == other.gap and row.first <= other.first < row.first + row.hidden
         case _:
             return row == other

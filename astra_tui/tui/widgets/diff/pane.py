@@ -21,7 +21,8 @@ from textual.message import Message
 
 from astra_tui.model.hunks import unified_diff
 from astra_tui.tui.text.visible import visible_inline
-from astra_tui.tui.widgets.code.pane import CodePane, counted
+from astra_tui.tui.widgets.code.notes import count_marks, counted
+from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.diff.alignment import (
     Alignment,
     align,
@@ -140,7 +141,7 @@ The arrow keys move the cursor and scroll sideways.
             hunks = f"{len(lines.accepted)} of {hunks} accepted"
         parts = [names, hunks, f"+{added} −{removed}"]
         if view.marks:
-            parts.append(counted(len(view.marks), "mark"))
+            parts.append(count_marks(view.marks))
         return " · ".join(parts)
 
     def column_titles(self) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from astra_tui.model.hunks import CONTEXT, Hunk
 from astra_tui.tui.text.document import Document
+from astra_tui.tui.text.visible import Range
 from astra_tui.tui.widgets.code.notes import NoteRow
 from astra_tui.tui.widgets.diff.alignment import Alignment, Pair
 
@@ -51,14 +52,6 @@ class CodeRow(NamedTuple):
 Row = HeaderRow | FoldRow | CodeRow | NoteRow
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How many lines of a gap are shown, at its top and at its bottom."""
-
-    top: int
-    bottom: int
-
-
 class DiffRows:
     """Lays out a diff. `fold` and `unfold` change what the next `build` shows."""
 
@@ -66,7 +59,7 @@ class DiffRows:
         self.alignment = alignment
         self.documents = (old, new)
         self.gaps = _gaps(alignment.hunks, len(old), len(new))
-        self._shown = [self._folded(gap) for gap in range(len(self.gaps))]
+        self._hidden = [self._folded(gap) for gap in range(len(self.gaps))]
         self._partners = _partners(alignment)
 
     def build(self, side_by_side: bool, notes: Mapping[int, Sequence[NoteRow]]) -> list[Row]:
@@ -94,30 +87,29 @@ class DiffRows:
         yield from self._context(last, 0, self._size(last))
 
     def unfold(self, gap: int, lines: int | None = None) -> None:
-        """Shows more of a gap at both of its ends, or all of it."""
-        shown, size = self._shown[gap], self._size(gap)
-        more = size if lines is None else lines
-        at_top = 0 if gap == 0 else more
-        at_bottom = 0 if gap == len(self.gaps) - 1 else more
-        if len(self.gaps) == 1:
-            at_top = more
-        self._shown[gap] = Shown(min(size, shown.top + at_top), min(size, shown.bottom + at_bottom))
+        """Shows more of a gap, next to the lines that are shown, or all of it."""
+        size = self._size(gap)
+        if lines is None:
+            self._hidden[gap] = []
+        elif self._hidden[gap] == [(0, size)]:
+            self._hide(gap, [(lines, size)])
+        else:
+            trimmed = (
+                (begin + lines if begin > 0 else 0, end - lines if end < size else end)
+                for begin, end in self._hidden[gap]
+            )
+            self._hide(gap, trimmed)
 
     def fold(self, gap: int) -> None:
         """Shows only the context of a gap."""
-        self._shown[gap] = self._folded(gap)
-
-    def is_folded(self, gap: int) -> bool:
-        """Whether lines of a gap are hidden."""
-        return self._hidden(gap) > 0
+        self._hidden[gap] = self._folded(gap)
 
     def unfold_line(self, new_line: int) -> None:
-        """Shows the gap that holds an unchanged line of the new text, if one does."""
-        for gap, (_, _, begin, end) in enumerate(self.gaps):
-            if begin <= new_line < end:
-                shown = self._shown[gap]
-                if begin + shown.top <= new_line < end - shown.bottom:
-                    self.unfold(gap)
+        """Shows an unchanged line of the new text and some around it."""
+        for gap, (_, _, first, last) in enumerate(self.gaps):
+            if first <= new_line < last:
+                line = new_line - first
+                self._hide(gap, _without(self._hidden[gap], line - CONTEXT, line + CONTEXT + 1))
 
     def gap_of(self, row: Row) -> int | None:
         """The gap that a row of context or a fold belongs to."""
@@ -128,16 +120,13 @@ class DiffRows:
         return None
 
     def _gap_rows(self, gap: int, notes: Mapping[int, Sequence[NoteRow]]) -> Iterator[Row]:
-        shown, size, hidden = self._shown[gap], self._size(gap), self._hidden(gap)
-        if not hidden:
-            for row in self._context(gap, 0, size):
+        done = 0
+        for begin, end in (*self._hidden[gap], (self._size(gap), 0)):
+            for row in self._context(gap, done, begin):
                 yield from self._with_parts(row, notes)
-            return
-        for row in self._context(gap, 0, shown.top):
-            yield from self._with_parts(row, notes)
-        yield FoldRow(gap, hidden, self.gaps[gap][2] + shown.top)
-        for row in self._context(gap, size - shown.bottom, size):
-            yield from self._with_parts(row, notes)
+            if begin < end:
+                yield FoldRow(gap, end - begin, self.gaps[gap][2] + begin)
+            done = end
 
     def _context(self, gap: int, begin: int, end: int) -> Iterator[CodeRow]:
         old, _, new, _ = self.gaps[gap]
@@ -157,15 +146,23 @@ class DiffRows:
         begin, end, _, _ = self.gaps[gap]
         return end - begin
 
-    def _hidden(self, gap: int) -> int:
-        shown = self._shown[gap]
-        hidden = self._size(gap) - shown.top - shown.bottom
-        return hidden if hidden > 1 else 0  # a fold of one line would save nothing
-
-    def _folded(self, gap: int) -> Shown:
+    def _folded(self, gap: int) -> list[Range]:
+        """What is hidden of a gap at first: all but the context of the hunks beside it."""
         size = self._size(gap)
-        top = 0 if gap == 0 else min(CONTEXT, size)
-        return Shown(top, 0 if gap == len(self.gaps) - 1 else min(CONTEXT, size - top))
+        begin = 0 if gap == 0 else CONTEXT
+        end = size if gap == len(self.gaps) - 1 else size - CONTEXT
+        return [(begin, end)] if end - begin > 1 else []
+
+    def _hide(self, gap: int, ranges: Iterable[Range]) -> None:
+        """Hides these ranges of a gap; a fold of one line would save nothing."""
+        self._hidden[gap] = [(begin, end) for begin, end in ranges if end - begin > 1]
+
+
+def _without(ranges: Iterable[Range], begin: int, end: int) -> Iterator[Range]:
+    """The ranges with a piece cut out of them."""
+    for first, last in ranges:
+        yield first, min(last, max(first, begin))
+        yield max(first, min(last, end)), last
 
 
 def _gaps(hunks: Sequence[Hunk], old: int, new: int) -> list[tuple[int, int, int, int]]:

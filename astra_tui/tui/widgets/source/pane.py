@@ -17,7 +17,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from astra_tui.tui.text.visible import visible_inline
-from astra_tui.tui.widgets.code.pane import CodePane, counted
+from astra_tui.tui.widgets.code.notes import count_marks, counted
+from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.source.data import SourceView
 from astra_tui.tui.widgets.source.lines import SourceLines
 
@@ -74,7 +75,7 @@ y copies the line. The arrow keys move the cursor and scroll sideways.
             return "No source"
         parts = [visible_inline(self._view.name, 60), counted(len(self.lines.documents[0]), "line")]
         if self._view.marks:
-            parts.append(counted(len(self._view.marks), "mark"))
+            parts.append(count_marks(self._view.marks))
         return " · ".join(part for part in parts if part)
 
     def column_titles(self) -> str:
