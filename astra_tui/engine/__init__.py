@@ -1,1 +1,1 @@
-"""The optimisation loop with its approvals and budgets. Nothing here yet."""
+"""The optimisation loop with its approvals and budgets, and the process that it runs in."""

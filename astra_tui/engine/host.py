@@ -14,6 +14,7 @@ from astra_tui.engine.approvals import Policy
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
 from astra_tui.engine.teams import ExchangeBook
+from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SCHEMA_VERSION, SessionOpened
 from astra_tui.model.fold import apply
@@ -85,6 +86,7 @@ def build_engine(
     *,
     wait_for_engineer: bool,
     book: ExchangeBook | None = None,
+    device: DeviceChoice | None = None,
 ) -> Engine:
     """An engine on a session. `settings` may differ from those that the session began with.
 
@@ -98,6 +100,7 @@ def build_engine(
         team,
         _policies(settings, session.state),
         wait_for_engineer=wait_for_engineer,
+        device=device,
     )
     if book is not None:
         book.open(engine.record)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from astra_tui.model.plan import Counter
+from astra_tui.model.timing import WRONG_OUTPUT, Timing, TimingVerdict
 from astra_tui.model.verdict import Comparison, Outcome, Profile, RoundVerdict, WorkloadProfile
 
 MULTIPROCESSORS = 132
@@ -46,6 +49,29 @@ def judge(base_hash: str, base: Profile, candidate_hash: str, candidate: Profile
         change = _difference(before, after)
         reasons = (*cautions, change) if lost else (change, *cautions)
     return RoundVerdict(outcome, reasons, candidate_hash, base_hash, comparison)
+
+
+OUTCOMES = {
+    TimingVerdict.FASTER: Outcome.BETTER,
+    TimingVerdict.SLOWER: Outcome.WORSE,
+    TimingVerdict.SAME: Outcome.SAME,
+    TimingVerdict.INCONCLUSIVE: Outcome.INCONCLUSIVE,
+}
+
+
+def judge_timed(base: Profile, candidate: Profile, timing: Timing) -> RoundVerdict:
+    """The verdict of the paired timing. Counters stand beside it and decide nothing."""
+    comparison = replace(compare(base, candidate), basis="time", speedup=timing.speedup)
+    wrong = tuple(
+        f"{w.workload}: {doubt.message}"
+        for w in timing.workloads
+        for doubt in w.doubts
+        if doubt.kind == WRONG_OUTPUT
+    )
+    outcome = Outcome.WRONG if wrong else OUTCOMES[timing.verdict]
+    return RoundVerdict(
+        outcome, (*wrong, *timing.reasons), timing.candidate, timing.base, comparison
+    )
 
 
 def _difference(before: tuple[int, int, int], after: tuple[int, int, int]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +63,16 @@ class Lab:
     runs, and no check starts before it has ended.
     """
 
-    def __init__(self, task: KernelTask, device: str = EMULATOR, processes: int = 1):
+    def __init__(
+        self,
+        task: KernelTask,
+        device: str = EMULATOR,
+        processes: int = 1,
+        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        """`quiet` keeps others from disturbing a timing."""
         self.device = device
+        self._quiet = quiet
         self._task = task
         self._free: list[Child] = []
         self._slots = asyncio.Semaphore(processes + self.times)
@@ -120,16 +128,9 @@ class Lab:
         }
         async with self._turns.alone():
             await self._rest()
-            async for key, value in self._ask("time", TIMING_SECONDS, **request):
-                match key:
-                    case "progress":
-                        yield value
-                    case "workload":
-                        rounds = tuple((b, c) for b, c in value["rounds"])
-                        timing = msgspec.convert(value["timing"], WorkloadTiming)
-                        yield TimedWorkload(timing, rounds)
-                    case "timing":
-                        yield msgspec.convert(value, Timing)
+            with self._quiet():
+                async for key, value in self._ask("time", TIMING_SECONDS, **request):
+                    yield _timing_step(key, value)
 
     async def _rest(self) -> None:
         """Has the idle processes leave the GPU, which would count as others in a measurement."""
@@ -195,6 +196,17 @@ def _compilation(value: dict[str, Any]) -> Compilation:
     compilation = msgspec.convert(value, Compilation)
     # The code stays in the lab; a mark in its place keeps `ok` true.
     return msgspec.structs.replace(compilation, ptx="(in the lab)") if ok else compilation
+
+
+def _timing_step(key: str, value: Any) -> TimingStep:
+    match key:
+        case "workload":
+            rounds = tuple((b, c) for b, c in value["rounds"])
+            return TimedWorkload(msgspec.convert(value["timing"], WorkloadTiming), rounds)
+        case "timing":
+            return msgspec.convert(value, Timing)
+    progress: dict[str, Any] = value
+    return progress
 
 
 def _error(message: dict[str, Any]) -> Exception:

@@ -10,16 +10,19 @@ import asyncio
 import os
 import platform
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from astra_tui.agents.team import Team, TeamUnavailable
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
 from astra_tui.engine.desk import Desk
+from astra_tui.engine.gpu_watch import GpuWatch
+from astra_tui.engine.groups import FirstErrorGroup
 from astra_tui.engine.lab import Lab, LabTrouble
 from astra_tui.engine.proposal import Ports, Proposal
 from astra_tui.engine.record import Record, Store
-from astra_tui.engine.stops import Stop, check_budget, check_rounds
+from astra_tui.engine.stops import FINISHED, Stop, check_budget, check_roofline, check_rounds
 from astra_tui.engine.trial import (
     Place,
     check_candidate,
@@ -27,7 +30,10 @@ from astra_tui.engine.trial import (
     describe_errors,
     describe_failures,
     profile_candidate,
+    time_candidate,
 )
+from astra_tui.engine.winner import measure_winner
+from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError, nearest
@@ -35,6 +41,7 @@ from astra_tui.model.events import (
     AnalysisGiven,
     BestChanged,
     CaseAdded,
+    DeviceOpened,
     EngineStarted,
     Event,
     NoteAdded,
@@ -51,7 +58,7 @@ from astra_tui.model.events import (
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.verdict import Outcome
+from astra_tui.model.verdict import Comparison, Outcome
 
 
 class Engine:
@@ -67,7 +74,11 @@ class Engine:
         policies: Sequence[Policy] = (),
         *,
         wait_for_engineer: bool = False,
+        device: DeviceChoice | None = None,
     ):
+        device = device or DeviceChoice()
+        self._device = device
+        self._watch: GpuWatch | None = None
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self.record = Record(store, state, self._events.put_nowait)
         self.desk = Desk()
@@ -79,7 +90,7 @@ class Engine:
             settings=settings,
             record=self.record,
             team=team,
-            lab=Lab(task, processes),
+            lab=Lab(task, device.name, processes, self._quiet),
             approvals=Approvals(self.record, self.desk, policies, wait_for_engineer),
             control=self.control,
         )
@@ -116,9 +127,10 @@ class Engine:
     async def _main(self) -> None:
         rounds = self._settings.rounds
         self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds))
+        self._open_device()
         stop = Stop(StopReason.CANCELLED, "cancelled")
         try:
-            await self.control.supervise(self._rounds)
+            await self.control.supervise(self._session)
         except Stop as reached:
             stop = reached
         except asyncio.CancelledError:
@@ -133,10 +145,30 @@ class Engine:
             stop = Stop(StopReason.TROUBLE, f"{type(error).__name__}: {error}")
             raise
         finally:
+            if self._watch is not None:
+                self._watch.close()
             self._ports.lab.close()
             await self._ports.team.close()
             self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
             self._events.put_nowait(None)
+
+    def _open_device(self) -> None:
+        identity = None
+        if self._device.uuid:
+            self._watch = GpuWatch(self._device.uuid, self.record.emit)
+            identity = self._watch.start()
+        self.record.emit(DeviceOpened(self._device.name, identity))
+
+    def _quiet(self) -> AbstractContextManager[None]:
+        return self._watch.paused() if self._watch is not None else nullcontext()
+
+    async def _session(self) -> None:
+        try:
+            await self._rounds()
+        except Stop as reached:
+            if reached.reason in FINISHED:
+                await measure_winner(self.record, self._ports.lab, self._ports.task)
+            raise
 
     async def _rounds(self) -> None:
         await self._baseline()
@@ -144,6 +176,7 @@ class Engine:
             number = self._next_round()
             await self.control.checkpoint()
             check_budget(self.state, self._settings.budget)
+            check_roofline(self.state, self._settings.roofline)
             await self._round(number)
 
     def _next_round(self) -> int:
@@ -173,6 +206,8 @@ class Engine:
             raise Stop(StopReason.BASELINE, f"the baseline fails its own check: {why}")
         try:
             await profile_candidate(record, lab, baseline, place)
+            if lab.times:
+                await time_candidate(record, lab, baseline, baseline, place)
         except UserError as error:
             raise Stop(StopReason.BASELINE, f"the baseline: {error.describe()}") from None
         record.emit(RoundClosed(0))
@@ -187,7 +222,7 @@ class Engine:
             reason = self.state.round(number).no_plan
             self.record.emit(RoundClosed(number))
             raise Stop(StopReason.NO_PLAN, reason or "the team has no plan left")
-        async with _FirstErrorGroup() as group:
+        async with FirstErrorGroup() as group:
             for proposal in proposals:
                 group.create_task(Proposal(self._ports, number, proposal.index).run())
         self._choose_best(self.state.round(number))
@@ -224,7 +259,7 @@ class Engine:
 
     def _choose_best(self, round_: RoundState) -> None:
         better = [
-            (p.verdict.comparison.candidate_key, p.index, p.verdict.candidate)
+            (_rank(p.verdict.comparison), p.index, p.verdict.candidate)
             for p in round_.proposals
             if p.verdict is not None
             and p.verdict.outcome is Outcome.BETTER
@@ -232,6 +267,13 @@ class Engine:
         ]
         if better and not round_.best:
             self.record.emit(BestChanged(round_.number, min(better)[2]))
+
+
+def _rank(comparison: Comparison) -> tuple[float, ...]:
+    """Less is better."""
+    if comparison.speedup is not None:
+        return (-comparison.speedup.value,)
+    return comparison.candidate_key
 
 
 def _check_case(case: Case, task: KernelTask) -> None:
@@ -248,19 +290,3 @@ def _check_case(case: Case, task: KernelTask) -> None:
     broken = task.violated(case.dims, case.dtype)
     if broken and not case.outside_contract:
         raise UserError(f"case {case.name} breaks the contract of {task.name}: {broken}")
-
-
-class _FirstErrorGroup:
-    """A task group that raises the first error itself, not a group of errors."""
-
-    def __init__(self) -> None:
-        self._group = asyncio.TaskGroup()
-
-    async def __aenter__(self) -> asyncio.TaskGroup:
-        return await self._group.__aenter__()
-
-    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            await self._group.__aexit__(kind, error, trace)  # type: ignore[arg-type]
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None

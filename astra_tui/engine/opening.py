@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -9,11 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
+from msgspec.structs import replace
+
 from astra_tui.agents.team import Team
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
 from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team, remembered_steps
+from astra_tui.lab.devices import EMULATOR, DeviceChoice, choose_device
+from astra_tui.model.errors import UserError
 from astra_tui.model.settings import TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.session.reading import has_session
@@ -50,6 +55,8 @@ async def open_run(
     Raises UserError; whatever is refused leaves no new folder behind.
     """
     task = find_task(request.task)
+    device = await asyncio.to_thread(choose_device, request.settings.device)
+    request = _on_device(request, device)
     if request.settings.approval.decisions:
         read_decisions(Path(request.settings.approval.decisions))
     redactor = Redactor([api_key(environment)], environment)
@@ -58,7 +65,7 @@ async def open_run(
     team = await build_team(request.settings, access, book, earlier)
     try:
         session = _session(request, task, redactor)
-        engine = _engine(session, task, request, team, wait_for_engineer, book)
+        engine = _engine(session, task, request, team, wait_for_engineer, book, device)
     except BaseException:
         await team.close()
         raise
@@ -83,14 +90,37 @@ def _engine(
     team: Team,
     wait_for_engineer: bool,
     book: ExchangeBook,
+    device: DeviceChoice,
 ) -> Engine:
     try:
+        _check_same_device(session, device)
         return build_engine(
-            session, task, request.settings, team, wait_for_engineer=wait_for_engineer, book=book
+            session,
+            task,
+            request.settings,
+            team,
+            wait_for_engineer=wait_for_engineer,
+            book=book,
+            device=device,
         )
     except BaseException:
         session.journal.close()
         raise
+
+
+def _on_device(request: RunRequest, device: DeviceChoice) -> RunRequest:
+    return replace(request, settings=replace(request.settings, device=device.name))
+
+
+def _check_same_device(session: OpenSession, device: DeviceChoice) -> None:
+    """Counters and times do not compare. Raises UserError."""
+    before = session.settings.device
+    if session.state.rounds and (before == EMULATOR) != (device.name == EMULATOR):
+        raise UserError(
+            f"this session ran on {before}, and its results do not compare with {device.name}",
+            file=str(session.journal.folder),
+            hint=f"say --device {before}, or start a new session",
+        )
 
 
 def _remembered(request: RunRequest) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,8 @@ from astra_tui.agents.team import Failure, NotWritten, Team
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
-from astra_tui.engine.judging import judge
+from astra_tui.engine.groups import FirstErrorGroup
+from astra_tui.engine.judging import judge, judge_timed
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
 from astra_tui.engine.trial import (
@@ -22,6 +23,7 @@ from astra_tui.engine.trial import (
     describe_errors,
     describe_failures,
     profile_candidate,
+    time_candidate,
 )
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import AuthorKind
@@ -248,10 +250,23 @@ class Proposal:
             return await self._explain(candidate, text)
         await self.ports.control.checkpoint()
         try:
-            await profile_candidate(self.record, self.ports.lab, candidate, self.place)
+            await self._measure(candidate)
         except UserError as error:
             return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
-        return self._judge(candidate)
+        verdict = self._judge(candidate)
+        if verdict.outcome is Outcome.WRONG:
+            return _Failed(Failure(text, "check", "\n".join(verdict.reasons)), Outcome.WRONG)
+        return verdict
+
+    async def _measure(self, candidate: str) -> None:
+        """Counts a candidate, and times it beside its base where the device can."""
+        lab = self.ports.lab
+        async with FirstErrorGroup() as group:
+            group.create_task(profile_candidate(self.record, lab, candidate, self.place))
+            if lab.times:
+                group.create_task(
+                    time_candidate(self.record, lab, self._base, candidate, self.place)
+                )
 
     async def _add_cases(self, text: str) -> None:
         """Lets the testing agent add cases, once for each plan."""
@@ -278,6 +293,9 @@ class Proposal:
         mine = self.record.state.candidate(candidate).profile
         assert base is not None
         assert mine is not None
+        timing = self.record.state.candidate(candidate).timing(self._base)
+        if timing is not None:
+            return judge_timed(base, mine, timing)
         return judge(self._base, base, candidate, mine)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.device import CudaDevice
 from astra_tui.lab.cuda.discovery import find_devices
+from astra_tui.lab.cuda.messages import DeviceFacts
 from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
 from astra_tui.lab.device import Device
 from astra_tui.lab.emulator.device import Emulator
@@ -30,18 +31,30 @@ def check_device_name(name: str) -> None:
         )
 
 
-def resolve_device(name: str) -> str:
+@dataclass(frozen=True)
+class DeviceChoice:
+    """A device that is there: "emulator" or "cuda:N", with the UUID of a GPU."""
+
+    name: str = EMULATOR
+    uuid: str = ""
+
+
+def choose_device(name: str) -> DeviceChoice:
     """The device that a name means here: `auto` is the first GPU, else the emulator.
 
     Raises UserError for a device that is not there.
     """
     check_device_name(name)
     if name == EMULATOR:
-        return EMULATOR
-    if name == AUTO:
-        found = find_devices().devices
-        return f"cuda:{found[0].ordinal}" if found else EMULATOR
-    return f"cuda:{find_gpu(name).ordinal}"
+        return DeviceChoice()
+    if name != AUTO:
+        return _choice(find_gpu(name))
+    found = find_devices().devices
+    return _choice(found[0]) if found else DeviceChoice()
+
+
+def _choice(facts: DeviceFacts) -> DeviceChoice:
+    return DeviceChoice(f"cuda:{facts.ordinal}", facts.uuid)
 
 
 @dataclass(frozen=True)
@@ -58,10 +71,10 @@ def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
 
     Raises UserError for a device that is not there, CompilerUnavailable.
     """
-    resolved = resolve_device(name)
-    if resolved == EMULATOR:
+    chosen = choose_device(name)
+    if chosen.name == EMULATOR:
         yield Opened(Emulator())
         return
-    gpu = open_gpu(find_gpu(resolved), compiler)
+    gpu = open_gpu(find_gpu(chosen.name), compiler)
     with CudaDevice(gpu.facts, gpu.tools) as device:
         yield Opened(device, gpu)

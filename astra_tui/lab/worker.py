@@ -56,6 +56,7 @@ class _Worker:
                 raise UserError(f"this process does not know how to do {other!r}")
 
     def _profile(self, request: dict[str, Any]) -> Profile:
+        self._rest()
         source = read_source(self.task, request["text"], request["file"])
         try:
             profile = profile_on_emulator(self.task, source, self.compiler)

@@ -57,6 +57,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     candidates: int = 1
     repairs: int = 2
     """How often a failed compile or check goes back to the coding agent."""
+    roofline: float = 0.95
+    """Share of the measured floor on every workload at which a run stops; 0 never."""
     approval: Approval = Approval()
     budget: Budget = Budget()
     model: str = ""

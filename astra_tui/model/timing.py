@@ -74,6 +74,10 @@ class Floor(msgspec.Struct, frozen=True):
         return max(self.launch_us, self.copy_us)
 
 
+WRONG_OUTPUT = "wrong_output"
+"""The kind of doubt that is a certainty: a timed launch gave a wrong result."""
+
+
 class Doubt(msgspec.Struct, frozen=True):
     """A reason not to trust a measurement, or not fully: it is shown wherever the number is."""
 

@@ -32,13 +32,13 @@ from astra_tui.lab.cuda.watch import Watch
 from astra_tui.lab.cuda.workload import Compiled, WorkloadBuffers
 from astra_tui.lab.timing.conclusion import Conclusion, conclude
 from astra_tui.lab.timing.intervals import Floats
-from astra_tui.lab.timing.pairing import BadSamples, PairedRounds
+from astra_tui.lab.timing.pairing import LEAST_ROUNDS, BadSamples, PairedRounds
 from astra_tui.lab.timing.paper import paper_time
 from astra_tui.lab.timing.schedule import mirrored_orders, takes_single
 from astra_tui.lab.timing.sizes import GraphSize, cold_size, warm_size
 from astra_tui.model.check import OutputError
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.timing import Doubt, PairedTime, PaperTime, Ratio, WorkloadTiming
+from astra_tui.model.timing import WRONG_OUTPUT, Doubt, PairedTime, PaperTime, Ratio, WorkloadTiming
 
 BLOCK = 10
 WARM_ROUNDS = 40
@@ -153,7 +153,8 @@ class _Run:
         cold = PairedRounds.start(size.launches, len(self.versions))
         while self._rounds_to_add(cold):
             cold = self._add_block(cold)
-            yield from self._progress(cold)
+            if cold.rounds >= LEAST_ROUNDS:
+                yield from self._progress(cold)
         wrong = self._verify(size)
         paper = self._paper()
         warm = self._warm(fastest)
@@ -334,7 +335,7 @@ def _finite(error: float) -> float:
 
 def _wrong(judged: list[OutputError], number: int) -> tuple[Doubt, ...]:
     return tuple(
-        Doubt("wrong_output", f"a timed launch was wrong (set {number}): {e.problem}", voids=True)
+        Doubt(WRONG_OUTPUT, f"a timed launch was wrong (set {number}): {e.problem}", voids=True)
         for e in judged
         if not e.ok
     )

@@ -1,0 +1,41 @@
+"""Readings of NVML as events of the session, but none while replays are timed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from astra_tui.lab.nvml import GpuReader, GpuSampler
+from astra_tui.model.events import GpuSampled
+from astra_tui.model.gpu import GpuIdentity, GpuSample
+
+
+class GpuWatch:
+    """Samples one GPU four times a second and emits what it reads, on the event loop's thread."""
+
+    def __init__(self, uuid: str, emit: Callable[[GpuSampled], None]):
+        self._emit = emit
+        self._loop = asyncio.get_running_loop()
+        self._reader = GpuReader(uuid)
+        self._sampler = GpuSampler(self._reader.sample, self._sampled)
+
+    def start(self) -> GpuIdentity:
+        """Begins sampling; what the GPU is."""
+        identity = self._reader.identity()
+        self._sampler.start()
+        return identity
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No reading inside, as round a timed block."""
+        with self._sampler.paused():
+            yield
+
+    def close(self) -> None:
+        """Ends sampling; a reading that hangs is left behind."""
+        self._sampler.close()
+        self._reader.close()
+
+    def _sampled(self, sample: GpuSample) -> None:
+        self._loop.call_soon_threadsafe(self._emit, GpuSampled(sample))

@@ -1,0 +1,39 @@
+"""Times the winner of a session anew, beside the baseline and the production kernel."""
+
+from __future__ import annotations
+
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.record import Record
+from astra_tui.engine.trial import Place, check_candidate, time_again
+from astra_tui.model.check import Verdict
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import TroubleMet
+from astra_tui.model.task import KernelTask
+
+
+async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
+    """Leaves two timings in the journal, where the device times and something was won.
+
+    One that cannot be taken is a trouble in the journal, and no reason for the session to fail.
+    """
+    state = record.state
+    assert state.opened is not None
+    if not lab.times or state.best == state.opened.baseline:
+        return
+    try:
+        await time_again(record, lab, state.opened.baseline, state.best)
+        production = await _production(record, lab, task)
+        if production:
+            await time_again(record, lab, production, state.best)
+    except UserError as error:
+        record.emit(TroubleMet("the winner's timing", error.describe()))
+
+
+async def _production(record: Record, lab: Lab, task: KernelTask) -> str:
+    """The production kernel's hash; "" where the task has none, or one that is wrong here."""
+    file = task.production_file
+    if not file.is_file():
+        return ""
+    production = record.store.put_source(file.read_text(encoding="utf-8"))
+    checked = await check_candidate(record, lab, production, Place(0))
+    return production if checked.verdict is Verdict.PASSED else ""
