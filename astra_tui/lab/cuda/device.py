@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from astra_tui.lab.cuda.faults import finding_of
-from astra_tui.lab.cuda.gpu_process import GpuFailure, GpuProcess
+from astra_tui.lab.cuda.gpu_process import MODULE, GpuFailure, GpuProcess
 from astra_tui.lab.cuda.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.device import DeviceBuffer, PackedLaunch, RunOutcome
@@ -28,11 +28,18 @@ _PROCESSES = 2
 class CudaDevice:
     """One GPU. `run` never raises for what a candidate does: that is in the findings."""
 
-    def __init__(self, facts: DeviceFacts, tools: ToolKernels, seconds: float = CASE_SECONDS):
+    def __init__(
+        self,
+        facts: DeviceFacts,
+        tools: ToolKernels,
+        seconds: float = CASE_SECONDS,
+        module: str = MODULE,
+    ):
         self.facts = facts
         self.name = f"cuda:{facts.ordinal}"
         self.seconds = seconds
         self._tools = tools
+        self._module = module
         self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
         self._spare: GpuProcess | None = None
 
@@ -104,7 +111,7 @@ class CudaDevice:
         return process, True
 
     def _new(self) -> GpuProcess:
-        return GpuProcess(self.facts.uuid, self._tools)
+        return GpuProcess(self.facts.uuid, self._tools, self._module)
 
     def _forget(self, cubin: bytes) -> None:
         self._processes.pop(cubin).close()

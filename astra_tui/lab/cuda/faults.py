@@ -21,12 +21,18 @@ _KINDS = {
     719: FindingKind.TRAP,
 }
 
+_SHARED_REFUSED = "cuFuncSetAttribute: "
+"""Dynamic shared memory is all that is asked for there; the driver says "invalid value"."""
+
 
 def finding_of(error: GpuFailure) -> Finding:
     """What a failed run says about the candidate."""
     if isinstance(error, GpuHung):
         return Finding(FindingKind.HANG, str(error))
     if isinstance(error, CudaFailed):
+        if str(error).startswith(_SHARED_REFUSED):
+            text = f"more shared memory than a block may have ({error})"
+            return Finding(FindingKind.OUT_OF_RESOURCES, text)
         kind = _KINDS.get(error.code, FindingKind.LAUNCH_FAILED)
         return Finding(kind, str(error))
     return Finding(FindingKind.LAUNCH_FAILED, str(error))

@@ -1,0 +1,49 @@
+"""Shared fixtures: where children find the scripted process, and the tools as it knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from astra_tui.lab.cuda.device import CudaDevice
+from astra_tui.lab.cuda.gpu_process import GpuProcess
+from astra_tui.lab.cuda.tools import ToolKernels
+from tests.conftest import ROOT
+from tests.cuda.kernels import LONG, MODULE, scripted_tools
+from tests.cuda.script import FACTS
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _children_find_the_tests() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield
+
+
+@pytest.fixture(scope="package")
+def tools() -> ToolKernels:
+    """Our own kernels, scripted, on a machine that is not noisy."""
+    return scripted_tools()
+
+
+@pytest.fixture
+def process(tools: ToolKernels) -> Iterator[GpuProcess]:
+    """One process on the scripted device."""
+    made = GpuProcess(FACTS.uuid, tools, MODULE)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def device(tools: ToolKernels) -> Iterator[CudaDevice]:
+    """The scripted device, patient."""
+    with CudaDevice(FACTS, tools, LONG, MODULE) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hurried(tools: ToolKernels) -> Iterator[CudaDevice]:
+    """The scripted device with a deadline that tests of hangs can wait for."""
+    with CudaDevice(FACTS, tools, 1.0, MODULE) as opened:
+        yield opened
