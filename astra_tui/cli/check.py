@@ -109,8 +109,8 @@ def _check_task(
         except UserError as error:
             errors.add(error)
     with ExitStack() as opened:
-        device = opened.enter_context(open_device(options.device))
         compiler = opened.enter_context(open_compiler())
+        device = opened.enter_context(open_device(options.device, compiler)).device
         oracle = opened.enter_context(Oracle(wanted.task))
         checker = Checker(wanted.task, device, compiler, oracle)
         for file, text in texts.items():

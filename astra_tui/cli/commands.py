@@ -65,7 +65,7 @@ def _device(parser: CommandParser) -> None:
         "--device",
         default="auto",
         metavar="DEVICE",
-        help="emulator, or auto (default): the best device there is",
+        help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
     )
 
 
@@ -85,7 +85,11 @@ def _run(commands: _Commands) -> None:
         help="who works: a model in four roles, a model in one, or the playbook, which needs no "
         "model (default: llm where a model is set up, else playbook)",
     )
-    parser.add_argument("--device", metavar="DEVICE", help="emulator, or auto (default)")
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
+    )
     parser.add_argument(
         "--rounds", type=at_least_one, metavar="N", help="rounds at most (default: 5)"
     )
@@ -116,6 +120,18 @@ def _run(commands: _Commands) -> None:
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server")
     parser.add_argument("--budget-tokens", type=int, metavar="N", help="stop after this many")
     parser.add_argument("--budget-dollars", type=float, metavar="X", help="stop after this much")
+    parser.add_argument(
+        "--budget-gpu-seconds",
+        type=float,
+        metavar="S",
+        help="stop after so many seconds of timing",
+    )
+    parser.add_argument(
+        "--roofline",
+        type=float,
+        metavar="SHARE",
+        help="stop at this share of a copy's speed on every workload (default: 0.95; 0: never)",
+    )
     parser.add_argument(
         "--session", metavar="DIR", help="the session's folder; one that has a journal goes on"
     )

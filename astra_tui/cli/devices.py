@@ -7,23 +7,24 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from astra_tui.cli.failures import UnavailableHere
-from astra_tui.lab.device import Device
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.settings import check_device_name
 
 if TYPE_CHECKING:
     from astra_tui.lab.compiler import Compiler
-
-DEVICES = ("auto", "emulator")
+    from astra_tui.lab.devices import Opened
 
 
 @contextmanager
-def open_device(name: str) -> Iterator[Device]:
-    """The device by name; `auto` is the best there is. Raises UserError for an unknown one."""
-    if name not in DEVICES:
-        raise UserError(f"there is no device '{name}'", hint=nearest(name, DEVICES))
-    from astra_tui.lab.emulator.device import Emulator
+def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
+    """The device by name; the compiler compiles for it from now on.
 
-    yield Emulator()
+    Raises UserError for a device that is not there, UnavailableHere without a compiler.
+    """
+    from astra_tui.lab import devices
+
+    check_device_name(name)
+    with devices.open_device(name, compiler) as opened:
+        yield opened
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import platformdirs
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
 from astra_tui.model.settings import (
+    AUTO_DEVICE,
     KEY_VARIABLES,
     Approval,
     Budget,
@@ -23,15 +24,16 @@ from astra_tui.model.settings import (
     RunSettings,
     TeamKind,
     api_key,
+    check_device_name,
 )
 
 PREFIX = "ASTRA_TUI_"
 PROJECT_FILE = Path("astra-tui.toml")
-DEVICES = ("auto", "emulator")
 
 _AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 _NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 _Dollars = Annotated[float, msgspec.Meta(ge=0)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -53,6 +55,8 @@ class Choices(msgspec.Struct, frozen=True):
     linger_seconds: _Seconds | None = None
     budget_tokens: _NotNegative | None = None
     budget_dollars: _Dollars | None = None
+    budget_gpu_seconds: _Seconds | None = None
+    roofline: _Share | None = None
     price_input_per_million: _Dollars | None = None
     price_cached_per_million: _Dollars | None = None
     price_output_per_million: _Dollars | None = None
@@ -77,26 +81,32 @@ def run_settings(
 
     Raises UserError for a device or a file of decisions that does not exist.
     """
-    if choices.device not in (None, *DEVICES):
-        raise UserError(
-            f"there is no device '{choices.device}'", hint=nearest(choices.device, DEVICES)
-        )
-    known = before or RunSettings(task, _default_team(choices, environment))
-    tokens, dollars = choices.budget_tokens, choices.budget_dollars
+    if choices.device is not None:
+        check_device_name(choices.device)
+    known = before or RunSettings(task, _default_team(choices, environment), AUTO_DEVICE)
     return RunSettings(
         task=task,
         team=choices.team or known.team,
-        device="emulator",
+        device=choices.device or known.device,
         rounds=known.rounds if choices.rounds is None else choices.rounds,
         candidates=known.candidates if choices.candidates is None else choices.candidates,
         repairs=known.repairs if choices.repairs is None else choices.repairs,
         approval=_approval(choices, known.approval),
-        budget=Budget(
-            known.budget.tokens if tokens is None else tokens,
-            known.budget.dollars if dollars is None else dollars,
-        ),
+        roofline=known.roofline if choices.roofline is None else choices.roofline,
+        budget=_budget(choices, known.budget),
         model=known.model if choices.model is None else choices.model,
         base_url=known.base_url if choices.base_url is None else choices.base_url,
+    )
+
+
+def _budget(choices: Choices, known: Budget) -> Budget:
+    def chosen(new: float | None, old: float | None) -> Any:
+        return old if new is None else new
+
+    return Budget(
+        chosen(choices.budget_tokens, known.tokens),
+        chosen(choices.budget_dollars, known.dollars),
+        chosen(choices.budget_gpu_seconds, known.gpu_seconds),
     )
 
 

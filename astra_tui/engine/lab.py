@@ -15,11 +15,10 @@ from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile
-
-EMULATOR = "emulator"
 
 COMPILE_SECONDS = 120.0
 CASE_SECONDS = 120.0

@@ -17,9 +17,9 @@ from astra_tui.engine.host import OpenSession, build_engine, open_session, resum
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
 from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team, remembered_steps
-from astra_tui.lab.devices import EMULATOR, DeviceChoice, choose_device
+from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.model.errors import UserError
-from astra_tui.model.settings import TeamKind, api_key
+from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.session.reading import has_session
 from astra_tui.session.redaction import Redactor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,21 +13,7 @@ from astra_tui.lab.cuda.messages import DeviceFacts
 from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
 from astra_tui.lab.device import Device
 from astra_tui.lab.emulator.device import Emulator
-from astra_tui.model.errors import UserError
-
-EMULATOR = "emulator"
-AUTO = "auto"
-
-_NAMES = re.compile(r"auto|emulator|cuda(:\d+)?")
-
-
-def check_device_name(name: str) -> None:
-    """Raises UserError for a name that no device can have."""
-    if not _NAMES.fullmatch(name):
-        raise UserError(
-            f"there is no device '{name}'",
-            hint="say auto, emulator, cuda, or cuda:1 for the second",
-        )
+from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
 
 
 @dataclass(frozen=True)
@@ -47,7 +32,7 @@ def choose_device(name: str) -> DeviceChoice:
     check_device_name(name)
     if name == EMULATOR:
         return DeviceChoice()
-    if name != AUTO:
+    if name != AUTO_DEVICE:
         return _choice(find_gpu(name))
     found = find_devices().devices
     return _choice(found[0]) if found else DeviceChoice()

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
+from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Risk
 
 KEY_VARIABLES = ("ASTRA_TUI_API_KEY", "OPENAI_API_KEY")
 """Where the key of the model's server is looked up, in this order."""
+
+
+EMULATOR = "emulator"
+AUTO_DEVICE = "auto"
+
+_DEVICE_NAME = re.compile(r"auto|emulator|cuda(:\d+)?")
+
+
+def check_device_name(name: str) -> None:
+    """Raises UserError for a name that no device can have."""
+    if not _DEVICE_NAME.fullmatch(name):
+        raise UserError(
+            f"there is no device '{name}'",
+            hint="say auto, emulator, cuda, or cuda:1 for the second GPU",
+        )
 
 
 class TeamKind(StrEnum):
