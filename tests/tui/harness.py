@@ -1,0 +1,150 @@
+"""The real app under Pilot on a real engine behind a real socket. Only the clock is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from textual.pilot import Pilot
+
+from astra_tui.agents.team import Team
+from astra_tui.engine.host import build_engine, open_session, resume_session
+from astra_tui.engine.server import Server
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.settings import RunSettings
+from astra_tui.model.task import KernelTask
+from astra_tui.session.client import NobodyListens, ask_welcome
+from astra_tui.session.reading import has_session
+from astra_tui.session.redaction import Redactor
+from astra_tui.tui.app import AstraApp, Left
+from astra_tui.tui.screens.session import SessionScreen
+from astra_tui.tui.source import OpenSource, attach
+
+_P = ParamSpec("_P")
+
+SECONDS = 60
+NARROW = (80, 24)
+WIDE = (140, 40)
+TESTER = Author(AuthorKind.ENGINEER, "tester")
+
+
+def on_a_loop(test: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, None]:
+    """An async test as a plain one."""
+
+    @functools.wraps(test)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Desk:
+    """The app as somebody who sits before it: looks, waits until something is there, types."""
+
+    app: AstraApp
+    pilot: Pilot[Left]
+    clock: Clock
+
+    @property
+    def session(self) -> SessionScreen:
+        screens = [s for s in self.app.screen_stack if isinstance(s, SessionScreen)]
+        assert screens, "there is no session screen"
+        return screens[-1]
+
+    def text(self, selector: str) -> str:
+        """What a pane or a bar says."""
+        return str(self.session.query_one(selector).text)  # type: ignore[attr-defined]
+
+    async def until(self, condition: Callable[[], object], what: str = "") -> None:
+        """Waits until something holds."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                while not condition():
+                    await self.pilot.pause(0.01)
+        except TimeoutError:
+            raise AssertionError(f"it did not come about: {what or condition}") from None
+
+    async def press(self, *keys: str) -> None:
+        """Types, one key after the other."""
+        await self.pilot.press(*keys)
+
+    async def asked(self, gate: str) -> None:
+        """Waits until a question of a gate is on the screen and a key may answer it."""
+        deciding = self.session._answering.deciding
+
+        def is_asked() -> bool:
+            self.clock.advance(0.1)  # Nobody types meanwhile.
+            question = deciding.question
+            return question is not None and question.gate.value == gate and deciding.may_answer
+
+        await self.until(is_asked, f"a question about the {gate}")
+
+    async def answer(self, gate: str, *keys: str) -> None:
+        """Answers the next question of a gate."""
+        await self.asked(gate)
+        await self.press(*keys)
+
+
+@contextlib.asynccontextmanager
+async def seated(
+    open_source: OpenSource, size: tuple[int, int] = WIDE, clock: Clock | None = None
+) -> AsyncIterator[Desk]:
+    """The app on a source, in a terminal of a size."""
+    clock = clock or Clock()
+    app = AstraApp(open_source, clock=clock)
+    async with app.run_test(size=size) as pilot:
+        desk = Desk(app, pilot, clock)
+        await desk.until(lambda: isinstance(app.screen, SessionScreen), "the session screen")
+        yield desk
+
+
+@contextlib.asynccontextmanager
+async def working(
+    folder: Path, task: KernelTask, team: Team, settings: RunSettings
+) -> AsyncIterator[OpenSource]:
+    """An engine that works on a session; how to attach to it."""
+    opened = (
+        resume_session(folder, task, Redactor())
+        if has_session(folder)
+        else open_session(folder, task, settings, Redactor())
+    )
+    with opened.journal:
+        engine = build_engine(opened, task, settings, team, wait_for_engineer=True)
+        server = Server(engine, folder)
+        running = asyncio.create_task(server.serve())
+        try:
+            await _listens(server.path, running)
+            yield partial(attach, server.path)
+        finally:
+            engine.control.cancel(TESTER)
+            await running
+
+
+async def _listens(path: Path, running: asyncio.Task[None]) -> None:
+    while not running.done():
+        try:
+            await ask_welcome(path)
+            return
+        except NobodyListens:
+            await asyncio.sleep(0)
+    await running

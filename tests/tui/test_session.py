@@ -1,0 +1,242 @@
+"""The session screen on a real engine: what an engineer sees and does, in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_tui.model.approval import ApprovalStatus
+from astra_tui.model.plan import Counter, Risk
+from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import Outcome
+from astra_tui.session.reading import read_journal
+from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
+from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
+
+
+def state_of(folder: Path) -> SessionState:
+    return read_journal(folder).state()
+
+
+def outcomes(state: SessionState) -> list[Outcome]:
+    verdicts = [p.verdict for r in state.rounds for p in r.proposals]
+    return [v.outcome for v in verdicts if v is not None]
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "140x40"])
+@on_a_loop
+async def test_from_the_first_plan_to_the_end(
+    size: tuple[int, int], tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=2, repairs=0)) as source,
+        seated(source, size) as desk,
+    ):
+        await desk.asked("plan")
+        assert "wide loads" in desk.text("#plan")
+        assert "Accept this plan?" in desk.text("#approval")
+        await desk.press("a")
+        await desk.asked("diff")
+        assert "Run this code?" in desk.text("#approval")
+        await desk.press("a")
+        await desk.asked("plan")
+        assert "another scale" in desk.text("#plan")
+        await desk.press("r", *"no", "enter")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+        assert desk.text("#approval") == ""
+        await desk.press("1")
+        assert "better" in desk.text("#rounds")
+        assert "rejected" in desk.text("#rounds")
+    state = state_of(folder)
+    assert outcomes(state) == [Outcome.BETTER, Outcome.REJECTED]
+    rejected = list(state.decisions.values())[-1]
+    assert (rejected.status, rejected.reason) == (ApprovalStatus.REJECTED, "no")
+
+
+@on_a_loop
+async def test_a_plan_is_edited_as_fields(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "e")
+        await desk.until(lambda: desk.app.screen.query("#counter_ratio"), "the form")
+        await desk.press("tab", "end", *" of one word", *["tab"] * 3, "right", "right")
+        await desk.press(*["tab"] * 4, "left", "ctrl+s")
+        await desk.asked("diff")
+        state = desk.session.view.state  # type: ignore[union-attr]
+        plan = state.plan_of(1, 0)
+        assert plan.bottleneck == "requests of one word"
+        assert plan.prediction.counter is Counter.SHARED_REQUESTS
+        assert plan.risk is Risk.HIGH
+        assert plan.evidence == team.steps[0].plan.evidence
+        assert state.decisions["1.0.plan"].status is ApprovalStatus.EDITED
+
+
+@on_a_loop
+async def test_a_form_says_what_is_wrong_and_esc_decides_nothing(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "e")
+        await desk.until(lambda: desk.app.screen.query("#counter_ratio"), "the form")
+        field = desk.app.screen.query_one("#counter_ratio")
+        field.focus()
+        await desk.press(*["backspace"] * 5, *"many", "ctrl+s")
+        told = desk.app.screen.query_one("#problem").text  # type: ignore[attr-defined]
+        assert told == "counter ratio: 'many' is no number"
+        await desk.press("escape")
+        assert desk.session.view is not None
+        assert not desk.session.view.state.decisions
+        await desk.asked("plan")
+
+
+@on_a_loop
+async def test_code_is_edited_in_the_app(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "a")
+        await desk.answer("diff", "e")
+        await desk.until(lambda: desk.app.screen.query("CodeArea"), "the editor")
+        await desk.press(*"// mine", "enter", "ctrl+s")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    state = state_of(folder)
+    edited = [a for p in state.round(1).proposals for a in p.attempts][-1]
+    text = (folder / "sources" / f"{edited.candidate[:12]}.cu").read_text()  # type: ignore[union-attr]
+    assert text.startswith("// mine\n")
+    assert outcomes(state) == [Outcome.BETTER]
+
+
+@on_a_loop
+async def test_code_is_edited_in_the_editor_of_the_environment(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The app cannot be suspended under test: it says so and decides nothing."""
+    monkeypatch.setenv("EDITOR", "true")
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "ctrl+g")
+        await desk.until(lambda: desk.app._notifications, "a notice")
+        assert desk.session.view is not None
+        assert not desk.session.view.state.decisions
+
+
+@on_a_loop
+async def test_auto_mode_spares_the_open_question_and_takes_the_next(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=2, repairs=0)) as source,
+        seated(source) as desk,
+    ):
+        await desk.asked("plan")
+        await desk.press("shift+tab")
+        assert "auto: low risk" in desk.text("#status")
+        assert "Accept this plan?" in desk.text("#approval")
+        await desk.press("a")
+        await auto_to_the_end(desk)
+    deciders = [d.by.kind.value for d in state_of(folder).decisions.values()]
+    assert deciders == ["engineer", "policy", "policy", "policy"]
+
+
+@on_a_loop
+async def test_accept_the_next_ones(tmp_path: Path, task: KernelTask, team: ScriptedTeam) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=2, repairs=0)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "ctrl+n", "1", "enter")
+        await desk.answer("plan", "a")
+        await desk.asked("plan")
+    deciders = [d.by.kind.value for d in state_of(folder).decisions.values()]
+    assert deciders[:2] == ["engineer", "policy"]
+
+
+async def auto_to_the_end(desk: Desk) -> None:
+    def is_closed() -> bool:
+        desk.clock.advance(0.1)
+        return desk.session.status is SessionStatus.CLOSED
+
+    await desk.until(is_closed, "the end")
+
+
+@on_a_loop
+async def test_notes_pause_interrupt_and_end(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(AUTO, rounds=3, repairs=0)) as source,
+        seated(source) as desk,
+    ):
+        await desk.until(lambda: desk.session.status is SessionStatus.RUNNING, "work")
+        await desk.press("n", *"mind the tail", "enter")
+        await desk.until(lambda: desk.session.view.state.notes, "the note")  # type: ignore[union-attr]
+        await desk.press("escape")
+        await desk.until(lambda: desk.session.status is SessionStatus.PAUSED, "the interrupt")
+        await desk.press("p")
+        await desk.until(lambda: desk.session.status is SessionStatus.RUNNING, "going on")
+        await desk.press("p")
+        await desk.until(lambda: desk.session.status is SessionStatus.PAUSED, "the pause")
+        await desk.press("q", "x")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    state = state_of(folder)
+    assert [n.text for n in state.notes] == ["mind the tail"]
+    assert state.closed is not None
+    assert state.closed.reason.value == "cancelled"
+
+
+@on_a_loop
+async def test_detach_leaves_the_engine_at_work_and_attach_comes_back(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with working(folder, task, team, settings_of(ASK, rounds=1)) as source:
+        async with seated(source) as desk:
+            await desk.asked("plan")
+            await desk.press("q", "d")
+            await desk.until(lambda: desk.app.return_value, "leaving")
+            assert desk.app.return_value.detached  # type: ignore[union-attr]
+        async with seated(source) as desk:
+            await desk.answer("plan", "a")
+            await desk.answer("diff", "a")
+            await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    assert outcomes(state_of(folder)) == [Outcome.BETTER]
+
+
+@on_a_loop
+async def test_what_another_front_end_decides_closes_the_question(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as ann,
+        seated(source, clock=ann.clock) as bob,
+    ):
+        await ann.asked("plan")
+        await bob.asked("plan")
+        await ann.press("a")
+        await bob.asked("diff")
+        await bob.press("a")
+        await ann.until(lambda: ann.session.status is SessionStatus.CLOSED, "the end")
+        await bob.until(lambda: bob.session.status is SessionStatus.CLOSED, "the end")
+    assert len(state_of(folder).decisions) == 2
