@@ -265,6 +265,22 @@ def test_the_mouse_does_the_same() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_a_match_far_to_the_right_is_brought_into_view(side_by_side: bool) -> None:
+    old = f"int a;{' ' * 300}// here\n{'x' * 2500}needle\n"
+
+    async def test() -> None:
+        pane = shown(DiffView(old, old.replace("int", "long"), "one", "two"))
+        async with opened(pane) as pilot:
+            if side_by_side:
+                await pilot.press("s")
+            for word in ("here", "needle"):
+                await pilot.press("slash", *word, "enter")
+                assert any(word in line for line in screen_lines(pilot)[1:])
+
+    run(test())
+
+
 HOSTILE = (
     "\x1b[2J\x1b]0;title\x07 [b]bold[/b] [/nothing] \u202eabc\u2066 a\u200bb \x00 \ud800 \t \r "
     "\x9b31m \U0001f1e9\U0001f1ea e\u0301\u0301 \u2028"

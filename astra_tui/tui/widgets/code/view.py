@@ -22,7 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
-from astra_tui.tui.text.document import Document
+from astra_tui.tui.text.document import PART, Document
 from astra_tui.tui.widgets.code import theme
 from astra_tui.tui.widgets.code.painting import Layer
 from astra_tui.tui.widgets.code.search import Match
@@ -93,8 +93,8 @@ class CodeView(ScrollView, can_focus=True):
         """One row over the whole width, scrolled sideways by `scroll_offset.x`."""
 
     @abstractmethod
-    def content_width(self) -> int:
-        """The width at which nothing is cut at the right."""
+    def text_room(self) -> int:
+        """Cells that a line of code has on the screen, beside its gutter."""
 
     @abstractmethod
     def find(self, query: str) -> list[Match]:
@@ -103,6 +103,16 @@ class CodeView(ScrollView, can_focus=True):
     @abstractmethod
     def reveal(self, match: Match) -> int:
         """The row of a match; unfolds what hides it."""
+
+    @property
+    def view_width(self) -> int:
+        """Cells of a line, without the scrollbar."""
+        return self.scrollable_content_region.width
+
+    @property
+    def view_height(self) -> int:
+        """Rows on the screen, without the scrollbar."""
+        return self.scrollable_content_region.height
 
     # What is drawn
 
@@ -135,7 +145,7 @@ class CodeView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        index, width = self.scroll_offset.y + y, self.size.width
+        index, width = self.scroll_offset.y + y, self.view_width
         if not 0 <= index < self.row_count:
             return Strip.blank(width, self.rich_style)
         at_cursor = index == self.cursor
@@ -177,7 +187,9 @@ class CodeView(ScrollView, can_focus=True):
         self.show_row(self.cursor)
 
     def _resize_content(self) -> None:
-        self.virtual_size = Size(max(self.content_width(), self.size.width), self.row_count)
+        text = max((document.width for document in self.documents), default=0)
+        hidden = max(0, text - self.text_room())
+        self.virtual_size = Size(self.view_width + hidden, self.row_count)
 
     def _start_colouring(self) -> None:
         self._awaited.clear()
@@ -214,7 +226,7 @@ class CodeView(ScrollView, can_focus=True):
 
     def show_row(self, row: int, margin: int = _MARGIN) -> None:
         """Scrolls as little as it takes to have a row, and some around it, on the screen."""
-        height, top = self.scrollable_content_region.height, self.scroll_offset.y
+        height, top = self.view_height, self.scroll_offset.y
         if not height:
             return
         margin = min(margin, max(0, (height - 1) // 2))
@@ -229,7 +241,7 @@ class CodeView(ScrollView, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor by screens."""
-        self.action_move(pages * max(1, self.scrollable_content_region.height - 1))
+        self.action_move(pages * max(1, self.view_height - 1))
 
     def action_go_to(self, row: int) -> None:
         """Moves the cursor to the first row, or to the last with -1."""
@@ -303,13 +315,9 @@ class CodeView(ScrollView, can_focus=True):
 
     def _show_columns(self, match: Match) -> None:
         text = self.documents[match.document].visible(match.line)
-        begin, end = (text.column(c) for c in match.range)
-        seen = self.size.width - (self.content_width() - self._text_width())
-        if begin < self.scroll_offset.x or end > self.scroll_offset.x + seen:
+        begin, end = (text.column(c) % PART for c in match.range)
+        if not self.scroll_offset.x <= begin <= end <= self.scroll_offset.x + self.text_room():
             self.scroll_to(x=max(0, begin - _STEP), animate=False)
-
-    def _text_width(self) -> int:
-        return max((d.width for d in self.documents), default=0)
 
     def action_copy(self) -> None:
         """Copies what the cursor stands on, as it is in the source."""

@@ -79,16 +79,11 @@ class DiffCanvas(CodeView):
 
     # Drawing
 
-    def content_width(self) -> int:
-        """The width at which no line of code is cut."""
-        if not self.side_by_side:
-            return max(d.width for d in self._texts) + 1 + self._gutter_width(NEW)
-        left, right = self._halves()
-        hidden = max(
-            self._texts[OLD].width - (left - self._gutter_width(OLD)),
-            self._texts[NEW].width - (right - self._gutter_width(NEW)),
-        )
-        return self.size.width + max(0, hidden)
+    def text_room(self) -> int:
+        """Cells that a line of code has on the screen; side by side, in the narrower half."""
+        if self.side_by_side:
+            return max(0, min(self._halves()) - self._gutter_width(NEW))
+        return max(0, self.view_width - 1 - self._gutter_width(NEW))
 
     def draw_row(self, index: int, at_cursor: bool) -> Strip:
         """One row."""
@@ -122,7 +117,7 @@ class DiffCanvas(CodeView):
 
     def _draw_bar(self, text: str, name: str, at_cursor: bool, fill: str) -> Strip:
         style = self.style_of(name)
-        rest = max(0, self.size.width - 1 - len(text))
+        rest = max(0, self.view_width - 1 - len(text))
         return Strip([self.cursor_mark(at_cursor), Segment(text + fill * rest, style)])
 
     def _draw_note(self, row: NoteRow, at_cursor: bool) -> Strip:
@@ -134,7 +129,7 @@ class DiffCanvas(CodeView):
 
     def _draw_unified(self, row: CodeRow, at_cursor: bool) -> Strip:
         side = OLD if row.new < 0 else NEW
-        width = self.size.width - 1
+        width = self.view_width - 1
         return Strip.join([Strip([self.cursor_mark(at_cursor)]), self._draw_half(row, side, width)])
 
     def _draw_beside(self, row: CodeRow, at_cursor: bool) -> Strip:
@@ -218,8 +213,8 @@ class DiffCanvas(CodeView):
 
     def _halves(self) -> tuple[int, int]:
         """The widths left and right of the divider, without the cursor's column."""
-        left = max(0, self.size.width - 2) // 2
-        return left, max(0, self.size.width - 2 - left)
+        left = max(0, self.view_width - 2) // 2
+        return left, max(0, self.view_width - 2 - left)
 
     def column_titles(self) -> str:
         """What stands above the columns, or nothing where none are shown."""

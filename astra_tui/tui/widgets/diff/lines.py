@@ -123,7 +123,7 @@ class DiffLines(DiffCanvas):
         return max(0, min(self.cursor, len(self._rows) - 1))
 
     def _notes(self) -> dict[int, list[NoteRow]]:
-        width = (self._halves()[1] if self.side_by_side else self.size.width - 1) - 1
+        width = (self._halves()[1] if self.side_by_side else self.view_width - 1) - 1
         width -= self._gutter_width(NEW)
         return notes_of(self.view.marks, len(self._texts[NEW]), width)
 
@@ -250,7 +250,7 @@ class DiffLines(DiffCanvas):
             self.cursor = next((i for i in places if i > self.cursor), places[0])
         else:
             self.cursor = next((i for i in reversed(places) if i < self.cursor), places[-1])
-        self.show_row(self.cursor, self.size.height // 3)
+        self.show_row(self.cursor, self.view_height // 3)
 
     def _hunk_at_cursor(self) -> int:
         row = self._rows[self.cursor] if self.cursor < len(self._rows) else None

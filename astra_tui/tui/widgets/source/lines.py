@@ -79,7 +79,7 @@ class SourceLines(CodeView):
     def go_to_line(self, line: int) -> None:
         """Puts the cursor on a line, counted from 1; beyond the end, on the last one."""
         self.cursor = self._row_of(line)
-        self.show_row(self.cursor, self.size.height // 3)
+        self.show_row(self.cursor, self.view_height // 3)
 
     @property
     def row_count(self) -> int:
@@ -97,7 +97,7 @@ class SourceLines(CodeView):
 
     def _build(self) -> None:
         count = len(self._document)
-        notes = notes_of(self.view.marks, count, self.size.width - self._gutter_width() - 3)
+        notes = notes_of(self.view.marks, count, self.view_width - self._gutter_width() - 3)
         self._rows, self._first_rows = [], []
         for line in range(count):
             self._first_rows.append(len(self._rows))
@@ -111,9 +111,9 @@ class SourceLines(CodeView):
 
     # Drawing
 
-    def content_width(self) -> int:
-        """The width at which no line is cut."""
-        return 1 + self._gutter_width() + self._document.width
+    def text_room(self) -> int:
+        """Cells that a line of code has on the screen."""
+        return max(0, self.view_width - 1 - self._gutter_width())
 
     def draw_row(self, index: int, at_cursor: bool) -> Strip:
         """One row."""
@@ -126,8 +126,7 @@ class SourceLines(CodeView):
         self.await_colours(0, row.line)
         layers = self.match_layers(0, row.line)
         code = code_strip(self._document, row.line, row.part, self.style_of, Style.null(), layers)
-        width = max(0, self.size.width - 1 - self._gutter_width())
-        body = fit(code, self.scroll_offset.x, width, Style.null())
+        body = fit(code, self.scroll_offset.x, self.text_room(), Style.null())
         return Strip.join([cursor, Strip(self._gutter(row)), body])
 
     def column_titles(self) -> str:
@@ -173,7 +172,7 @@ class SourceLines(CodeView):
             self.cursor = next((i for i in notes if i > self.cursor), notes[0])
         elif notes:
             self.cursor = next((i for i in reversed(notes) if i < self.cursor), notes[-1])
-        self.show_row(self.cursor, self.size.height // 3)
+        self.show_row(self.cursor, self.view_height // 3)
 
     def action_columns(self) -> None:
         """Shows or hides the columns."""
