@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,8 +34,8 @@ class Asking:
         self._asked = ""
         self._news = asyncio.Event()
         self._line = TerminalLine(sys.stdin.fileno())
-        self.editor: asyncio.Future[Answer | ask.Wish] | None = None
-        """Set while an editor has the terminal."""
+        self.is_reading = False
+        """Whether a line is being read that may have started an editor."""
 
     def notice(self, event: Event, state: SessionState) -> None:
         """Takes note of a question that waits, and of one that somebody else has decided."""
@@ -78,8 +77,7 @@ class Asking:
 
     async def _ask(self, question: Question) -> ask.Wish | None:
         """Asks until the question is decided, by whomever (None), or the engineer wants to go."""
-        # What was typed before the question is shown cannot be meant for it.
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        self._line.drop_typed()  # It cannot be meant for a question that was not shown yet.
         shown = self._show(question)
         while question.id in self._waiting:
             ask.show(ask.PLAN_KEYS if question.gate is Gate.PLAN else ask.DIFF_KEYS)
@@ -110,11 +108,14 @@ class Asking:
     async def _read(self, line: str, question: Question, shown: Plan | str) -> Answer | ask.Wish:
         """What a line says. It may start an editor, and the engine goes on telling meanwhile."""
         self._hold()
-        self.editor = asyncio.ensure_future(
+        self.is_reading = True
+        reading = asyncio.ensure_future(
             asyncio.to_thread(ask.read_answer, line, question, user_at_terminal(), shown)
         )
         try:
-            return await asyncio.shield(self.editor)
+            return await asyncio.shield(reading)
         finally:
-            self.editor = None
+            # An editor cannot be called back; until it ends the terminal is not ours.
+            await asyncio.gather(reading, return_exceptions=True)
+            self.is_reading = False
             self._let_go()

@@ -70,7 +70,6 @@ class _FrontEnd:
                 following.cancel()
                 asking.cancel()
                 await asyncio.gather(following, asking, return_exceptions=True)
-                await self._editor_is_done()
         # What the engine said last counts more than what the terminal did at the same time.
         way = next(way for way in ways if way in done)
         return Attended(self._state, way.result())
@@ -93,13 +92,8 @@ class _FrontEnd:
             await self._asking.run()
         return Leaving.DETACHED
 
-    async def _editor_is_done(self) -> None:
-        """An editor cannot be called back; until it ends the terminal is not ours."""
-        if self._asking is not None and self._asking.editor is not None:
-            await asyncio.wait([self._asking.editor])
-
     def _on_interrupt(self) -> None:
-        if self._asking is not None and self._asking.editor is not None:
+        if self._asking is not None and self._asking.is_reading:
             return  # It was meant for the editor.
         if self._asking is None:
             self._detach()

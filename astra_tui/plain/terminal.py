@@ -25,6 +25,13 @@ class TerminalLine:
         self._fd = fd
         self._reading: asyncio.Future[bytes] | None = None
 
+    def drop_typed(self) -> None:
+        """Forgets what was typed and not read. Raises HungUp."""
+        try:
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+        except termios.error:
+            raise HungUp from None
+
     async def read(self) -> str | None:
         """The next line without its end; None if the wait for it was given up.
 

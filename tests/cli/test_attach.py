@@ -95,7 +95,9 @@ def test_an_edit_that_comes_too_late_is_refused(shell: Shell) -> None:
     gate = shell.folder / "gate"
     os.mkfifo(gate)
     editor = shell.folder / "editor"
-    editor.write_text(f'#!/bin/sh\necho EDITING\nread line < "{gate}"\n', encoding="utf-8")
+    editor.write_text(
+        f'#!/bin/sh\necho EDITING\nread line < "{gate}"\necho EDITED\n', encoding="utf-8"
+    )
     editor.chmod(0o700)
     ada = Engineer(shell, *RUN, EDITOR=str(editor))
     ada.answers("e")
@@ -107,7 +109,9 @@ def test_an_edit_that_comes_too_late_is_refused(shell: Shell) -> None:
     gate.write_text("done\n", encoding="utf-8")
     code, last_words = ada.leaves()
     assert code == ExitCode.OK, last_words
-    assert "plan rejected by engineer bob: no" in last_words
+    said = last_words.partition("EDITED")[2]
+    assert "plan rejected by engineer bob: no" in said, "nothing else is shown while one edits"
+    assert "ended    rounds" in said
 
 
 def test_an_edited_plan_goes_on(shell: Shell) -> None:
