@@ -24,6 +24,7 @@ from astra_tui.model.events import (
     CompileFinished,
     Continued,
     DecisionTaken,
+    DeviceOpened,
     EngineStarted,
     Event,
     ExchangeMade,
@@ -38,11 +39,22 @@ from astra_tui.model.events import (
     SessionOpened,
     StepRemembered,
     StopReason,
+    TimingFinished,
     TroubleMet,
     VerdictReached,
+    WorkloadTimed,
 )
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.timing import (
+    Doubt,
+    PairedTime,
+    Ratio,
+    Timing,
+    TimingVerdict,
+    WorkloadTiming,
+)
 from astra_tui.model.verdict import (
     Comparison,
     Outcome,
@@ -115,12 +127,45 @@ def verdict() -> RoundVerdict:
     return RoundVerdict(Outcome.BETTER, ("half the requests",), BETTER, BASELINE, comparison)
 
 
+def workload_timing() -> WorkloadTiming:
+    """One workload on which the better candidate is a third faster."""
+    return WorkloadTiming(
+        workload="16x4096",
+        dims={"tokens": 16, "d": 4096},
+        dtype=DType.FLOAT16,
+        verdict=TimingVerdict.FASTER,
+        cold=PairedTime(2.0, 1.5, RATIO),
+        threshold=0.003,
+        doubts=(Doubt("processes", "other processes: not visible from this container"),),
+    )
+
+
+def timing() -> Timing:
+    """The better candidate beside the baseline."""
+    return Timing(
+        device="cuda:0",
+        gpu="NVIDIA H100",
+        base=BASELINE,
+        candidate=BETTER,
+        workloads=(workload_timing(),),
+        speedup=RATIO,
+        control=Ratio(1.0, 0.999, 1.001, 40),
+        verdict=TimingVerdict.FASTER,
+        reasons=("geometric mean 1.3333",),
+        gpu_seconds=0.5,
+    )
+
+
+RATIO = Ratio(4 / 3, 1.32, 1.34, 40)
+
+
 def whole_session() -> list[Event]:
     """Every kind of durable event, in an order that an engine could write."""
     code = CodeWritten(1, 0, 1, BETTER, BASELINE, PLAYBOOK, "wider")
     return [
         opened(),
         EngineStarted("host", 1, 5),
+        DeviceOpened("cuda:0", GpuIdentity(name="NVIDIA H100", missing={"vbios": "not read"})),
         RoundOpened(0, 0, BASELINE),
         *checked(BASELINE),
         ProfileTaken(BASELINE, profile(64)),
@@ -143,6 +188,8 @@ def whole_session() -> list[Event]:
         *checked(BETTER, CaseOutcome.WRONG),
         *checked(BETTER),
         ProfileTaken(BETTER, profile(32)),
+        WorkloadTimed(BETTER, BASELINE, workload_timing(), ((2.0, 1.5), (2.1, 1.6))),
+        TimingFinished(timing()),
         AnalysisGiven(BETTER, "profiling", "half the requests", PLAYBOOK),
         VerdictReached(1, 0, verdict()),
         BestChanged(1, BETTER),
