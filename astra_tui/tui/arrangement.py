@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LEFT = ("rounds", "tests")
-MAIN = ("plan", "diff")
+MAIN = ("plan", "diff", "source")
 SIDE = ("profile", "gpu", "log")
-PANES = ("rounds", "plan", "diff", "tests", "profile", "gpu", "log")
+PANES = ("rounds", "plan", "diff", "source", "tests", "profile", "gpu", "log")
 """In the order of their number keys."""
 
 TWO_COLUMNS = 110

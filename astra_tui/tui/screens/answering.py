@@ -30,6 +30,7 @@ _KEYS = (
     Span("   a", Tone.ACCENT), Span(" accept   "),
     Span("e", Tone.ACCENT), Span(" edit   "),
     Span("r", Tone.ACCENT), Span(" reject   "),
+    Span("^g", Tone.ACCENT), Span(" $EDITOR   "),
     Span("^n", Tone.ACCENT), Span(" accept the next   "),
     Span("shift+tab", Tone.ACCENT), Span(" auto"),
 )  # fmt: skip
@@ -77,10 +78,10 @@ class Answering:
         self._app.set_title(f"{view.awaiting.gate.value} to decide")
 
     def _hunk_words(self) -> str:
-        question, chosen = self.deciding.question, self._screen.diff.hunks
+        question, chosen = self.deciding.question, self._screen.diff.accepted_hunks
         if question is None or chosen is None or question.gate is not Gate.DIFF:
             return ""
-        return f"{len(chosen)} of {question.hunks} hunks"
+        return f"{len(chosen)} of {question.hunks} hunks chosen"
 
     # -- answering -------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class Answering:
         """Accepts what is shown, or the chosen hunks of it."""
         if self.is_meant():
             asked = self.deciding.question
-            hunks = self._screen.diff.hunks if asked and asked.gate is Gate.DIFF else None
+            hunks = self._screen.diff.accepted_hunks if asked and asked.gate is Gate.DIFF else None
             self._screen.send(self.deciding.accept(hunks))
 
     def reject(self) -> None:

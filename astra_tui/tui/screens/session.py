@@ -28,7 +28,7 @@ from astra_tui.tui.source import OpenSource, Player, Source
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
-from astra_tui.tui.widgets.diff_pane import DiffPane
+from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.gpu import GpuPane
 from astra_tui.tui.widgets.log import LogPane
 from astra_tui.tui.widgets.pane import Pane, RowsPane
@@ -36,11 +36,15 @@ from astra_tui.tui.widgets.plan import PlanPane
 from astra_tui.tui.widgets.profile import ProfilePane
 from astra_tui.tui.widgets.prompt_line import PromptLine
 from astra_tui.tui.widgets.rounds import RoundsPane
+from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
 from astra_tui.tui.widgets.status_line import StatusLine
 from astra_tui.tui.widgets.tests import TestsPane
 
 if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
+
+
+AnyPane = Pane | RowsPane | SessionDiff | SessionSource
 
 
 class SessionScreen(Screen[None], inherit_bindings=False):
@@ -49,11 +53,11 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     app: AstraApp
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "accept", "Accept", id="accept"),
-        Binding("e", "edit", "Edit", id="edit"),
-        Binding("r", "reject", "Reject", id="reject"),
-        Binding("ctrl+g", "edit_outside", "$EDITOR", id="edit_outside"),
-        Binding("ctrl+n", "accept_next", "Accept next", id="accept_next"),
+        Binding("a", "accept", "Accept", show=False, id="accept"),
+        Binding("e", "edit", "Edit", show=False, id="edit"),
+        Binding("r", "reject", "Reject", show=False, id="reject"),
+        Binding("ctrl+g", "edit_outside", "Edit in $EDITOR", show=False, id="edit_outside"),
+        Binding("ctrl+n", "accept_next", "Accept the next", show=False, id="accept_next"),
         Binding("escape", "interrupt", "Interrupt", id="interrupt"),
         Binding("p", "pause", "Pause", id="pause"),
         Binding("p", "go_on", "Continue", id="go_on"),
@@ -67,7 +71,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         Binding("n", "note", "Note", id="note"),
         Binding("f", "follow", "Follow", id="follow"),
         Binding("z", "zoom", "Zoom", id="zoom"),
-        Binding("shift+tab", "mode", "Auto", id="mode"),
+        Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
         Binding("y", "copy", "Copy", id="copy"),
         Binding("x", "end", "End run", id="end", show=False),
         Binding("tab", "next_pane", show=False, id="next_pane"),
@@ -86,11 +90,13 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         self._zoomed = False
         self._keys_depend_on: tuple[object, ...] = ()
         self.view: View | None = None
-        self.diff = DiffPane(self.read_text, id="diff")
-        self._panes: dict[str, Pane | RowsPane] = {
+        self.diff = SessionDiff(self.read_text, id="diff")
+        self.source_pane = SessionSource(self.read_text, id="source")
+        self._panes: dict[str, AnyPane] = {
             "rounds": RoundsPane(id="rounds"),
             "plan": PlanPane(id="plan"),
             "diff": self.diff,
+            "source": self.source_pane,
             "tests": TestsPane(id="tests"),
             "profile": ProfilePane(id="profile"),
             "gpu": GpuPane(id="gpu"),
@@ -273,10 +279,10 @@ class SessionScreen(Screen[None], inherit_bindings=False):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane with the focus is the one that zoom, copy and help are about."""
-        name = event.widget.id
-        if name in self._panes and name != self._front:
-            self._front = name
-            self._arrange()
+        for node in event.widget.ancestors_with_self:
+            if node in self._panes.values() and node.id and node.id != self._front:
+                self._front = node.id
+                self._arrange()
 
     @on(RoundsPane.Chosen)
     def _chosen(self, event: RoundsPane.Chosen) -> None:
@@ -287,6 +293,17 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     def _opened(self) -> None:
         has_code = self.view is not None and self.view.candidate is not None
         self._show_pane("diff" if has_code else "plan")
+
+    @on(DiffPane.HunkToggled)
+    def _hunk_toggled(self) -> None:
+        self._answering.hunks_changed()
+
+    @on(DiffPane.LineOpened)
+    def _line_opened(self, event: DiffPane.LineOpened) -> None:
+        if self.view is not None:
+            self.source_pane.show_view(self.view)
+        self._show_pane("source")
+        self.source_pane.go_to_line(event.line)
 
     @on(LogPane.ExchangeOpened)
     def _exchange_opened(self, event: LogPane.ExchangeOpened) -> None:

@@ -48,7 +48,7 @@ class PaneDrawing(_Base):
         self._view = view
         width = self.page_width
         part = (width, *self.part(view))
-        if not width or _same(part, self._drawn):
+        if not width or same_part(part, self._drawn):
             return
         self._drawn = part
         page = Page(width)
@@ -75,7 +75,7 @@ class RowsPane(PaneDrawing, RowsView):
     """A pane in which rows are chosen."""
 
 
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+def same_part(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     """Whether two parts look the same: large values are compared by identity, which is quick."""
     return len(one) == len(other) and all(
         a is b or (isinstance(a, _PLAIN) and isinstance(b, _PLAIN) and a == b)

@@ -1,0 +1,148 @@
+"""Diff and source of what is chosen, with the counters and complaints of every line beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from astra_tui.model.approval import Gate
+from astra_tui.model.compilation import Severity
+from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.errors import UserError
+from astra_tui.model.state import CandidateState
+from astra_tui.tui.view import View
+from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
+from astra_tui.tui.widgets.diff.data import DiffView
+from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.pane import same_part
+from astra_tui.tui.widgets.source.data import SourceView
+from astra_tui.tui.widgets.source.pane import SourcePane
+from astra_tui.tui.words import short
+
+ReadText = Callable[[str], str]
+"""A text of the session by its hash; raises UserError when it is missing."""
+
+
+class SessionDiff(DiffPane):
+    """The diff from the base of the round to the candidate, or the one that is asked about."""
+
+    def __init__(self, read: ReadText, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._read = read
+        self._drawn: tuple[object, ...] = ()
+        self.problem: UserError | None = None
+        """Why the diff cannot be shown, if it cannot."""
+
+    @property
+    def shows(self) -> tuple[str, str]:
+        """The hashes of the two sources on the screen, each empty where there is none."""
+        return self._shown if self.view is not None else ("", "")
+
+    _shown = ("", "")
+
+    def show_view(self, view: View) -> None:
+        """Draws what has changed."""
+        old, new = sources_of(view)
+        is_asked = _is_asked(view, new)
+        before, now = view.state.candidate(old), view.state.candidate(new)
+        part = (before, now, is_asked, old, new)
+        if same_part(part, self._drawn):
+            return
+        self._drawn = part
+        self._shown = (old, new)
+        try:
+            self.show(self._diff(before, now, is_asked) if new else None)
+            self.problem = None
+        except UserError as error:
+            self.problem = error
+            self.show(None)
+
+    def _diff(self, before: CandidateState, now: CandidateState, is_asked: bool) -> DiffView:
+        return DiffView(
+            old=self._read(before.hash) if before.hash else "",
+            new=self._read(now.hash),
+            old_name=short(before.hash) or "nothing",
+            new_name=short(now.hash),
+            marks=marks_of(now),
+            old_columns=columns_of(before),
+            new_columns=columns_of(now),
+            choosable=is_asked,
+        )
+
+    def title(self) -> str:
+        """What is compared, or why nothing is."""
+        return self.problem.describe() if self.problem else super().title()
+
+
+class SessionSource(SourcePane):
+    """The whole source of the chosen candidate."""
+
+    def __init__(self, read: ReadText, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._read = read
+        self._drawn: tuple[object, ...] = ()
+
+    def show_view(self, view: View) -> None:
+        """Draws what has changed."""
+        _, hash_ = sources_of(view)
+        candidate = view.state.candidate(hash_)
+        if same_part((candidate, hash_), self._drawn):
+            return
+        self._drawn = (candidate, hash_)
+        try:
+            text = self._read(hash_) if hash_ else ""
+        except UserError as error:
+            self.show(SourceView("", error.describe()))
+            return
+        marks, columns = marks_of(candidate), columns_of(candidate)
+        self.show(SourceView(text, short(hash_), marks, columns) if hash_ else None)
+
+
+def sources_of(view: View) -> tuple[str, str]:
+    """The hashes of the old and the new source; a question is about exactly these."""
+    asked = view.awaiting
+    is_diff = asked is not None and asked.gate is Gate.DIFF
+    if asked is not None and is_diff and view.choice == (asked.round, asked.proposal):
+        return asked.base, asked.subject
+    base, candidate = view.base, view.candidate
+    return (base.hash if base else "", candidate.hash if candidate else "")
+
+
+def _is_asked(view: View, new: str) -> bool:
+    asked = view.awaiting
+    return asked is not None and asked.gate is Gate.DIFF and asked.subject == new
+
+
+def marks_of(candidate: CandidateState) -> tuple[LineMark, ...]:
+    """What compiler and device say about lines, each thing once."""
+    marks: dict[LineMark, None] = {}
+    for said in candidate.compilation.diagnostics if candidate.compilation else ():
+        kind = MarkKind.ERROR if said.severity is Severity.ERROR else MarkKind.WARNING
+        if said.line:
+            marks[LineMark(said.line, kind, said.message)] = None
+    for result in candidate.failures:
+        for finding in result.findings:
+            if finding.line:
+                text = f"{finding.kind.value}: {finding.message}"
+                marks[LineMark(finding.line, MarkKind.FINDING, text)] = None
+    return tuple(marks)
+
+
+def columns_of(candidate: CandidateState) -> tuple[LineColumn, ...]:
+    """Counters of every line, added up over the workloads; none where there is no profile."""
+    if candidate.profile is None:
+        return ()
+    counters = add_counters(w.counters for w in candidate.profile.workloads)
+    columns = (
+        LineColumn("sectors", _by_line(counters, "sectors")),
+        LineColumn("requests", _by_line(counters, "requests")),
+        LineColumn("conflicts", _by_line(counters, "conflicts")),
+        LineColumn("instr.", {c.line: f"{c.warp_instructions:,}" for c in counters.lines}),
+    )
+    return tuple(column for column in columns if column.values)
+
+
+def _by_line(counters: Counters, field: str) -> dict[int, str]:
+    sums: dict[int, int] = {}
+    for access in counters.accesses:
+        sums[access.line] = sums.get(access.line, 0) + int(getattr(access, field))
+    return {line: f"{count:,}" for line, count in sums.items() if count}
