@@ -6,6 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from textual.widgets import Input
 
 from astra_tui.model.hunks import apply_hunks, unified_diff
@@ -311,6 +314,32 @@ def test_hostile_text_is_shown_harmlessly(key: str) -> None:
             parts = [row.part for row in pane.lines.rows if isinstance(row, CodeRow)]
             assert max(parts) == 9
             assert pane.text == unified_diff(old, new, HOSTILE, HOSTILE)
+
+    run(test())
+
+
+WIDE_TEXT = st.text(st.sampled_from([*"ab中文。\t\x1b🙂é ", "\u202e"]), max_size=120)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(WIDE_TEXT, min_size=1, max_size=12), st.integers(0, 9), st.booleans())
+def test_every_line_fills_its_cells_and_no_more(
+    lines: list[str], scrolled: int, side_by_side: bool
+) -> None:
+    old = "".join(f"{line}\n" for line in lines)
+    new = "".join(f"{line[3:]}文\n" for line in lines)
+    marks = (LineMark(1, MarkKind.ERROR, lines[0]),)
+    columns = (LineColumn("列", {1: "中文中文中文中文"}),)
+
+    async def test() -> None:
+        pane = shown(DiffView(old, new, "中文" * 50, "two", marks, columns, columns))
+        async with opened(pane) as pilot:
+            if side_by_side:
+                await pilot.press("s")
+            pane.lines.scroll_to(x=scrolled, animate=False, immediate=True)
+            for y in range(pane.lines.view_height):
+                strip = pane.lines.render_line(y)
+                assert sum(cell_len(s.text) for s in strip) == pane.lines.view_width
 
     run(test())
 

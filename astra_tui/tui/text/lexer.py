@@ -1,0 +1,91 @@
+"""What each piece of a kernel source is: Pygments' CudaLexer, and our lexer of launch plans.
+
+The launch plan is a comment for the compiler but code for the engineer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pygments.lexers.c_like import CudaLexer
+from pygments.token import Comment, Keyword, Name, Number, String
+
+from astra_tui.model.launch import DEVICE_ATTRIBUTES
+from astra_tui.tui.text.cuda import Role
+
+_ROLES: tuple[tuple[Any, Role], ...] = (
+    (Comment.Preproc, Role.DIRECTIVE),
+    (Comment.PreprocFile, Role.STRING),
+    (Comment, Role.COMMENT),
+    (Keyword.Type, Role.TYPE),
+    (Keyword, Role.KEYWORD),
+    (Name.Builtin, Role.BUILTIN),
+    (Name.Function, Role.NAME),
+    (Name.Class, Role.NAME),
+    (String, Role.STRING),
+    (Number, Role.NUMBER),
+)
+
+_CUDA_TYPE = re.compile(r"(?:half2?|__half2?(?:_raw)?|__nv_\w+|nv_bfloat162?|float\d+x?\d*)\Z")
+
+_PLAN = re.compile(r"/\*[\s*!]*@launch(?![\w-])")
+
+_PLAN_TOKENS = re.compile(
+    r"""(?P<launch>/\*|\*/|@launch\b)
+      | (?P<comment>\#[^\n]*?(?=\*/|\n|\Z))
+      | (?P<string>"[^"\n]*")
+      | (?P<number>\b\d\w*)
+      | (?P<keyword>\b(?:let|tune|workspace|when|otherwise|refuse|if|else|and|or|not|in)\b
+                   |\b(?:grid|block|shared|args|cluster|pdl|cooperative|stream)(?==(?!=)))
+      | (?P<name>(?:^|(?<=:))[ \t]*[A-Za-z_]\w*(?=<|[ \t]+(?:grid|block)=))
+      | (?P<word>\b[A-Za-z_]\w*)
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_PLAN_BUILTINS = frozenset(
+    {"min", "max", "ceil_div", "aligned", "stride", "sizeof", *DEVICE_ATTRIBUTES}
+)
+_PLAN_TYPES = frozenset({"T", "float16", "bfloat16", "float32", "float64", "int32", "int64"})
+
+
+def tokens_of(source: str) -> Iterator[tuple[Role | None, str]]:
+    """The pieces of a source from first to last; None is plain."""
+    for _, kind, value in CudaLexer().get_tokens_unprocessed(source):
+        if kind in Comment and _PLAN.match(value):
+            yield from _plan_tokens(value)
+        else:
+            yield _role(kind, value), value
+
+
+def _role(kind: Any, value: str) -> Role | None:
+    for ancestor, role in _ROLES:
+        if kind in ancestor:
+            return role
+    if kind in Name:
+        if _CUDA_TYPE.match(value):
+            return Role.TYPE
+        if value.startswith("__"):
+            return Role.BUILTIN
+    return None
+
+
+def _plan_tokens(plan: str) -> Iterator[tuple[Role | None, str]]:
+    done = 0
+    for match in _PLAN_TOKENS.finditer(plan):
+        if match.start() > done:
+            yield None, plan[done : match.start()]
+        yield _plan_role(match), match.group()
+        done = match.end()
+    if done < len(plan):
+        yield None, plan[done:]
+
+
+def _plan_role(match: re.Match[str]) -> Role | None:
+    kind = match.lastgroup
+    if kind != "word":
+        return Role(kind) if kind else None
+    if match.group() in _PLAN_BUILTINS:
+        return Role.BUILTIN
+    return Role.TYPE if match.group() in _PLAN_TYPES else None
