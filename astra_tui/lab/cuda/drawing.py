@@ -1,16 +1,20 @@
-"""Random numbers that the device and NumPy draw alike, bit by bit.
+"""Random numbers that the device and NumPy draw alike, bit by bit (a NaN may have other bits).
 
 Inputs of timed launches are drawn on the device; the judge draws the few that it needs again, so
 that it never has to believe the process in which candidates ran. The twin is `value` in tools.cu.
+
+Everything is drawn as float32, whatever the type: of whole numbers beyond 2**24 only some occur.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from astra_tui.lab.check.encoding import encode
 from astra_tui.lab.cuda.messages import Fill
@@ -20,6 +24,10 @@ POOL = 8
 """Special values that can be planted at most."""
 
 _KINDS = ("normal", "uniform", "integers", "constant", "arange")
+_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST_WHOLE = float(np.nextafter(np.float32(2.0**63), np.float32(0)))
+"""The device counts in 64 bits with a sign."""
+
 _FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
@@ -31,6 +39,7 @@ def seed_of(seed: int, name: str) -> int:
 
 def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
     """What `draw` of tools.cu takes after the address; `stride` is bytes from set to set."""
+    fill = _in_single(fill)
     pool = (*fill.planted, *[0.0] * POOL)[:POOL]
     return struct.pack(
         "<QQQiifffi8f",
@@ -49,10 +58,38 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
 
 def draw(fill: Fill, seed: int, number: int, indices: Any) -> Any:
     """The elements of set `number` at flat indices, as bit patterns of their type."""
+    fill = _in_single(fill)
     with np.errstate(over="ignore"):
         of_set = _mix(np.array([seed], np.uint64) + np.uint64(number))
         values = _values(fill, of_set, np.asarray(indices, np.uint64))
     return encode(values, DType(fill.dtype))
+
+
+def _in_single(fill: Fill) -> Fill:
+    """The same with numbers that float32 has, so that both twins begin with the same.
+
+    Finite numbers stay finite. The ends of a range of whole numbers are rounded inwards.
+    """
+    low, high = _single(fill.low), _single(fill.high)
+    if fill.kind in ("integers", "arange"):
+        low, high = _whole_within(fill.low, fill.high)
+    planted = tuple(_single(value) for value in fill.planted)
+    return replace(fill, low=low, high=high, limit=_single(fill.limit), planted=planted)
+
+
+def _single(value: float) -> float:
+    finite = min(max(value, -_LARGEST), _LARGEST) if math.isfinite(value) else value
+    return float(np.float32(finite))
+
+
+def _whole_within(low: float, high: float) -> tuple[float, float]:
+    """The outermost float32 numbers from `low` to `high`; one beside them where there is none."""
+    nearest_low, nearest_high = np.float32(low), np.float32(min(high, _LARGEST_WHOLE))
+    if nearest_low < low:
+        nearest_low = np.nextafter(nearest_low, np.float32(np.inf))
+    if nearest_high > high:
+        nearest_high = np.nextafter(nearest_high, np.float32(-np.inf))
+    return float(min(nearest_low, nearest_high)), float(nearest_high)
 
 
 def _type_code(dtype: DType) -> int:
@@ -88,12 +125,11 @@ def _unplanted(fill: Fill, i: Any, a: Any, b: Any) -> Any:
             unit = (a >> np.uint64(40)).astype(np.float32) * np.float32(1.0 / 16777216.0)
             return unit * (high - low) + low
         case "integers":
-            span = np.uint64(int(fill.high) - int(fill.low) + 1)
-            return (((a >> np.uint64(1)) % span).astype(np.int64) + int(fill.low)).astype(
-                np.float32
-            )
+            span = np.uint64(int(high) - int(low) + 1)
+            of_low = np.array([int(low)]).astype(np.uint64)
+            return (of_low + a % span).astype(np.int64).astype(np.float32)
         case "arange":
-            return (i % np.uint64(int(fill.high) + 1)).astype(np.float32)
+            return (i % np.uint64(int(high) + 1)).astype(np.float32)
     return np.full(i.shape, low, np.float32)
 
 

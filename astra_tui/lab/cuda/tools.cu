@@ -51,8 +51,8 @@ __device__ float value(const Draw& d, u64 seed, u64 i) {
             break;
         }
         case INTEGERS: {
-            const u64 span = u64((long long)d.high - (long long)d.low + 1);
-            v = float((long long)d.low + (long long)((a >> 1) % span));
+            const u64 low = u64((long long)d.low), span = u64((long long)d.high) - low + 1;
+            v = float((long long)(low + a % span));
             break;
         }
         case ARANGE:
