@@ -21,15 +21,19 @@ from astra_tui.model.events import (
     DecisionTaken,
     Event,
     ExchangeMade,
+    GpuSampled,
     Paused,
     PlanProposed,
     PlansEnded,
+    RoundsTimed,
     SessionClosed,
     StageBegan,
     TextStreamed,
     VerdictReached,
+    WorkloadTimed,
 )
-from astra_tui.model.fold import apply
+from astra_tui.model.fold import ImpossibleEvent, apply
+from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
 from astra_tui.session.records import Record
 from astra_tui.tui.source import Item, Restart, Source
@@ -47,6 +51,9 @@ LOG_LENGTH = 2000
 
 STREAM_LENGTH = 8000
 """Characters at the end of a model's answer that are kept while it streams in."""
+
+SAMPLES = 240
+"""Readings of NVML that are kept for the strips: a minute of them."""
 
 _BATCH = 200
 
@@ -79,6 +86,8 @@ class Bridge:
         self._awaited: dict[str, Question] = {}
         self._streams: dict[str, str] = {}
         self._log: deque[LogEntry] = deque(maxlen=LOG_LENGTH)
+        self._rounds_timed: dict[str, RoundsTimed] = {}
+        self._samples: deque[GpuSample] = deque(maxlen=SAMPLES)
 
     async def run(self) -> None:
         """Shows pictures until the source ends."""
@@ -122,6 +131,8 @@ class Bridge:
             awaiting=awaiting,
             streams=dict(self._streams),
             log=tuple(self._log),
+            rounds_timed=tuple(self._rounds_timed.values()),
+            samples=tuple(self._samples),
         )
 
     async def _read(self) -> None:
@@ -135,6 +146,9 @@ class Bridge:
                     await asyncio.sleep(0)
         except UserError as error:
             self.trouble = error
+        except ImpossibleEvent as error:
+            message = f"this session tells of something that cannot be: {error}"
+            self.trouble = UserError(message, file=str(self._source.folder))
         self._ended = True
         self._awaited.clear()
         self._stage = None
@@ -180,3 +194,10 @@ class Bridge:
                 self._stage = None
             case VerdictReached():
                 self._stage = None
+                self._rounds_timed.clear()
+            case RoundsTimed():
+                self._rounds_timed[event.workload] = event
+            case WorkloadTimed(timing=timing):
+                self._rounds_timed.pop(timing.workload, None)
+            case GpuSampled(sample=sample):
+                self._samples.append(sample)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from astra_tui.model.approval import Question
-from astra_tui.model.events import ExchangeMade, StageBegan
+from astra_tui.model.events import ExchangeMade, RoundsTimed, StageBegan
+from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.tui.page import Tone
 
@@ -46,6 +47,10 @@ class View:
     awaiting: Question | None = None
     streams: Mapping[str, str] = field(default_factory=dict)
     log: tuple[LogEntry, ...] = ()
+    rounds_timed: tuple[RoundsTimed, ...] = ()
+    """How far the timing that runs is, one entry a workload."""
+    samples: tuple[GpuSample, ...] = ()
+    """The latest readings of NVML, oldest first."""
 
     @property
     def round(self) -> RoundState | None:

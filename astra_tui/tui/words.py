@@ -15,6 +15,7 @@ from astra_tui.model.events import (
     CompileFinished,
     Continued,
     DecisionTaken,
+    DeviceOpened,
     EngineStarted,
     Event,
     ExchangeMade,
@@ -26,9 +27,12 @@ from astra_tui.model.events import (
     RoundOpened,
     SessionClosed,
     SessionOpened,
+    TimingFinished,
     TroubleMet,
     VerdictReached,
+    WorkloadTimed,
 )
+from astra_tui.model.timing import Ratio
 from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.tui.page import Tone
 
@@ -59,6 +63,16 @@ OUTCOME_MARKS = {
 }
 """One character each, so that a verdict is told without colour."""
 
+STAGES = {
+    "plan": "planning",
+    "code": "writing code",
+    "compile": "compiling",
+    "check": "checking",
+    "profile": "profiling",
+    "time": "timing",
+}
+"""What goes on in a stage, by its name in StageBegan."""
+
 _Said = tuple[str, Tone]
 
 
@@ -83,7 +97,9 @@ def percent(ratio: float) -> str:
 
 
 def comparison_words(comparison: Comparison) -> str:
-    """What decided a comparison, in a few characters."""
+    """What decided a comparison, in a few characters: times, or counters."""
+    if comparison.speedup is not None:
+        return ratio_words(comparison.speedup)
     return key_change(comparison.base_key, comparison.candidate_key) or "no counter moved"
 
 
@@ -93,6 +109,16 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
         if old and old != new:
             return f"{name} {percent(new / old)}"
     return ""
+
+
+def ratio_words(ratio: Ratio) -> str:
+    """A speedup with its interval, as in "1.52x [1.49, 1.55]"."""
+    return f"{ratio.value:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}]"
+
+
+def microseconds(value: float) -> str:
+    """As in "12.3 us" or "1.25 ms"."""
+    return f"{value / 1000:.3g} ms" if value >= 1000 else f"{value:.3g} us"
 
 
 def duration(seconds: float) -> str:
@@ -162,6 +188,16 @@ def _of_checks(event: Event) -> _Said | None:
             return f"check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)", tone
         case ProfileTaken():
             return f"profile of {short(event.candidate)} on {event.profile.device}", Tone.PLAIN
+        case WorkloadTimed(timing=timing):
+            text = f"{timing.workload} {timing.dtype.value}: {ratio_words(timing.cold.speedup)}"
+            doubts = "".join(f"; {doubt.message}" for doubt in timing.doubts)
+            return f"timed {text}, {timing.verdict.value}{doubts}", Tone.PLAIN
+        case TimingFinished(timing=timing):
+            what = (
+                "the winner, measured anew" if event.final else f"{short(timing.candidate)} timed"
+            )
+            ratio = f": {ratio_words(timing.speedup)}" if timing.speedup else ""
+            return f"{what}{ratio}, {timing.verdict.value} ({timing.seconds:.1f} s)", Tone.PLAIN
         case AnalysisGiven():
             return f"{event.role}: {event.text}", Tone.PLAIN
         case VerdictReached(verdict=verdict):
@@ -182,6 +218,9 @@ def _of_session(event: Event) -> _Said | None:
             return text, Tone.TITLE
         case EngineStarted():
             return f"engine: process {event.pid} on {event.host}, {event.rounds} rounds", Tone.DIM
+        case DeviceOpened():
+            name = f": {event.gpu.name}" if event.gpu and event.gpu.name else ""
+            return f"device {event.device}{name}", Tone.DIM
         case NoteAdded():
             return f"note from {event.by.describe()}: {event.text}", Tone.ACCENT
         case CaseAdded():

@@ -7,6 +7,7 @@ from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
+from astra_tui.tui.widgets.times import draw_running, draw_timing, draw_workload
 from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent, short
 
 _COUNTERS = (
@@ -27,12 +28,15 @@ class ProfilePane(Pane):
     HELP = (
         "What the chosen candidate costs, beside the version it was made from. Counters of the "
         "emulator are exact for memory traffic; it gives no time and no speedup. Less is better "
-        "for every counter. Occupancy is resident warps over what one SM can hold."
+        "for every counter. Occupancy is resident warps over what one SM can hold.\n\n"
+        "On a GPU, ratios are old time over new with their 95 % interval. Cold decides, the "
+        "paper's protocol stands beside it, and the bar is the share of the floor: the time of a "
+        "copy of the same bytes. NOT CLEAN says that something spoils the measurement."
     )
 
     def part(self, view: View) -> tuple[object, ...]:
         """Candidate and base with what is known of them, and the verdict."""
-        return (view.candidate, view.base, view.proposal)
+        return (view.candidate, view.base, view.proposal, *view.rounds_timed)
 
     def draw(self, view: View, page: Page) -> None:
         """The verdict, the totals, each workload, the kernels."""
@@ -41,6 +45,7 @@ class ProfilePane(Pane):
             page.paragraph("There is no code yet.", Tone.DIM)
             return
         _draw_head(page, view, candidate)
+        _draw_times(page, view, candidate)
         if candidate.profile is None:
             page.paragraph(_why_no_profile(candidate), Tone.DIM)
             return
@@ -50,6 +55,8 @@ class ProfilePane(Pane):
             _draw_workload(page, workload, _same_workload(before, workload))
         _draw_kernels(page, before, candidate.profile)
         page.blank()
+        for what, why in candidate.profile.missing.items():
+            page.field(what, why, Tone.DIM)
         if candidate.profile.device == "emulator":
             page.paragraph(
                 "Counted by the emulator. Times, percent of roofline and the paper's protocol "
@@ -67,6 +74,19 @@ def _draw_head(page: Page, view: View, candidate: CandidateState) -> None:
     page.line(Span(outcome_words(verdict.outcome).upper(), OUTCOME_TONES[verdict.outcome]))
     for reason in verdict.reasons:
         page.paragraph(reason, indent=2)
+
+
+def _draw_times(page: Page, view: View, candidate: CandidateState) -> None:
+    """What was timed: the pair that decided, the winner's last, or what runs now."""
+    running = tuple(r for r in view.rounds_timed if r.candidate == candidate.hash)
+    if candidate.timed:
+        page.heading("Time so far")
+        for timed in candidate.timed:
+            draw_workload(page, timed.timing)
+    if running:
+        draw_running(page, running)
+    for finished in reversed(candidate.timings):
+        draw_timing(page, finished.timing, final=finished.final)
 
 
 def _why_no_profile(candidate: CandidateState) -> str:

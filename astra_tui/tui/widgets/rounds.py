@@ -11,18 +11,11 @@ from astra_tui.tui.widgets.pane import RowsPane
 from astra_tui.tui.words import (
     OUTCOME_MARKS,
     OUTCOME_TONES,
+    STAGES,
     comparison_words,
     outcome_words,
     short,
 )
-
-_STAGES = {
-    "plan": "planning",
-    "code": "writing code",
-    "compile": "compiling",
-    "check": "checking",
-    "profile": "profiling",
-}
 
 
 class RoundsPane(RowsPane):
@@ -119,7 +112,7 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
         asked = view.awaiting
         if asked and (asked.round, asked.proposal) == (round_.number, proposal.index):
             return Span("!", Tone.CAUTION), [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
-        stage = _STAGES.get(view.stage.stage, "") if view.stage else ""
+        stage = STAGES.get(view.stage.stage, "") if view.stage else ""
         return Span(">", Tone.ACCENT), [Span(stage or "at work", Tone.ACCENT)]
     tone = OUTCOME_TONES[verdict.outcome]
     said = [Span(outcome_words(verdict.outcome), tone)]

@@ -32,24 +32,17 @@ class SessionDiff(DiffPane):
         self.problem: UserError | None = None
         """Why the diff cannot be shown, if it cannot."""
 
-    @property
-    def shows(self) -> tuple[str, str]:
-        """The hashes of the two sources on the screen, each empty where there is none."""
-        return self._shown if self.view is not None else ("", "")
-
-    _shown = ("", "")
-
     def show_view(self, view: View) -> None:
         """Draws what has changed."""
         old, new = sources_of(view)
         is_asked = _is_asked(view, new)
-        before, now = view.state.candidate(old), view.state.candidate(new)
-        part = (before, now, is_asked, old, new)
+        known = view.state.candidates
+        part = (known.get(old), known.get(new), is_asked, old, new)
         if same_part(part, self._drawn):
             return
         self._drawn = part
-        self._shown = (old, new)
         try:
+            before, now = view.state.candidate(old), view.state.candidate(new)
             self.show(self._diff(before, now, is_asked) if new else None)
             self.problem = None
         except UserError as error:
@@ -84,10 +77,11 @@ class SessionSource(SourcePane):
     def show_view(self, view: View) -> None:
         """Draws what has changed."""
         _, hash_ = sources_of(view)
-        candidate = view.state.candidate(hash_)
-        if same_part((candidate, hash_), self._drawn):
+        part = (view.state.candidates.get(hash_), hash_)
+        if same_part(part, self._drawn):
             return
-        self._drawn = (candidate, hash_)
+        self._drawn = part
+        candidate = view.state.candidate(hash_)
         try:
             text = self._read(hash_) if hash_ else ""
         except UserError as error:

@@ -7,15 +7,7 @@ from astra_tui.tui.page import Span, Tone, line_cells, span
 from astra_tui.tui.source import Player
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import duration, key_change
-
-_STAGES = {
-    "plan": "planning",
-    "code": "writing code",
-    "compile": "compiling",
-    "check": "checking",
-    "profile": "profiling",
-}
+from astra_tui.tui.words import STAGES, duration, key_change, ratio_words
 
 
 class StatusLine(BarLine):
@@ -57,7 +49,7 @@ def _activity(view: View, now: float) -> list[Span]:
     if view.stage is None:
         return []
     seconds = duration(now - view.since)
-    text = _STAGES.get(view.stage.stage, view.stage.stage)
+    text = STAGES.get(view.stage.stage, view.stage.stage)
     if view.stage.stage == "check":
         candidate = view.candidate if view.following else None
         if candidate is not None and candidate.check is None and candidate.cases:
@@ -75,6 +67,9 @@ def _best(state: SessionState) -> list[Span]:
     opened = state.opened
     if opened is None or state.best == opened.baseline:
         return []
+    timing = state.candidate(state.best).timing(opened.baseline, final=True)
+    if timing is not None and timing.speedup is not None:
+        return [Span(f"best {ratio_words(timing.speedup)}", Tone.GOOD)]
     before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
     if before is None or now is None:
         return []
@@ -85,7 +80,8 @@ def _best(state: SessionState) -> list[Span]:
 def _cost(state: SessionState) -> list[Span]:
     usage = state.usage
     if not usage.calls:
-        return []
+        gpu = f"{usage.gpu_seconds:.0f} GPU s" if usage.gpu_seconds else ""
+        return [Span(gpu, Tone.DIM)] if gpu else []
     dollars = f" ${usage.dollars:.3f}" if usage.dollars else ""
     more = "+" if usage.dollars and usage.unpriced_calls else ""
     return [Span(f"{usage.tokens:,} tokens{dollars}{more}", Tone.DIM)]

@@ -1,0 +1,79 @@
+"""Paired times on a page: ratios with their intervals, floors, and what is to be doubted."""
+
+from __future__ import annotations
+
+from astra_tui.model.events import RoundsTimed
+from astra_tui.model.timing import Doubt, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.tui.page import Page, Span, Tone, span
+from astra_tui.tui.words import microseconds, ratio_words, short
+
+_BAR = 20
+
+VERDICT_TONES = {
+    TimingVerdict.FASTER: Tone.GOOD,
+    TimingVerdict.SLOWER: Tone.CAUTION,
+    TimingVerdict.SAME: Tone.PLAIN,
+    TimingVerdict.INCONCLUSIVE: Tone.CAUTION,
+}
+
+
+def draw_timing(page: Page, timing: Timing, *, final: bool) -> None:
+    """A finished timing: all workloads together, then each."""
+    page.heading("Time, the winner measured anew" if final else "Time")
+    together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
+    page.line(
+        Span(timing.verdict.value.upper(), VERDICT_TONES[timing.verdict]),
+        Span(together),
+        span(f"  beside {short(timing.base)} on {timing.device}", Tone.DIM),
+    )
+    for workload in timing.workloads:
+        draw_workload(page, workload)
+
+
+def draw_workload(page: Page, timing: WorkloadTiming) -> None:
+    """One workload: the ratio that decides, the floor, what else was measured, and doubts."""
+    tone = VERDICT_TONES[timing.verdict]
+    page.line(
+        span(f"{timing.workload} {timing.dtype.value}  ", Tone.TITLE),
+        Span(timing.verdict.value, tone),
+        Span("  NOT CLEAN", Tone.BAD) if timing.doubts else Span(""),
+    )
+    cold = timing.cold
+    times = f"{microseconds(cold.base_us)} to {microseconds(cold.candidate_us)}"
+    page.field("  cold", f"{ratio_words(cold.speedup)}  {times}, {cold.speedup.rounds} pairs")
+    if timing.warm is not None:
+        warm = timing.warm
+        times = f"{microseconds(warm.base_us)} to {microseconds(warm.candidate_us)}"
+        page.field("  warm", f"{ratio_words(warm.speedup)}  {times}")
+    if timing.paper is not None:
+        paper = timing.paper
+        times = f"{microseconds(paper.base_us)} to {microseconds(paper.candidate_us)}"
+        page.field("  paper", f"{paper.speedup:.3g}x  {times}, launches included", Tone.DIM)
+    if timing.floor is not None and timing.of_floor is not None:
+        page.line(
+            Span("  of floor  ", Tone.DIM),
+            Span(_bar(timing.of_floor)),
+            Span(f" {100 * timing.of_floor:.0f} % of {microseconds(timing.floor.us)}"),
+        )
+    draw_doubts(page, timing.doubts)
+
+
+def draw_doubts(page: Page, doubts: tuple[Doubt, ...]) -> None:
+    """Why a measurement is not to be trusted, or not fully."""
+    for doubt in doubts:
+        what = "void" if doubt.voids else "doubt"
+        page.field(f"  {what}", doubt.message, Tone.BAD if doubt.voids else Tone.CAUTION)
+
+
+def draw_running(page: Page, rounds: tuple[RoundsTimed, ...]) -> None:
+    """A timing that runs: intervals that narrow."""
+    page.heading("Timing now")
+    for one in rounds:
+        half = 100 * one.speedup.half_width
+        text = f"{ratio_words(one.speedup)}  ±{half:.2f} %  {one.rounds} pairs"
+        page.field(f"  {one.workload}", text, column=max(14, len(one.workload) + 4))
+
+
+def _bar(fraction: float) -> str:
+    filled = max(0, min(round(fraction * _BAR), _BAR))
+    return "█" * filled + "░" * (_BAR - filled)
