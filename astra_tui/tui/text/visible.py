@@ -12,6 +12,7 @@ The result is plain text for `Segment`, `Content` and `Static(markup=False)`: it
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ _NAMES = {
     0xFEFF: "BOM",
 }
 
+_NOT_PLAIN = re.compile(r"[^ -~]")
+
 _JOINING = ((0x1F1E6, 0x1F1FF), (0x1F3FB, 0x1F3FF))
 """Regional indicators and skin tones: terminals merge them with their neighbours."""
 
@@ -86,20 +89,24 @@ def visible_line(text: str, prose: Sequence[Range] | None = None) -> VisibleLine
     """
     if text.isascii() and text.isprintable() and not text.endswith(" "):
         return VisibleLine(text)
-    trailing = len(text.rstrip(" "))
-    pieces: list[str] = []
-    marks: list[Range] = []
-    starts: list[int] = []
-    length = cells = 0
-    for index, character in enumerate(text):
-        starts.append(length)
-        piece = _piece(character, index, cells, trailing, prose)
-        if piece is not character:
-            marks.append((length, length + len(piece)))
-        pieces.append(piece)
-        length += len(piece)
-        cells += len(piece) if piece.isascii() else cell_len(piece)
-    return VisibleLine("".join(pieces), tuple(marks), (*starts, length))
+    drawing = _Drawing()
+    end = len(text.rstrip(" "))
+    done = 0
+    for match in _NOT_PLAIN.finditer(text, 0, end):
+        index = match.start()
+        drawing.keep(text[done:index])
+        character = match.group()
+        if character == "\t":
+            drawing.replace(_CLOSE + " " * (TAB_WIDTH - 1 - drawing.cells % TAB_WIDTH))
+        elif _is_kept(character) and (prose is None or _inside(index, prose)):
+            drawing.keep(character)
+        else:
+            drawing.replace(_name(character))
+        done = index + 1
+    drawing.keep(text[done:end])
+    for _ in range(end, len(text)):
+        drawing.replace(_SPACE)
+    return drawing.line()
 
 
 def visible(text: str, limit: int = 2000) -> str:
@@ -126,18 +133,40 @@ def is_harmless(character: str) -> bool:
     return not any(first <= ord(character) <= last for first, last in _JOINING)
 
 
-def _piece(
-    character: str, index: int, cells: int, trailing: int, prose: Sequence[Range] | None
-) -> str:
-    if character == "\t":
-        return _CLOSE + " " * (TAB_WIDTH - 1 - cells % TAB_WIDTH)
-    if character == " ":
-        return _SPACE if index >= trailing else character
-    if character in _RESERVED or not is_harmless(character):
-        return _name(character)
-    if prose is not None and not character.isascii() and not _inside(index, prose):
-        return _name(character)
-    return character
+class _Drawing:
+    """Puts a line together from left to right."""
+
+    def __init__(self) -> None:
+        self.cells = 0
+        self._length = 0
+        self._pieces: list[str] = []
+        self._marks: list[Range] = []
+        self._starts: list[int] = []
+
+    def keep(self, text: str) -> None:
+        """Characters that are drawn as they are."""
+        self._starts.extend(range(self._length, self._length + len(text)))
+        self._add(text)
+
+    def replace(self, text: str) -> None:
+        """What is drawn for the next character."""
+        self._starts.append(self._length)
+        self._marks.append((self._length, self._length + len(text)))
+        self._add(text)
+
+    def line(self) -> VisibleLine:
+        """The line so far."""
+        starts = (*self._starts, self._length)
+        return VisibleLine("".join(self._pieces), tuple(self._marks), starts)
+
+    def _add(self, text: str) -> None:
+        self._pieces.append(text)
+        self._length += len(text)
+        self.cells += len(text) if text.isascii() else cell_len(text)
+
+
+def _is_kept(character: str) -> bool:
+    return character not in _RESERVED and is_harmless(character)
 
 
 def _name(character: str) -> str:

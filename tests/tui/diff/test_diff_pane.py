@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -355,6 +356,25 @@ def test_a_long_comparison_is_made_elsewhere_and_arrives() -> None:
             await until(pilot, lambda: pane.is_ready)
             await pilot.pause()
             assert any("Hunk 1 of" in line for line in screen_lines(pilot))
+
+    run(test())
+
+
+def test_a_comparison_that_fails_says_so_and_the_next_one_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        pane = DiffPane(id="diff")
+        async with opened(pane) as pilot:
+            with monkeypatch.context() as patched:
+                patched.setattr(sys, "executable", "/bin/false")
+                pane.show(DiffView("}\na\n" * 700, "}\nb\n" * 700, "one", "two"))
+                await until(pilot, lambda: "cannot be compared" in screen_lines(pilot)[0])
+            assert not pane.is_ready
+            pane.show(VIEW)
+            await pilot.pause()
+            assert pane.is_ready
+            assert "3 hunks" in screen_lines(pilot)[0]
 
     run(test())
 

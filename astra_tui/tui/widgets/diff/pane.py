@@ -7,7 +7,8 @@
 
 Showing the same texts again, with other marks or columns, keeps the cursor, the folds and the
 choice. `choosable` is set while the diff is being decided; then `DiffPane.HunkToggled` tells each
-choice. `DiffPane.LineOpened` asks for a line of the new text in the source pane.
+choice. A long comparison takes a moment: no answer is to be taken before `pane.is_ready`.
+`DiffPane.LineOpened` asks for a line of the new text in the source pane.
 
 Keys are bindings with ids (`diff.*`, `code.*`), so that the key map of the settings reaches them.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
 from textual import on, work
 from textual.message import Message
 
@@ -78,6 +80,7 @@ The arrow keys move the cursor and scroll sideways.
         super().__init__(self.lines, id=id)
         self._view: DiffView | None = None
         self._aligned: DiffView | None = None
+        self._failure = ""
 
     def show(self, view: DiffView | None) -> None:
         """Shows a diff, or nothing."""
@@ -94,7 +97,7 @@ The arrow keys move the cursor and scroll sideways.
 
     def draw_view(self) -> None:
         """Draws the diff from its first hunk; a long comparison is begun."""
-        view, self._aligned = self._view, None
+        view, self._aligned, self._failure = self._view, None, ""
         self.workers.cancel_group(self, "compare")
         if view is not None and is_quick(view.old, view.new):
             self._draw(view, align(view.old, view.new))
@@ -131,6 +134,8 @@ The arrow keys move the cursor and scroll sideways.
         if view is None:
             return "No diff"
         names = f"{visible_inline(view.old_name, 40)} → {visible_inline(view.new_name, 40)}"
+        if self._failure:
+            return f"{names} · cannot be compared: {visible_inline(self._failure)}"
         if not self.is_ready:
             return f"{names} · comparing"
         if not lines.hunk_count:
@@ -155,7 +160,12 @@ The arrow keys move the cursor and scroll sideways.
     @work(exclusive=True, exit_on_error=False, group="compare")
     async def _compare(self, view: DiffView) -> None:
         """Aligns elsewhere, then shows what is wanted by then."""
-        alignment = await align_elsewhere(view.old, view.new)
+        try:
+            alignment = await align_elsewhere(view.old, view.new)
+        except (OSError, RuntimeError, msgspec.DecodeError) as error:
+            self._failure = str(error)
+            self.update_title()
+            return
         if self._view is not None and view.same_texts(self._view):
             self._draw(self._view, alignment)
             self.update_title()
