@@ -112,6 +112,21 @@ def poke(running: Running) -> None:
     byte[:] = ~byte
 
 
+def wipe_before(running: Running) -> None:
+    """Writes all of the bytes right before the target."""
+    (target,) = running.parameters("Q")
+    count = running.script.options["bytes"]
+    before = running.memory.bytes(target - count, count)
+    before[:] = ~before
+
+
+def read_past(running: Running) -> None:
+    """As `copy`, from what lies past the source."""
+    target, source, count = running.parameters("QQq")
+    past = running.memory.array(source + 4 * count, count, "f4")
+    running.memory.array(target, count, "f4")[:] = past
+
+
 def unsteady(running: Running) -> None:
     """Writes how often it has run: another value each time."""
     target, _, count = running.parameters("QQq")
@@ -136,6 +151,8 @@ BEHAVIOURS: dict[str, Callable[[Running], None]] = {
         add_one,
         copy,
         poke,
+        wipe_before,
+        read_past,
         unsteady,
         process_id,
     )

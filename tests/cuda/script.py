@@ -51,6 +51,11 @@ FACTS = DeviceFacts(
 """A device so small that buffer sets of five times its L2 cache are drawn in no time."""
 
 
+def with_memory(size: int) -> DeviceFacts:
+    """The device with so many bytes of memory."""
+    return msgspec.structs.replace(FACTS, memory=size)
+
+
 class Scripted(msgspec.Struct, frozen=True):
     """One kernel: what it does (see behaviours.py), microseconds of a launch, and its fault."""
 
