@@ -49,9 +49,14 @@ class _Loaded:
         self._driver = driver
         self.version = version
         self.module = driver.load(version.cubin)
-        self._workspaces = {name: driver.allocate(size) for name, size in version.workspaces}
-        for (_, size), address in zip(version.workspaces, self._workspaces.values(), strict=True):
-            driver.fill(address, 0xFF, size)
+        self._workspaces: dict[str, int] = {}
+        try:
+            for name, size in version.workspaces:
+                self._workspaces[name] = driver.allocate(size)
+                driver.fill(self._workspaces[name], 0xFF, size)
+        except BaseException:
+            self.free()
+            raise
 
     def call(self, sets: BufferSets, number: int) -> list[Launch]:
         """The launches of one call on one set."""
@@ -91,7 +96,8 @@ class Replayer:
         self._events = [(driver.event(), driver.event()) for _ in range(64)]
         self._clock = ClockProbe(driver, tools)
         try:
-            self._versions = [_Loaded(driver, version) for version in request.versions]
+            for version in request.versions:
+                self._versions.append(_Loaded(driver, version))
             self._draw_sets(1)
         except BaseException:
             self.free()
