@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from astra_tui.model.check import Case, CheckReport
+from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.sass import Disassembly, SassDiff
+from astra_tui.model.timing import Timing
 from astra_tui.session.store import SessionSummary
 
 
@@ -122,6 +124,45 @@ class SassAnswer(msgspec.Struct, frozen=True):
     workload: str
     sources: tuple[SassEntry, ...]
     diff: SassDiff | None
+
+
+class BenchEnvironment(msgspec.Struct, frozen=True):
+    """On what was measured."""
+
+    device: str
+    gpu: GpuIdentity
+    compiler: str
+    arch: str
+    version: str
+
+
+class BenchSource(msgspec.Struct, frozen=True):
+    """One source and the verdict of its check, which came before any timing."""
+
+    source: str
+    candidate: str
+    verdict: Verdict
+    message: str
+
+
+class BenchComparison(msgspec.Struct, frozen=True):
+    """A candidate beside the base."""
+
+    base: str
+    candidate: str
+    minimum_detectable: float
+    timing: Timing
+
+
+class BenchAnswer(msgspec.Struct, frozen=True):
+    """`bench --json`."""
+
+    exit_code: int
+    task: str
+    protocol: str
+    environment: BenchEnvironment
+    sources: tuple[BenchSource, ...]
+    comparisons: tuple[BenchComparison, ...]
 
 
 class DoctorAnswer(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         for report in _check_task(each, options, errors):
             reports.append(report)
             if not options.json and not options.all:
-                _print(each, report, options.verbose)
+                print_check(each.task, each.named, report, verbose=options.verbose)
     code = worst([r.verdict for r in reports])
     if errors.found and code in (ExitCode.OK, ExitCode.UNSUPPORTED):
         code = ExitCode.BAD_INPUT
@@ -116,16 +116,20 @@ def _check_task(
         for file, text in texts.items():
             try:
                 chosen = wanted.cases if options.case else None
-                yield _check_source(checker, file, text, chosen, len(wanted.cases))
+                yield check_source(checker, file, text, chosen, len(wanted.cases))
             except UnavailableHere:
                 raise
             except UserError as error:
                 errors.add(error)
 
 
-def _check_source(
+def check_source(
     checker: Checker, file: Path, text: str, cases: tuple[Case, ...] | None, total: int
 ) -> CheckReport:
+    """Checks a source by some cases, or by the whole suite, and shows how far it is.
+
+    `total` is how many cases that makes. Raises UserError as Checker.check does.
+    """
     report: CheckReport | None = None
     with plain.progress(f"{checker.task.name}/{file.name}", total) as advance:
         for event in checker.check(text, str(file), cases):
@@ -173,11 +177,14 @@ def read_text(file: Path) -> str:
 # -- output ----------------------------------------------------------------------------------------
 
 
-def _print(wanted: _Wanted, report: CheckReport, verbose: bool) -> None:
+def print_check(
+    task: KernelTask, named: str, report: CheckReport, *, verbose: bool = False
+) -> None:
+    """A report, with the command that checks the source again; `named` is how the task was."""
     file = Path(report.source)
-    inside = file.parent == wanted.task.folder and find_source(wanted.task, file.name) == file
+    inside = file.parent == task.folder and find_source(task, file.name) == file
     shown = file.name if inside else report.source
-    again = shlex.join(["astra-tui", "check", wanted.named, shown])
+    again = shlex.join(["astra-tui", "check", named, shown])
     plain.print_report(report, shown=shown, again=again, verbose=verbose)
 
 
@@ -187,7 +194,7 @@ def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: 
             if report.task_hash == each.task.hash and (
                 verbose or report.verdict is not Verdict.PASSED
             ):
-                _print(each, report, verbose)
+                print_check(each.task, each.named, report, verbose=verbose)
 
 
 def _list_cases(wanted: list[_Wanted], as_json: bool) -> ExitCode:

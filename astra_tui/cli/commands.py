@@ -28,6 +28,7 @@ def build_parser() -> CommandParser:
     _check(commands)
     _counters(commands)
     _sass(commands)
+    _bench(commands)
     _new(commands)
     _doctor(commands)
     _sessions(commands)
@@ -221,6 +222,41 @@ def _sass(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--histogram", action="store_true", help="counts by class alone, without the listing"
+    )
+    _json(parser)
+
+
+def _bench(commands: _Commands) -> None:
+    parser = _command(
+        commands,
+        "bench",
+        "time sources beside each other on a GPU",
+        "Every source is checked first; one that is wrong is not timed. The first is the base, "
+        "the others are candidates; a single one is timed beside itself, which shows what "
+        "differences this machine can tell. docs/timing.md says what is measured.",
+    )
+    parser.add_argument("task", metavar="TASK", help="a task's name or folder")
+    parser.add_argument(
+        "sources", nargs="+", metavar="SOURCE.cu", help="the base, then the candidates"
+    )
+    parser.add_argument(
+        "--workload",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this workload (default: all); may be repeated",
+    )
+    parser.add_argument(
+        "--protocol",
+        choices=("both", "paired", "paper"),
+        default="both",
+        help="paired graph replay, the Astra paper's host launches, or both (default)",
+    )
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="DEVICE",
+        help="auto (default): the first GPU; or cuda:1",
     )
     _json(parser)
 

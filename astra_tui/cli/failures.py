@@ -12,6 +12,10 @@ class UnavailableHere(UserError):
     """Something that the command needs is not on this machine."""
 
 
+class KernelFailed(UserError):
+    """A kernel that had passed its check could not be run to the end."""
+
+
 def report_failure(error: UserError, as_json: bool) -> ExitCode:
     """Prints the error on stderr, and as JSON on stdout if asked; returns the exit code."""
     code = _exit_code(error)
@@ -27,6 +31,8 @@ def _exit_code(error: UserError) -> ExitCode:
 
     if isinstance(error, UnavailableHere):
         return ExitCode.UNSUPPORTED
+    if isinstance(error, KernelFailed):
+        return ExitCode.FAILED
     if isinstance(error, EngineGone | EngineNotStarted):
         return ExitCode.TROUBLE
     return ExitCode.BAD_INPUT

@@ -43,6 +43,16 @@ def console(file: TextIO | None = None) -> Console:
     )
 
 
+def is_live() -> bool:
+    """Whether stderr is a terminal on which lines can be rewritten."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def live_console() -> Console:
+    """A console on stderr for what is rewritten in place."""
+    return _Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+
+
 def note(text: str, file: TextIO | None = None) -> None:
     """One remark, on stderr unless told otherwise."""
     print(visible(text), file=file or sys.stderr)
@@ -83,7 +93,7 @@ def _harmless(character: str) -> bool:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """Progress on stderr: a live line where the terminal can, else a line every few seconds."""
-    live = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    live = is_live()
     started = time.monotonic()
     shown = 0.0 if live else started  # A live line shows at once.
     done = 0

@@ -1,0 +1,89 @@
+"""What a bench is at: a table that fills on a terminal, else a line for each workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from astra_tui.model.events import RoundsTimed
+from astra_tui.model.timing import WorkloadTiming
+from astra_tui.plain.output import is_live, live_console, note, visible
+from astra_tui.plain.timing import (
+    DoubtMarks,
+    done_cells,
+    paired_table,
+    underway_cells,
+    workload_line,
+)
+
+_Key = tuple[int, str]
+_LINES_AROUND = 4
+"""Heading, doubts and a line to spare, of a terminal's height."""
+
+
+class TimingProgress:
+    """Shows measurements on stderr while they run; on leaving, a live table goes away.
+
+    Candidates are counted from 0; `candidates` are their names.
+    """
+
+    def __init__(self, candidates: Sequence[str]):
+        self._candidates = candidates
+        self._rows: dict[_Key, RoundsTimed | WorkloadTiming] = {}
+        self._live: Live | None = None
+        if is_live():
+            self._live = Live(console=live_console(), transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def rounds(self, candidate: int, event: RoundsTimed) -> None:
+        """More rounds of one workload have come in."""
+        self._rows[candidate, event.workload] = event
+        self._refresh()
+
+    def done(self, candidate: int, timing: WorkloadTiming) -> None:
+        """A workload was measured."""
+        self._rows[candidate, timing.workload] = timing
+        self._refresh()
+        if self._live is None:
+            name = f"{self._candidates[candidate]} " if len(self._candidates) > 1 else ""
+            note(f"{name}{workload_line(timing)}")
+
+    def _refresh(self) -> None:
+        if self._live is not None:
+            height = self._live.console.height - _LINES_AROUND
+            self._live.update(self.table(max(1, height)), refresh=True)
+
+    def table(self, height: int) -> Table:
+        """The latest rows that fit, with the doubts of those in the caption."""
+        made, marks = paired_table(), DoubtMarks()
+        if len(self._candidates) > 1:
+            made.columns[0].header = "candidate, workload"
+        for (candidate, _), row in list(self._rows.items())[-height:]:
+            first, *others = (
+                done_cells(row, marks) if isinstance(row, WorkloadTiming) else underway_cells(row)
+            )
+            if len(self._candidates) > 1:
+                first = f"{visible(self._candidates[candidate])}, {first}"
+            made.add_row(first, *others)
+        if marks.lines():
+            made.caption = Text(visible("; ".join(marks.lines())), style="yellow")
+            made.caption_justify = "left"
+        return made

@@ -1,0 +1,230 @@
+"""Timings in words and tables, for `bench` and for the end of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from astra_tui.model.events import RoundsTimed
+from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.timing import Doubt, Ratio, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.plain.output import console, indented, print_table, table, visible
+
+PAIRED_COLUMNS = (
+    "workload", "base us", "candidate us", "ratio", "verdict", "of floor", "warm", "paper",
+)  # fmt: skip
+_PAPER_COLUMNS = ("workload", "base us", "candidate us", "ratio")
+
+_PAIRED = "paired graph replay, every launch with its data outside the L2 cache (docs/timing.md)"
+_PAPER = "the Astra paper's protocol: 100 launches from the host, arithmetic mean"
+_PROTOCOLS = {
+    "paired": f"measured by {_PAIRED}",
+    "paper": f"measured by {_PAPER}",
+    "both": f'measured by {_PAIRED}; "paper" is {_PAPER}',
+}
+
+_STYLES = {
+    TimingVerdict.FASTER: "green",
+    TimingVerdict.SLOWER: "red",
+    TimingVerdict.SAME: "",
+    TimingVerdict.INCONCLUSIVE: "yellow",
+}
+
+
+class DoubtMarks:
+    """Numbers for doubts, the same number for the same doubt of several workloads."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Doubt, int] = {}
+
+    def of(self, doubts: Iterable[Doubt]) -> str:
+        """The marks to put behind a verdict, such as " [1] [3]"; "" without doubts."""
+        numbers = [self._numbers.setdefault(d, len(self._numbers) + 1) for d in doubts]
+        return "".join(f" [{n}]" for n in dict.fromkeys(numbers))
+
+    def lines(self) -> list[str]:
+        """Every doubt that was marked, with its number."""
+        return [f"[{n}] {_doubt_words(d)}" for d, n in self._numbers.items()]
+
+
+def _doubt_words(doubt: Doubt) -> str:
+    return f"{doubt.message} (it decides nothing)" if doubt.voids else doubt.message
+
+
+# -- one line --------------------------------------------------------------------------------------
+
+
+def ratio_words(ratio: Ratio) -> str:
+    """1.234 +-0.12 %: the ratio, and half its 95 % interval relative to it."""
+    if not math.isfinite(ratio.high):
+        return f"{ratio.value:.3f}"
+    return f"{ratio.value:.3f} +-{100 * ratio.half_width:.2f} %"
+
+
+def workload_line(timing: WorkloadTiming) -> str:
+    """One workload on one line, its doubts in words."""
+    cold = timing.cold
+    text = (
+        f"{timing.workload}: {_us(cold.base_us)} to {_us(cold.candidate_us)} us, "
+        f"ratio {ratio_words(cold.speedup)}, {timing.verdict.value}"
+    )
+    if timing.of_floor is not None:
+        text += f", {_percent(timing.of_floor)} of the floor"
+    return text + "".join(f"; dirty: {_doubt_words(d)}" for d in timing.doubts)
+
+
+def rounds_line(event: RoundsTimed) -> str:
+    """How far the measurement of one workload is."""
+    return (
+        f"{event.workload}: ratio {ratio_words(event.speedup)} after {event.rounds} rounds "
+        f"({_us(event.base_us)} to {_us(event.candidate_us)} us)"
+    )
+
+
+def overall_words(timing: Timing) -> str:
+    """Verdict and geometric mean with its interval."""
+    count = len(timing.workloads)
+    of = "1 workload" if count == 1 else f"{count} workloads"
+    mean = timing.speedup
+    return (
+        f"{timing.verdict.value}: {mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f}), "
+        f"geometric mean of {of}"
+    )
+
+
+def gpu_words(device: str, gpu: GpuIdentity | None) -> str:
+    """A device with what identifies it, on one line."""
+    if gpu is None:
+        return device
+    parts = [device, gpu.name or "a GPU of unknown name"]
+    parts.append(f"driver {gpu.driver}" if gpu.driver else "driver unknown")
+    if gpu.max_sm_mhz:
+        parts.append(f"SM clock up to {gpu.max_sm_mhz} MHz")
+    return ", ".join(parts)
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def paired_table() -> Table:
+    """An empty table for `done_cells` and `underway_cells`."""
+    made = table(*PAIRED_COLUMNS)
+    for name, column in zip(PAIRED_COLUMNS, made.columns, strict=True):
+        if name not in ("workload", "ratio", "verdict"):
+            column.justify = "right"
+    return made
+
+
+def done_cells(timing: WorkloadTiming, marks: DoubtMarks) -> tuple[str | Text, ...]:
+    """The row of a workload that was measured."""
+    verdict = Text.assemble(
+        (timing.verdict.value, _STYLES[timing.verdict]), (marks.of(timing.doubts), "yellow")
+    )
+    return (
+        visible(timing.workload),
+        _us(timing.cold.base_us),
+        _us(timing.cold.candidate_us),
+        ratio_words(timing.cold.speedup),
+        verdict,
+        _percent(timing.of_floor) if timing.of_floor is not None else "",
+        f"{timing.warm.speedup.value:.3f}" if timing.warm else "",
+        f"{timing.paper.speedup:.3f}" if timing.paper else "",
+    )
+
+
+def underway_cells(event: RoundsTimed) -> tuple[str | Text, ...]:
+    """The row of a workload whose rounds are coming in."""
+    return (
+        visible(event.workload),
+        _us(event.base_us),
+        _us(event.candidate_us),
+        ratio_words(event.speedup),
+        Text(f"{event.rounds} rounds", style="dim"),
+        *("", "", ""),
+    )
+
+
+def print_timing(
+    timing: Timing, *, base: str, candidate: str, detectable: float | None = None
+) -> None:
+    """A paired timing: a row a workload, the doubts, the mean and what it amounts to.
+
+    `base` and `candidate` are how the versions are named here; `detectable` is the smallest
+    difference that this measurement could tell, as a fraction.
+    """
+    out, marks = console(), DoubtMarks()
+    _print_title(out, timing, base, candidate)
+    rows = paired_table()
+    for workload in timing.workloads:
+        rows.add_row(*done_cells(workload, marks))
+    print_table(out, rows)
+    _print_doubts(out, marks)
+    out.print(Text(overall_words(timing), style=_STYLES[timing.verdict]))
+    for reason in timing.reasons:
+        indented(out, reason, 2)
+    if detectable is not None:
+        indented(out, f"differences down to {100 * detectable:.2f} % can be told apart here", 2)
+    mean = _paper_mean(timing.workloads)
+    if mean is not None:
+        indented(out, f"by the paper's protocol {mean:.3f}, without an interval", 2)
+
+
+def print_paper_timing(timing: Timing, *, base: str, candidate: str) -> None:
+    """The same by the paper's protocol alone, which has no interval and so no verdict."""
+    out, marks = console(), DoubtMarks()
+    _print_title(out, timing, base, candidate)
+    rows = table(*_PAPER_COLUMNS)
+    for workload in timing.workloads:
+        paper = workload.paper
+        if paper is not None:
+            ratio = f"{paper.speedup:.3f}{marks.of(workload.doubts)}"
+            times = _us(paper.base_us), _us(paper.candidate_us)
+            rows.add_row(visible(workload.workload), *times, ratio)
+    print_table(out, rows)
+    _print_doubts(out, marks)
+    mean = _paper_mean(timing.workloads)
+    if mean is not None:
+        indented(out, f"geometric mean {mean:.3f}; means of host launches have no verdict", 0)
+
+
+def print_environment(where: str, protocol: str) -> None:
+    """On what, and how it was measured; the line above the tables."""
+    out = console()
+    indented(out, where, 0)
+    indented(out, _PROTOCOLS[protocol], 0)
+
+
+def _print_title(out: Console, timing: Timing, base: str, candidate: str) -> None:
+    clocks = [w.sm_mhz for w in timing.workloads if w.sm_mhz]
+    clock = ""
+    if clocks:
+        low, high = min(clocks), max(clocks)
+        clock = f", at {low:.0f} MHz" if high - low < 1 else f", at {low:.0f} to {high:.0f} MHz"
+    out.print(Text(f"{visible(candidate)} beside {visible(base)}", style="bold"), end="")
+    out.print(f"  ({timing.device}{clock}, {timing.seconds:.1f} s)")
+
+
+def _print_doubts(out: Console, marks: DoubtMarks) -> None:
+    for line in marks.lines():
+        indented(out, line, 2)
+
+
+def _paper_mean(workloads: Sequence[WorkloadTiming]) -> float | None:
+    """Geometric mean of the paper's ratios; None unless every workload has one."""
+    ratios = [w.paper.speedup for w in workloads if w.paper is not None]
+    if not ratios or len(ratios) < len(workloads):
+        return None
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+
+
+def _us(time: float) -> str:
+    """Three significant digits or more, two decimals at most."""
+    return f"{time:.2f}" if time < 100 else f"{time:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
