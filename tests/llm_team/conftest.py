@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from astra_tui.agents.llm import OpenAILLM, Prices
+from astra_tui.agents.llm import Endpoint, OpenAILLM, Prices
 from astra_tui.agents.llm.roles.booking import BookedExchange
 from astra_tui.agents.llm.roles.conversation import Memory
-from astra_tui.agents.llm.team import LlmTeam
+from astra_tui.agents.llm.team import MAX_OUTPUT_TOKENS, LlmTeam
 from astra_tui.agents.team import Brief, Tried
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.teams import ExchangeBook, remembered_steps
@@ -168,13 +168,20 @@ class Ran:
         return [event for event in self.events if isinstance(event, kind)]
 
 
+class Server(Protocol):
+    """Where a model is."""
+
+    def endpoint(self) -> Endpoint: ...
+
+
 def run_engine(
     folder: Path,
     task: KernelTask,
-    server: Scripted,
+    server: Server,
     *,
     approval: Approval = AUTO,
     single: bool = False,
+    max_output_tokens: int = MAX_OUTPUT_TOKENS,
     **settings: Any,
 ) -> Ran:
     """A whole run of the loop with a model's team; nobody attends."""
@@ -199,7 +206,8 @@ def run_engine(
             book(exchange)
 
         memory = Memory(earlier, book.remember)
-        team = LlmTeam(OpenAILLM(server.endpoint()), MODEL, PRICES, both, single, memory=memory)
+        llm = OpenAILLM(server.endpoint())
+        team = LlmTeam(llm, MODEL, PRICES, both, single, max_output_tokens, memory)
         engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
         book.open(engine.record)
         async for event in engine.run():
