@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -39,9 +39,8 @@ def hunk_opcodes(old: str, new: str) -> list[list[Opcode]]:
 
     Changes closer than twice the context belong together, with the equal lines between them.
     """
-    matcher = difflib.SequenceMatcher(None, split_lines(old), split_lines(new), autojunk=False)
     hunks = []
-    for group in matcher.get_grouped_opcodes(CONTEXT):
+    for group in _LineMatcher(split_lines(old), split_lines(new)).get_grouped_opcodes(CONTEXT):
         changed = [index for index, opcode in enumerate(group) if opcode[0] != "equal"]
         hunks.append(list(group[changed[0] : changed[-1] + 1]))
     return hunks
@@ -79,8 +78,64 @@ def apply_hunks(old: str, new: str, accepted: Collection[int]) -> str:
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     """The diff as `diff -u` writes it, with the same hunks as `hunks_of`."""
-    lines = difflib.unified_diff(split_lines(old), split_lines(new), old_name, new_name, n=CONTEXT)
-    marked = (
-        line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
-    )
-    return "".join(marked)
+    before, after = split_lines(old), split_lines(new)
+    pieces: list[str] = []
+    for group in _LineMatcher(before, after).get_grouped_opcodes(CONTEXT):
+        (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
+        pieces.append(f"@@ -{_line_range(i, i_end)} +{_line_range(j, j_end)} @@\n")
+        for tag, i, i_end, j, j_end in group:
+            if tag == "equal":
+                pieces += (" " + line for line in before[i:i_end])
+            else:
+                pieces += ("-" + line for line in before[i:i_end])
+                pieces += ("+" + line for line in after[j:j_end])
+    marked = (p if p.endswith("\n") else p + "\n\\ No newline at end of file\n" for p in pieces)
+    return f"--- {old_name}\n+++ {new_name}\n" + "".join(marked) if pieces else ""
+
+
+def _line_range(begin: int, end: int) -> str:
+    """Lines as `diff -u` names them: from 1, and the line before where there are none."""
+    length = end - begin
+    first = begin + 1 if length else begin
+    return f"{first}" if length == 1 else f"{first},{length}"
+
+
+class _LineMatcher(difflib.SequenceMatcher[str]):
+    """Finds the blocks that `difflib` finds, in less time where few lines are common.
+
+    A run of lines that the other side does not have breaks a block wherever it stands and however
+    long it is. So it takes part in the comparison as one line that equals no other; the order in
+    which blocks are preferred, longest and then first, stays.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        super().__init__(None, autojunk=False)
+        self._old, self._new = old, new
+
+    def get_matching_blocks(self) -> list[difflib.Match]:
+        """The blocks, in order, and the empty one at the end."""
+        old, old_starts = _condensed(self._old, frozenset(self._new), "old")
+        new, new_starts = _condensed(self._new, frozenset(self._old), "new")
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        return [
+            difflib.Match(old_starts[i], new_starts[j], size)
+            for i, j, size in matcher.get_matching_blocks()
+        ]
+
+
+def _condensed(
+    lines: Sequence[str], other: frozenset[str], side: str
+) -> tuple[list[str | tuple[str]], list[int]]:
+    """Lines with each run of foreign ones as one item, and where each item and the end begin."""
+    items: list[str | tuple[str]] = []
+    starts: list[int] = []
+    foreign = (side,)
+    for index, line in enumerate(lines):
+        if line in other:
+            items.append(line)
+        elif items and items[-1] == foreign:
+            continue
+        else:
+            items.append(foreign)
+        starts.append(index)
+    return items, [*starts, len(lines)]

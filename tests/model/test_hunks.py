@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import difflib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unidiff import Hunk, PatchSet
 
-from astra_tui.model.hunks import apply_hunks, hunks_of, split_lines, unified_diff
+from astra_tui.model.hunks import apply_hunks, hunk_opcodes, hunks_of, split_lines, unified_diff
 
 LINES = st.sampled_from(["a", "b", "}", "", "  x = 1;", "crlf\r", "+", "-- a", "\f", "\u2028"])
 ENDS = st.sampled_from(["", "\n", "\r\n"])
@@ -116,3 +118,21 @@ def test_small_texts_have_one_hunk(old, new):
 def test_hunks_that_are_not_there(index):
     with pytest.raises(IndexError, match="1 hunks"):
         apply_hunks("a\n", "b\n", {index})
+
+
+@given(pairs())
+def test_hunks_are_those_that_difflib_finds(pair: tuple[str, str]) -> None:
+    old, new = pair
+    matcher = difflib.SequenceMatcher(None, split_lines(old), split_lines(new), autojunk=False)
+    changes = [
+        [opcode for opcode in group if opcode[0] != "equal"]
+        for group in matcher.get_grouped_opcodes(3)
+    ]
+    found = [[o for o in opcodes if o[0] != "equal"] for opcodes in hunk_opcodes(old, new)]
+    assert found == changes
+
+
+def test_a_long_text_with_many_equal_lines_has_the_same_hunks_in_a_patch() -> None:
+    old = "".join(f"{n}\n}}\n" for n in range(150))
+    new = "".join(f"{n}\n}}\n" if n % 40 else "}\n}\n" for n in range(150))
+    assert len(parsed(unified_diff(old, new, "a", "b"))) == len(hunks_of(old, new)) == 4
