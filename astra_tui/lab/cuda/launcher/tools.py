@@ -31,7 +31,7 @@ OUTPUT_LIMIT = 1 << 20
 """Bytes on stdout and stderr after which everything is ended."""
 VERSION_SECONDS = 20.0
 
-_TOOLKITS = ("/usr/local/cuda", "/opt/cuda")
+TOOLKITS = (Path("/usr/local/cuda"), Path("/opt/cuda"))
 _VERSION = re.compile(r"^Version (\S+)", re.MULTILINE)
 _KEPT_WORDS = 2_000
 _LOOK_SECONDS = 0.1
@@ -60,8 +60,9 @@ def find_tool(name: str, folders: Sequence[Path] = ()) -> Path | None:
     if on_path:
         return Path(on_path)
     named = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
-    bins = [Path(root) / "bin" for root in (*named, *_TOOLKITS)]
-    programs = (folder / name for folder in (*bins, *folders))
+    roots = [*map(Path, named), *TOOLKITS]
+    own = [folder for root in roots for folder in (root / "bin", root / name)]
+    programs = (folder / name for folder in (*own, *folders))
     return next((p for p in programs if p.is_file() and os.access(p, os.X_OK)), None)
 
 

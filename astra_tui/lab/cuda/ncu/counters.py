@@ -28,6 +28,9 @@ SECONDS = 120.0
 MAX_BYTES = 1 << 30
 """Of a workload's buffers: they are drawn on the host and pass through a file."""
 
+INSTALLED = Path("/opt/nvidia/nsight-compute")
+"""Holds a folder for each version."""
+
 _INSTALL = (
     "install Nsight Compute (with NVIDIA's repository: apt install cuda-nsight-compute-13-0), "
     "or put ncu on PATH"
@@ -39,7 +42,7 @@ _UNKNOWN = "this ncu knows no such metric for this GPU"
 
 def find_ncu() -> Path | None:
     """On PATH, in an installed toolkit, or where its own installer puts it: the newest."""
-    own = sorted(Path("/opt/nvidia/nsight-compute").glob("*"), reverse=True)
+    own = sorted(INSTALLED.glob("*"), reverse=True)
     return find_tool(PROGRAM, own)
 
 

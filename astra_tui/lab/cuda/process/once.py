@@ -93,14 +93,21 @@ def main() -> int:
     signal.alarm(math.ceil(request.seconds))
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     os.environ["CUDA_MODULE_LOADING"] = "EAGER"
-    from astra_tui.lab.cuda.process.bindings import CudaDriver
-
-    try:
-        answer = Launcher(CudaDriver(), request).run()
-    except DriverError as error:  # cuInit, before there is a driver to ask.
-        answer = WatchAnswer(0, {}, Failed(error.code, error.name, str(error), error.is_sticky))
+    answer = _run(request)
     write_answer(file, answer)
     return EXIT_FAILED if answer.failed is not None else 0
+
+
+def _run(request: WatchRequest) -> WatchAnswer:
+    try:
+        from astra_tui.lab.cuda.process.bindings import CudaDriver
+
+        return Launcher(CudaDriver(), request).run()
+    except DriverError as error:  # Of cuInit, before there is a driver to ask.
+        failed = Failed(error.code, error.name, str(error), error.is_sticky)
+    except (ImportError, RuntimeError) as error:  # No bindings, or no driver to load.
+        failed = Failed(0, type(error).__name__, str(error), False)
+    return WatchAnswer(0, {}, failed)
 
 
 if __name__ == "__main__":

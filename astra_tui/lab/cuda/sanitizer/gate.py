@@ -49,7 +49,7 @@ _OF_TOOL = {
 
 def find_sanitizer() -> Path | None:
     """compute-sanitizer on PATH or in an installed toolkit."""
-    return find_tool(PROGRAM, [Path("/usr/local/cuda/compute-sanitizer")])
+    return find_tool(PROGRAM)
 
 
 def cases_to_sanitize(task: KernelTask) -> tuple[Case, ...]:
@@ -77,19 +77,26 @@ def sanitize(
     """
     program = find_sanitizer()
     if program is None:
-        problem = "compute-sanitizer was not found"
-        return tuple(_unavailable(tool, problem) for tool in tools)
+        return tuple(_unavailable(tool) for tool in tools)
     chosen = cases_to_sanitize(task) if cases is None else cases
     watched = []
     for case in chosen:
         prepared = case_to_watch(task, compiled, case, facts.attributes)
         watched += [prepared[0]] if prepared is not None else []
+    if not watched:
+        return tuple(_nothing_to_watch(tool) for tool in tools)
     gate = _Gate(program, facts.uuid, seconds, keep)
     return tuple(gate.report(tool, watched) for tool in tools)
 
 
-def _unavailable(tool: SanitizerTool, problem: str) -> SanitizerReport:
+def _unavailable(tool: SanitizerTool) -> SanitizerReport:
+    problem = f"{PROGRAM} was not found"
     return SanitizerReport(tool, SanitizerVerdict.UNAVAILABLE, problem=problem, remedy=_REMEDY)
+
+
+def _nothing_to_watch(tool: SanitizerTool) -> SanitizerReport:
+    problem = "the launch plan refuses every case"
+    return SanitizerReport(tool, SanitizerVerdict.FAILED, problem=problem)
 
 
 class _Gate:

@@ -16,7 +16,7 @@ _INVALID = re.compile(r"^Invalid __(\w+)__ (.+?) of size ([\d,]+)")
 _UNINITIALISED = re.compile(r"^Uninitialized __(\w+)__ memory (.+?) of size ([\d,]+)")
 _BARRIER = re.compile(r"^Barrier error detected\.?\s*(.*?)\.?$")
 _RACE = re.compile(r"^(?:(Error|Warning): )?Race reported between (\w+) access at (.+)$")
-_RACE_END = re.compile(r"^and (\w+) access at (.+?)(?: \[([\d,]+) hazards?\])?$")
+_RACE_END = re.compile(r"^and (\w+) access at (.+?)(?: \[([\d,]{1,20}) hazards?\])?$")
 _ADDRESS = re.compile(r"^(?:Address|Access to|Access at) (0x[0-9a-f]+)(?: (.*))?$", re.IGNORECASE)
 
 _SECONDARY = ("Program hit ", "Target application returned an error")

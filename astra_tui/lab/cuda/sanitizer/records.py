@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 _PREFIX = "========="
 _NEW_PLACE = re.compile(r"^(?P<function>.+?)(?:\+(?P<offset>0x[0-9a-f]+))?(?: in (?P<where>.+))?$")
 _OLD_PLACE = re.compile(r"^(?P<offset>0x[0-9a-f]+) in (?:(?P<where>.+?:\d+):)?(?P<function>.+)$")
-_FILE_LINE = re.compile(r"^(?P<file>.+):(?P<line>\d+)$")
-_THREAD = re.compile(
-    r"^by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)", re.IGNORECASE
-)
-_SUMMARY = re.compile(r"^ERROR SUMMARY: ([\d,]+) errors?\b(?! were not)")
+_FILE_LINE = re.compile(r"^(?P<file>.+):(?P<line>\d{1,9})$")
+_INDICES = r"\((\d{1,10}),(\d{1,10}),(\d{1,10})\)"
+_THREAD = re.compile(rf"^by thread {_INDICES} in block {_INDICES}")
+_SUMMARY = re.compile(r"^ERROR SUMMARY: ([\d,]{1,20}) errors?$")
+_NOT_PRINTED = re.compile(r"^ERROR SUMMARY: [\d,]+ errors? (?:was|were) not printed")
 _RACE_SUMMARY = re.compile(
-    r"^RACECHECK SUMMARY: [\d,]+ hazards? displayed \(([\d,]+) errors?, ([\d,]+) warnings?\)"
+    r"^RACECHECK SUMMARY: [\d,]+ hazards? displayed "
+    r"\(([\d,]{1,20}) errors?, ([\d,]{1,20}) warnings?\)"
 )
 _MAX_RECORDS = 10_000
 
@@ -95,6 +96,8 @@ def read_log(text: str) -> Log:
         elif race_summary is not None:
             errors = (errors or 0) + _number(race_summary[1])
             warnings += _number(race_summary[2])
+        elif _NOT_PRINTED.match(record.head):
+            continue  # They are in the count.
         elif len(records) < _MAX_RECORDS:
             records.append(record)
     return Log(tuple(records), errors, warnings)
