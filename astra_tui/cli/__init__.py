@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -38,12 +39,22 @@ def _run(arguments: Sequence[str] | None) -> int:
         options = parser.parse_args(arguments)
     except SystemExit as ended:  # --help, --version or bad usage, about which all is said
         return int(ended.code or ExitCode.OK)
-    if getattr(options, "run", None) is None:
-        parser.print_help()
-        return ExitCode.OK
     try:
+        if getattr(options, "run", None) is None:
+            return _begin(parser, options)
         return int(options.run(options))
     except UserError as error:
         from astra_tui.cli.failures import report_failure
 
         return report_failure(error, as_json=getattr(options, "json", False))
+
+
+def _begin(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Without a command: the screen, or help where there is no terminal for one."""
+    from astra_tui.cli.screen import choices_for_screen, show_home
+
+    choices = choices_for_screen(options)
+    if choices is not None:
+        return show_home(choices)
+    parser.print_help()
+    return ExitCode.OK

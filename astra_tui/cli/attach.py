@@ -11,13 +11,17 @@ from astra_tui import plain
 from astra_tui.cli.ending import leave_engine
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import print_error
+from astra_tui.cli.screen import choices_for_screen, show_engine
 
 
 def run(options: argparse.Namespace) -> int:
     """Attends an engine until its session ends; the exit code is 1 when there is none."""
-    from astra_tui.session.engines import NoSuchEngine
+    from astra_tui.session.engines import NoSuchEngine, find_engine
 
     try:
+        if choices := choices_for_screen(options):
+            socket, _ = asyncio.run(find_engine(options.session))
+            return show_engine(socket, choices)
         return asyncio.run(_attach(options.session))
     except NoSuchEngine as error:
         print_error(error)

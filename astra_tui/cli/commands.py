@@ -61,6 +61,15 @@ def _json(parser: CommandParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
 
 
+def _plain(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--plain",
+        action="store_const",
+        const=True,
+        help="lines of text instead of the screen, for screen readers and dumb terminals",
+    )
+
+
 def _device(parser: CommandParser) -> None:
     parser.add_argument(
         "--device",
@@ -149,6 +158,7 @@ def _run(commands: _Commands) -> None:
     parser.add_argument(
         "--headless", action="store_true", help="never ask at the terminal; exit code 5 instead"
     )
+    _plain(parser)
     _json(parser)
 
 
@@ -316,6 +326,7 @@ def _attach(commands: _Commands) -> None:
         metavar="SESSION",
         help="a session's name or folder; by default the only one that runs",
     )
+    _plain(parser)
 
 
 def _ps(commands: _Commands) -> None:

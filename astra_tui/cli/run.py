@@ -11,11 +11,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from astra_tui import plain
 from astra_tui.cli.ending import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.settings import read_choices, run_settings
+from astra_tui.cli.screen import choices_for_screen, show_run
+from astra_tui.cli.settings import Choices, read_choices, run_settings
 from astra_tui.model.events import StopReason
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.plain.run import RunLines
 from astra_tui.session.spawn import LINGER_SECONDS, RunRequest
@@ -31,21 +35,28 @@ def run(options: argparse.Namespace) -> int:
     Somebody at a terminal attends an engine in a process of its own. Without anybody the engine
     is in this process: it has nothing to outlive.
     """
-    request = run_request(options)
+    choices = read_choices(options)
+    request = run_request(options, choices)
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
+        if screen_choices := choices_for_screen(options):
+            return show_run(request, screen_choices, as_json=options.json)
         return asyncio.run(_attend_new_engine(request, as_json=options.json))
     state, folder = asyncio.run(_host(request))
     return end_session(state, folder, as_json=options.json)
 
 
-def run_request(options: argparse.Namespace) -> RunRequest:
+def run_request(options: argparse.Namespace, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
-    choices = read_choices(options)
     before = settings_of(Path(options.session)) if options.session else None
+    request = request_for(choices, options.task, before)
+    return replace(request, folder=options.session or "")
+
+
+def request_for(choices: Choices, task: str, before: RunSettings | None = None) -> RunRequest:
+    """A new session on a task, with the settings of the session `before` where there was one."""
     return RunRequest(
-        task=options.task,
-        settings=run_settings(choices, options.task, os.environ, before),
-        folder=options.session or "",
+        task=task,
+        settings=run_settings(choices, task, os.environ, before),
         sessions=str(sessions_folder(choices.sessions)),
         linger_seconds=choices.linger_seconds or LINGER_SECONDS,
         price_input_per_million=choices.price_input_per_million,

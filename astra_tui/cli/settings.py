@@ -60,6 +60,11 @@ class Choices(msgspec.Struct, frozen=True):
     price_input_per_million: _Dollars | None = None
     price_cached_per_million: _Dollars | None = None
     price_output_per_million: _Dollars | None = None
+    plain: bool | None = None
+    """Lines of text instead of the screen."""
+    theme: str | None = None
+    keys: dict[str, str] | None = None
+    """Keys of the screen by the name of what they do; see docs/screen.md."""
 
 
 _TYPES = get_type_hints(Choices, include_extras=True)

@@ -1,1 +1,36 @@
-"""The Textual screen. Nothing here yet."""
+"""The front end for a terminal, on Textual. Nothing is loaded before a screen is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from astra_tui.tui.source import OpenSource
+    from astra_tui.tui.terms import HomeContext, Left, Preferences
+
+__all__ = ["open_home", "open_session"]
+
+
+def open_session(open_source: OpenSource, preferences: Preferences | None = None) -> Left:
+    """Shows one session until the engineer leaves; see source.py for what can be shown.
+
+    Raises UserError when there is no session to show, or when the screen breaks down.
+    """
+    return _run(open_source, preferences)
+
+
+def open_home(home: HomeContext, preferences: Preferences | None = None) -> None:
+    """Shows kernels and sessions until the engineer leaves. Raises UserError on a breakdown."""
+    _run(home, preferences)
+
+
+def _run(begin: OpenSource | HomeContext, preferences: Preferences | None) -> Left:
+    from astra_tui.tui.app import AstraApp
+    from astra_tui.tui.terms import Left
+
+    app = AstraApp(begin, preferences=preferences)
+    left = app.run()
+    error = app.breakdown or app.failed
+    if error is not None:
+        raise error
+    return left or Left()

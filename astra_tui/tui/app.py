@@ -4,56 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade
-from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.screens.session import SessionScreen
+from astra_tui.tui.shell import Shell
 from astra_tui.tui.source import OpenSource
+from astra_tui.tui.terms import HomeContext, Left, Preferences
 from astra_tui.tui.text.visible import visible, visible_inline
 
 NOTICE_LENGTH = 300
 """Characters of an error that a notice shows; `details` shows the rest."""
 
 
-@dataclass(frozen=True)
-class HomeContext:
-    """What home has to know: where sessions are, and what a run of a task is by default.
-
-    `request_for` follows the settings file and the environment; it may raise UserError.
-    """
-
-    sessions: Path
-    request_for: Callable[[str], RunRequest]
-
-
-@dataclass(frozen=True)
-class Left:
-    """How the engineer left: `detached` where an engine goes on with the session in `folder`."""
-
-    folder: Path | None = None
-    detached: bool = False
-
-
-@dataclass(frozen=True)
-class Preferences:
-    """What the settings file says about the screen: keys by binding id, and a theme."""
-
-    keys: dict[str, str] = field(default_factory=dict)
-    theme: str = ""
-
-
-class AstraApp(App[Left], inherit_bindings=False):
+class AstraApp(Shell[Left], inherit_bindings=False):
     """astra-tui in a terminal. It begins with the session of a source, or at home."""
 
     CSS_PATH = "app.tcss"
@@ -132,7 +104,7 @@ class AstraApp(App[Left], inherit_bindings=False):
         self.set_title("")
         if not isinstance(self._begin, HomeContext):
             self.failed = error
-            self.exit(Left(screen.folder, detached))
+            self.exit(screen.left(detached=detached))
             return
         screen.dismiss()
         if error is not None:
@@ -172,12 +144,6 @@ class AstraApp(App[Left], inherit_bindings=False):
             return
         text = f"PROMPT\n\n{request}\n\nREPLY\n\n{reply or exchange.error}"
         self.push_screen(TextDialog(f"{exchange.model} for {exchange.purpose}", text))
-
-    def set_title(self, text: str) -> None:
-        """The title of the terminal's window."""
-        title = f"astra-tui: {text}" if text else "astra-tui"
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(f"\x1b]0;{visible_inline(title)}\x07")
 
     # -- actions ---------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class Engineer:
         self.process = subprocess.Popen(
             command,
             cwd=shell.folder,
-            env=shell.environment(TERM="xterm", **variables),
+            env=shell.environment(TERM="xterm", ASTRA_TUI_PLAIN="1", **variables),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

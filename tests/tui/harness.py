@@ -22,9 +22,10 @@ from astra_tui.model.task import KernelTask
 from astra_tui.session.client import NobodyListens, ask_welcome
 from astra_tui.session.reading import has_session
 from astra_tui.session.redaction import Redactor
-from astra_tui.tui.app import AstraApp, Left
+from astra_tui.tui.app import AstraApp
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import OpenSource, attach
+from astra_tui.tui.terms import Left
 
 _P = ParamSpec("_P")
 

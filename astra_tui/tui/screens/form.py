@@ -83,6 +83,7 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", "Done", priority=True),
+        Binding("enter", "submit", show=False),
         Binding("escape", "cancel", "Back"),
         Binding("tab,down", "app.focus_next", "Next field"),
         Binding("shift+tab,up", "app.focus_previous", show=False),
@@ -108,10 +109,9 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         title: str,
         fields: tuple[Field, ...],
         check: Callable[[Mapping[str, str]], None],
-        submit: str = "Done",
     ):
         super().__init__()
-        self._heading, self._fields, self._check, self._submit = title, fields, check, submit
+        self._heading, self._fields, self._check = title, fields, check
 
     def compose(self) -> ComposeResult:
         """A label and a field each."""

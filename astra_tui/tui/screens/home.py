@@ -29,13 +29,14 @@ from astra_tui.tui.shelf import (
     shelve,
 )
 from astra_tui.tui.source import attach, open_saved, start
+from astra_tui.tui.terms import HomeContext
 from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp, HomeContext
+    from astra_tui.tui.app import AstraApp
 
 
 class KernelList(RowsView):

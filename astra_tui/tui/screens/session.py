@@ -7,7 +7,6 @@ A saved session has no engine, so that the same screen can decide nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -18,13 +17,14 @@ from textual.screen import Screen
 
 from astra_tui.model.approval import Answer, Question
 from astra_tui.model.errors import UserError
-from astra_tui.model.state import SessionStatus
+from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.client import EngineClient
 from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.source import OpenSource, Player, Source
+from astra_tui.tui.terms import Left
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
@@ -145,11 +145,6 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         """A text of the session, by its hash. Raises UserError when it is missing."""
         assert self._source is not None
         return read_blob(self._source.folder, hash_)
-
-    @property
-    def folder(self) -> Path | None:
-        """The session's folder, once it is known."""
-        return self._source.folder if self._source else None
 
     @property
     def engine(self) -> EngineClient | None:
@@ -426,6 +421,16 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         )
         text = "An engine works on this session."
         self.app.push_screen(ChoiceDialog("Leave?", text, options), self._leave)
+
+    def left(self, *, detached: bool) -> Left:
+        """How far the session was."""
+        source = self._source
+        return Left(
+            state=self.view.state if self.view else SessionState(),
+            folder=source.folder if source else None,
+            welcome=source.engine.welcome if source and source.engine else None,
+            detached=detached,
+        )
 
     def _leave(self, how: str | None) -> None:
         if how == "detach":

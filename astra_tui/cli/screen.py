@@ -1,0 +1,77 @@
+"""Opens the screen where a terminal can show one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.settings import Choices, read_choices
+
+if TYPE_CHECKING:
+    from astra_tui.session.spawn import RunRequest
+    from astra_tui.tui.source import OpenSource
+    from astra_tui.tui.terms import Preferences
+
+
+def has_terminal() -> bool:
+    """Whether somebody sits at a terminal that can show a screen."""
+    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    return at_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+def choices_for_screen(options: argparse.Namespace) -> Choices | None:
+    """The settings, where a screen is to be shown; None where lines are wanted or all there is."""
+    if not has_terminal():
+        return None
+    choices = read_choices(argparse.Namespace(**{"config": None, **vars(options)}))
+    return None if choices.plain else choices
+
+
+def show_run(request: RunRequest, choices: Choices, *, as_json: bool) -> int:
+    """Begins or goes on with a session on the screen; prints what came of it afterwards."""
+    from astra_tui.tui.source import start
+
+    return _show_session(partial(start, request), choices, as_json=as_json)
+
+
+def show_engine(socket: Path, choices: Choices) -> int:
+    """Comes back to a running engine on the screen."""
+    from astra_tui.tui.source import attach
+
+    return _show_session(partial(attach, socket), choices, as_json=False)
+
+
+def show_home(choices: Choices) -> int:
+    """Shows kernels and sessions."""
+    from astra_tui.cli.run import request_for
+    from astra_tui.session.store import sessions_folder
+    from astra_tui.tui import open_home
+    from astra_tui.tui.terms import HomeContext
+
+    context = HomeContext(sessions_folder(choices.sessions), partial(request_for, choices))
+    open_home(context, _preferences(choices))
+    return ExitCode.OK
+
+
+def _show_session(open_source: OpenSource, choices: Choices, *, as_json: bool) -> int:
+    from astra_tui.cli.ending import leave_engine
+    from astra_tui.plain.attend import Attended, Leaving
+    from astra_tui.tui import open_session
+
+    left = open_session(open_source, _preferences(choices))
+    if left.welcome is None or left.folder is None:
+        return ExitCode.INTERRUPTED  # Left before the engine was there.
+    ended = left.state.closed is not None and not left.detached
+    attended = Attended(left.state, Leaving.ENDED if ended else Leaving.DETACHED)
+    return leave_engine(attended, left.welcome, left.folder, as_json=as_json)
+
+
+def _preferences(choices: Choices) -> Preferences:
+    from astra_tui.tui.terms import Preferences
+
+    return Preferences(choices.keys or {}, choices.theme or "")

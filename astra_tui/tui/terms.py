@@ -1,0 +1,43 @@
+"""What the app is given by the command line, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from astra_tui.model.state import SessionState
+from astra_tui.session.spawn import RunRequest
+from astra_tui.session.wire import Welcome
+
+
+@dataclass(frozen=True)
+class HomeContext:
+    """What home has to know: where sessions are, and what a run of a task is by default.
+
+    `request_for` follows the settings file and the environment; it may raise UserError.
+    """
+
+    sessions: Path
+    request_for: Callable[[str], RunRequest]
+
+
+@dataclass(frozen=True)
+class Left:
+    """How the engineer left a session, and how far it was; nothing of it where home was left.
+
+    `welcome` is of the engine, which goes on where `detached`.
+    """
+
+    state: SessionState = SessionState()
+    folder: Path | None = None
+    welcome: Welcome | None = None
+    detached: bool = False
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What the settings file says about the screen: keys by binding id, and a theme."""
+
+    keys: dict[str, str] = field(default_factory=dict)
+    theme: str = ""
