@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from astra_tui.tui.text.visible import Range
 
-MOST_TOKENS = 200
+MOST_TOKENS = 120
 """Longer lines are not compared: the comparison takes quadratic time."""
 
 _LIKE = 0.4
