@@ -1,4 +1,4 @@
-// silu_and_mul with a planted fault: only half of the threads of a warp come to the barrier.
+// silu_and_mul with a planted fault: half of the threads of a warp wait at another barrier.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -25,5 +25,6 @@ __global__ void silu_and_mul(T* __restrict__ out, const T* __restrict__ input, i
       __syncthreads();
     }
     out[i] = (T)results[threadIdx.x];
+    __syncthreads();
   }
 }
