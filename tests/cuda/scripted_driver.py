@@ -57,6 +57,7 @@ class ScriptedDriver:
         self._devices = facts
         self._use(machine or Machine())
         self._functions: list[_Function] = []
+        self._launched_of: Counter[tuple[int, str]] = Counter()
         self._times: dict[int, float] = {}
         self._handles = 0
         self._pending: DriverError | None = None
@@ -184,7 +185,9 @@ class ScriptedDriver:
 
     def _run(self, launch: Launch, pace: float) -> None:
         function = self._functions[launch.function]
-        script, before = function.script, self.launched[function.symbol]
+        script, of_module = function.script, (function.module, function.symbol)
+        before = self._launched_of[of_module]
+        self._launched_of[of_module] += 1
         self.launched[function.symbol] += 1
         goes_wrong = before >= script.spared
         if script.refused and goes_wrong:

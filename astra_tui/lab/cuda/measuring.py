@@ -38,7 +38,15 @@ from astra_tui.lab.timing.schedule import mirrored_orders, takes_single
 from astra_tui.lab.timing.sizes import GraphSize, cold_size, warm_size
 from astra_tui.model.check import OutputError
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.timing import WRONG_OUTPUT, Doubt, PairedTime, PaperTime, Ratio, WorkloadTiming
+from astra_tui.model.timing import (
+    WRONG_OUTPUT,
+    Doubt,
+    PairedTime,
+    PaperTime,
+    Ratio,
+    TimingVerdict,
+    WorkloadTiming,
+)
 
 BLOCK = 10
 WARM_ROUNDS = 40
@@ -151,10 +159,11 @@ class _Run:
         self._warm_up(fastest * 2 * size.launches * len(self.versions))
         self.timer.watch.begin()
         cold = PairedRounds.start(size.launches, len(self.versions))
-        while self._rounds_to_add(cold):
-            cold = self._add_block(cold)
-            if cold.rounds >= LEAST_ROUNDS:
-                yield from self._progress(cold)
+        while more := self._rounds_to_add(cold):
+            for _ in range(-(-more // BLOCK)):
+                cold = self._add_block(cold)
+                if cold.rounds >= LEAST_ROUNDS:
+                    yield from self._progress(cold)
         wrong = self._verify(size)
         paper = self._paper()
         warm = self._warm(fastest)
@@ -165,12 +174,15 @@ class _Run:
         measured = []
         for index in self.candidates:
             found = conclude(cold, index, self.control, limit=self.timer.options.round_limit)
+            reasons = (*found.doubts, *doubts, *wrong.get(index, ()))
+            voided = any(d.voids for d in reasons)
             timing = replace(
                 self._timing(cold, index, found, size),
+                verdict=TimingVerdict.INCONCLUSIVE if voided else found.verdict,
                 warm=warm.get(index),
                 paper=paper.get(index),
                 floor=floor,
-                doubts=(*found.doubts, *doubts, *wrong.get(index, ())),
+                doubts=reasons,
             )
             ratios = cold.log_ratios(index), cold.log_ratios(self.control)
             rounds_us = cold.launches_us((BASE, index))
