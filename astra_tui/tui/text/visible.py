@@ -6,7 +6,8 @@ is written as its name between quotation marks, `«ESC»` or `«U+202E»`, and s
 marks themselves; hence two different lines never look the same as text. A tab is written as `»` and
 spaces up to the next tab stop, a space at the end of a line as `·`.
 
-The result is plain text for `Segment`, `Content` and `Static(markup=False)`: it is not markup.
+Apply it once: the quotation marks of what is visible already would be named in their turn. The
+result is plain text for `Segment`, `Content` and `Static(markup=False)`: it is not markup.
 """
 
 from __future__ import annotations
