@@ -33,7 +33,8 @@ def _section(parser: CommandParser) -> str:
 def _in_usage(action: argparse.Action) -> str:
     if not action.option_strings:
         name = str(action.metavar)
-        return {"?": f"[{name}]", "*": f"[{name} ...]"}.get(str(action.nargs), name)
+        shapes = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]"}
+        return shapes.get(str(action.nargs), name)
     flag = action.option_strings[0]
     text = flag if action.nargs == 0 else f"{flag} {_value(action)}"
     return text if action.required else f"[{text}]"

@@ -22,6 +22,7 @@ from astra_tui.model.check import (
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.findings import Finding
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.plan import Prediction
@@ -38,9 +39,19 @@ from astra_tui.model.sass import (
 )
 from astra_tui.model.state import Usage
 from astra_tui.model.task import Values
+from astra_tui.model.timing import (
+    Doubt,
+    Floor,
+    PairedTime,
+    PaperTime,
+    Ratio,
+    Timing,
+    WorkloadTiming,
+)
 from astra_tui.session.summary import (
     CandidateReport,
     DecisionReport,
+    FinalTiming,
     ProposalReport,
     RoundReport,
     RunReport,
@@ -53,6 +64,7 @@ ANSWERS = {
     "astra-tui check --list --json": answers.CasesAnswer,
     "astra-tui counters --json": answers.CountersAnswer,
     "astra-tui sass --json": answers.SassAnswer,
+    "astra-tui bench --json": answers.BenchAnswer,
     "astra-tui new --json": answers.NewAnswer,
     "astra-tui doctor --json": answers.DoctorAnswer,
     "Errors": answers.ErrorAnswer,
@@ -64,7 +76,9 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     Values, OutputError, Finding, PropertyResult, FakeResult, Diagnostic, answers.TaskCases,
     answers.CountedEntry, Counters, AccessCount, LineCount, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
-    HistogramChange, ListingStep, Probe, CandidateReport, RoundReport,
+    HistogramChange, ListingStep, answers.BenchEnvironment, GpuIdentity, answers.BenchSource,
+    answers.BenchComparison, Timing, WorkloadTiming, PairedTime, Ratio, PaperTime, Floor, Doubt,
+    Probe, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
 )  # fmt: skip
 """The objects inside them."""

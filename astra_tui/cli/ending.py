@@ -18,6 +18,7 @@ OF_REASON = {
     StopReason.ROUNDS: ExitCode.OK,
     StopReason.NO_PLAN: ExitCode.OK,
     StopReason.BUDGET: ExitCode.OK,
+    StopReason.ROOFLINE: ExitCode.OK,
     StopReason.BASELINE: ExitCode.FAILED,
     StopReason.CANCELLED: ExitCode.INTERRUPTED,
     StopReason.UNATTENDED: ExitCode.NEEDS_DECISION,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from rich.console import Console
 
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -15,29 +18,50 @@ from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
     DecisionTaken,
+    DeviceOpened,
     Event,
     NoteAdded,
     Paused,
     PlanProposed,
     PlansEnded,
     RoundOpened,
+    RoundsTimed,
     SessionClosed,
     StageBegan,
+    TimingFinished,
     TroubleMet,
     VerdictReached,
+    WorkloadTimed,
 )
-from astra_tui.model.state import SessionState
+from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.plain.output import console, note
+from astra_tui.plain.timing import (
+    gpu_words,
+    overall_words,
+    print_timing,
+    rounds_line,
+    workload_line,
+)
+from astra_tui.session.summary import final_timings
 
 _COUNTERS = ("sectors", "requests", "warp_instructions", "shared_requests", "barriers")
 
 
-class RunLines:
-    """Writes one line for each event that a reader wants to know of."""
+_PROGRESS_EVERY = 10
+"""Reports of more rounds that make one line; each is of one block of rounds."""
 
-    def __init__(self, write: Callable[[str], None] = note):
+
+class RunLines:
+    """Writes one line for each event that a reader wants to know of.
+
+    `progress` says whether to write how far a timing is too; by default if stderr is a terminal.
+    """
+
+    def __init__(self, write: Callable[[str], None] = note, progress: bool | None = None):
         self._write = write
+        self._progress = sys.stderr.isatty() if progress is None else progress
         self._failed = 0
+        self._reported = 0
         self._held: list[str] | None = None
 
     def hold(self) -> None:
@@ -91,8 +115,8 @@ class RunLines:
 
     def _step(self, event: Event) -> str:
         match event:
-            case StageBegan(stage="profile"):
-                return "  profile ..."
+            case StageBegan(stage="profile" | "time"):
+                return f"  {event.stage} ..."
             case CompileFinished():
                 errors = [d for d in event.diagnostics if d.severity.value == "error"]
                 if event.ok:
@@ -106,8 +130,26 @@ class RunLines:
                 return self._case(event)
             case CheckFinished():
                 return f"  check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)"
+            case DeviceOpened() | RoundsTimed() | WorkloadTimed() | TimingFinished():
+                return self._timing(event)
             case _:
                 return self._news(event)
+
+    def _timing(self, event: DeviceOpened | RoundsTimed | WorkloadTimed | TimingFinished) -> str:
+        match event:
+            case DeviceOpened():
+                return f"device {gpu_words(event.device, event.gpu)}"
+            case RoundsTimed():
+                self._reported += 1
+                due = self._progress and self._reported % _PROGRESS_EVERY == 0
+                return f"    {rounds_line(event)}" if due else ""
+            case WorkloadTimed():
+                self._reported = 0
+                return f"    {workload_line(event.timing)}"
+            case TimingFinished():
+                again = "measured anew" if event.final else "timed"
+                base = event.timing.base[:12]
+                return f"  {again} beside {base}: {overall_words(event.timing)}"
 
     def _case(self, event: CaseChecked) -> str:
         if event.result.outcome.ok:
@@ -136,23 +178,35 @@ class RunLines:
 
 
 def print_run(state: SessionState, folder: Path) -> None:
-    """The result of a run: the baseline beside the best, counter by counter."""
+    """The result of a run: the best by its final timings, and counter by counter."""
     out = console()
     opened = state.opened
     assert opened is not None
     baseline, best = state.candidate(opened.baseline), state.candidate(state.best)
     out.print(f"task     {opened.settings.task}")
     out.print(f"team     {opened.settings.team.value} {opened.settings.model}".rstrip())
-    out.print(f"device   {opened.settings.device}")
+    gpu = state.device.gpu if state.device else None
+    out.print(f"device   {gpu_words(opened.settings.device, gpu)}")
     out.print(f"session  {folder}")
     if state.closed is not None:
         out.print(f"ended    {state.closed.reason.value}: {state.closed.message}")
-    if baseline.profile is None or best.profile is None:
+    if baseline.profile is None and not final_timings(state):
         return
     if best.hash == baseline.hash:
         out.print("best     the baseline: no candidate was correct and better")
     else:
         out.print(f"best     {best.hash[:12]}  (sources/{best.hash[:12]}.cu)")
+    for final in final_timings(state):
+        out.print("")
+        print_timing(final.timing, base=final.beside, candidate=best.hash[:12])
+    _print_counters(out, baseline, best)
+
+
+def _print_counters(out: Console, baseline: CandidateState, best: CandidateState) -> None:
+    if baseline.profile is None or best.profile is None:
+        return
+    if not (baseline.profile.workloads and best.profile.workloads):
+        return  # The emulator could not count one of them.
     out.print("")
     out.print(f"{'':20}{'baseline':>16}{'best':>16}{'change':>10}")
     for name in _COUNTERS:

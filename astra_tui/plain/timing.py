@@ -66,7 +66,7 @@ def ratio_words(ratio: Ratio) -> str:
 
 
 def workload_line(timing: WorkloadTiming) -> str:
-    """One workload on one line, its doubts in words."""
+    """One workload on one line: doubts by their kind, those that void it in words."""
     cold = timing.cold
     text = (
         f"{timing.workload}: {_us(cold.base_us)} to {_us(cold.candidate_us)} us, "
@@ -74,7 +74,10 @@ def workload_line(timing: WorkloadTiming) -> str:
     )
     if timing.of_floor is not None:
         text += f", {_percent(timing.of_floor)} of the floor"
-    return text + "".join(f"; dirty: {_doubt_words(d)}" for d in timing.doubts)
+    kinds = dict.fromkeys(d.kind for d in timing.doubts if not d.voids)
+    if kinds:
+        text += f"; dirty: {', '.join(kinds)}"
+    return text + "".join(f"; {_doubt_words(d)}" for d in timing.doubts if d.voids)
 
 
 def rounds_line(event: RoundsTimed) -> str:
@@ -86,14 +89,8 @@ def rounds_line(event: RoundsTimed) -> str:
 
 
 def overall_words(timing: Timing) -> str:
-    """Verdict and geometric mean with its interval."""
-    count = len(timing.workloads)
-    of = "1 workload" if count == 1 else f"{count} workloads"
-    mean = timing.speedup
-    return (
-        f"{timing.verdict.value}: {mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f}), "
-        f"geometric mean of {of}"
-    )
+    """The verdict and the most important reason for it."""
+    return ": ".join([timing.verdict.value, *timing.reasons[:1]])
 
 
 def gpu_words(device: str, gpu: GpuIdentity | None) -> str:
@@ -151,7 +148,7 @@ def underway_cells(event: RoundsTimed) -> tuple[str | Text, ...]:
 def print_timing(
     timing: Timing, *, base: str, candidate: str, detectable: float | None = None
 ) -> None:
-    """A paired timing: a row a workload, the doubts, the mean and what it amounts to.
+    """A paired timing: a row a workload and one of means, the doubts, what it amounts to.
 
     `base` and `candidate` are how the versions are named here; `detectable` is the smallest
     difference that this measurement could tell, as a fraction.
@@ -161,16 +158,22 @@ def print_timing(
     rows = paired_table()
     for workload in timing.workloads:
         rows.add_row(*done_cells(workload, marks))
+    rows.add_row(*_mean_cells(timing), style="bold")
     print_table(out, rows)
     _print_doubts(out, marks)
     out.print(Text(overall_words(timing), style=_STYLES[timing.verdict]))
-    for reason in timing.reasons:
+    for reason in timing.reasons[1:]:
         indented(out, reason, 2)
     if detectable is not None:
         indented(out, f"differences down to {100 * detectable:.2f} % can be told apart here", 2)
-    mean = _paper_mean(timing.workloads)
-    if mean is not None:
-        indented(out, f"by the paper's protocol {mean:.3f}, without an interval", 2)
+
+
+def _mean_cells(timing: Timing) -> tuple[str | Text, ...]:
+    """The row of geometric means over the workloads."""
+    warm = _geometric_mean([w.warm.speedup.value if w.warm else None for w in timing.workloads])
+    paper = _geometric_mean([w.paper.speedup if w.paper else None for w in timing.workloads])
+    verdict = Text(timing.verdict.value, style=_STYLES[timing.verdict])
+    return ("mean", "", "", ratio_words(timing.speedup), verdict, "", warm, paper)
 
 
 def print_paper_timing(timing: Timing, *, base: str, candidate: str) -> None:
@@ -186,9 +189,8 @@ def print_paper_timing(timing: Timing, *, base: str, candidate: str) -> None:
             rows.add_row(visible(workload.workload), *times, ratio)
     print_table(out, rows)
     _print_doubts(out, marks)
-    mean = _paper_mean(timing.workloads)
-    if mean is not None:
-        indented(out, f"geometric mean {mean:.3f}; means of host launches have no verdict", 0)
+    mean = _geometric_mean([w.paper.speedup if w.paper else None for w in timing.workloads])
+    out.print(f"geometric mean {mean}; the paper's protocol has no interval, and so no verdict")
 
 
 def print_environment(where: str, protocol: str) -> None:
@@ -213,12 +215,12 @@ def _print_doubts(out: Console, marks: DoubtMarks) -> None:
         indented(out, line, 2)
 
 
-def _paper_mean(workloads: Sequence[WorkloadTiming]) -> float | None:
-    """Geometric mean of the paper's ratios; None unless every workload has one."""
-    ratios = [w.paper.speedup for w in workloads if w.paper is not None]
-    if not ratios or len(ratios) < len(workloads):
-        return None
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+def _geometric_mean(ratios: Sequence[float | None]) -> str:
+    """The mean in three decimals; "" unless every workload has a ratio."""
+    known = [r for r in ratios if r is not None]
+    if not known or len(known) < len(ratios):
+        return ""
+    return f"{math.exp(math.fsum(map(math.log, known)) / len(known)):.3f}"
 
 
 def _us(time: float) -> str:

@@ -10,6 +10,7 @@ from astra_tui.model.approval import ApprovalStatus, Gate
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
 from astra_tui.model.plan import Prediction, Risk
 from astra_tui.model.state import ProposalState, RoundState, SessionState, Usage
+from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.session.blobs import source_path
 
@@ -73,6 +74,13 @@ class RoundReport(msgspec.Struct, frozen=True):
     refused: tuple[str, ...]
 
 
+class FinalTiming(msgspec.Struct, frozen=True):
+    """The best candidate on a GPU, measured anew; `beside` names the other version's file."""
+
+    beside: str
+    timing: Timing
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """The whole session. Rounds count from 1; the baseline, round 0, is `baseline`."""
 
@@ -86,6 +94,7 @@ class RunReport(msgspec.Struct, frozen=True):
     message: str
     baseline: CandidateReport
     best: CandidateReport
+    timings: tuple[FinalTiming, ...]
     rounds: tuple[RoundReport, ...]
     ledger: tuple[LedgerEntry, ...]
     usage: Usage
@@ -111,11 +120,27 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
         message=closed.message if closed else "",
         baseline=_candidate_report(state, folder, opened.baseline),
         best=_candidate_report(state, folder, state.best),
+        timings=final_timings(state),
         rounds=tuple(_round_report(state, folder, r) for r in state.rounds if r.number > 0),
         ledger=ledger(state),
         usage=state.usage,
         troubles=tuple(f"{t.where}: {t.message}" for t in state.troubles),
         digest=state.digest(),
+    )
+
+
+def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
+    """The best candidate beside baseline.cu and production.cu; empty where nothing was timed.
+
+    A winner is measured anew beside these two and no other version.
+    """
+    if state.opened is None:
+        return ()
+    baseline, best = state.opened.baseline, state.candidate(state.best)
+    latest = {t.timing.base: t.timing for t in best.timings if t.final}
+    return tuple(
+        FinalTiming("baseline.cu" if base == baseline else "production.cu", timing)
+        for base, timing in latest.items()
     )
 
 
