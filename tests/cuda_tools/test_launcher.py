@@ -176,7 +176,7 @@ def test_a_tool_that_floods_its_output_is_ended(install: Install) -> None:
 
 def test_a_tool_that_dies_is_said_to_have_died(install: Install) -> None:
     run = watch(install("tool", Behaviour(trouble="die")), [], REQUEST)
-    assert run.problem == "tool was ended by SIGSEGV"
+    assert run.problem == "tool was ended by a signal: Segmentation fault"
 
 
 def test_a_program_that_does_not_start_is_a_problem_in_words(tmp_path: Path) -> None:

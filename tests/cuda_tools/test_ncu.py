@@ -119,7 +119,7 @@ def test_a_name_that_ncu_does_not_know_is_left_out_of_a_second_run(
     ("behaviour", "said"),
     [
         (Behaviour(trouble="hang"), "ncu was not done after 3 s"),
-        (Behaviour(trouble="die"), "ncu was ended by SIGSEGV"),
+        (Behaviour(trouble="die"), "ncu was ended by a signal: Segmentation fault"),
         (Behaviour(trouble="nothing"), "the launcher gave no answer"),
         (Behaviour(), "ncu wrote no table"),
         (Behaviour(clean=table(ALL, launches=3)), "ncu watched 3 launches, not 1"),

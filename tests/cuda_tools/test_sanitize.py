@@ -98,7 +98,7 @@ def test_a_machine_without_the_tool_is_no_pass(
     [
         (Behaviour(trouble="hang"), "was not done after 3 s"),
         (Behaviour(trouble="flood"), "printed more than 1 MB"),
-        (Behaviour(trouble="die"), "was ended by SIGSEGV"),
+        (Behaviour(trouble="die"), "was ended by a signal: Segmentation fault"),
         (Behaviour(trouble="nothing"), "the launcher gave no answer"),
         (Behaviour(), "the tool wrote no summary"),
         (

@@ -58,7 +58,7 @@ def find_tool(name: str, folders: Sequence[Path] = ()) -> Path | None:
     """A program on PATH, else in CUDA_HOME, an installed toolkit, or one of `folders`."""
     on_path = shutil.which(name)
     if on_path:
-        return Path(on_path)
+        return Path(on_path).absolute()  # It is run in another folder.
     named = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
     roots = [*map(Path, named), *TOOLKITS]
     own = [folder for root in roots for folder in (root / "bin", root / name)]
@@ -69,7 +69,7 @@ def find_tool(name: str, folders: Sequence[Path] = ()) -> Path | None:
 def tool_version(path: Path) -> str:
     """What `--version` says, or "" where it says nothing that we can read."""
     output = _Output()
-    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+    with _folder() as folder:
         _run([str(path), "--version"], folder, VERSION_SECONDS, output)
     found = _VERSION.search(output.text)
     return found[1] if found else ""
@@ -79,11 +79,16 @@ def watch(path: Path, options: Sequence[str], request: WatchRequest) -> WatchedR
     """Runs the launcher under a tool that takes `--log-file`. Nothing is raised for what fails."""
     began = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        with _folder() as folder:
             return _watch(path, options, request, Path(folder), began)
     except OSError as error:
         text = f"no temporary file can be written: {error.strerror}"
         return WatchedRun("", "", None, None, time.monotonic() - began, text)
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """For our files and the tool's own. What was killed may still write while it is removed."""
+    return tempfile.TemporaryDirectory(prefix="astra-tui-", ignore_cleanup_errors=True)
 
 
 def _watch(
@@ -148,7 +153,7 @@ def _run(
     if problem:
         return None, problem
     if process.returncode < 0:
-        return None, f"was ended by {signal.Signals(-process.returncode).name}"
+        return None, f"was ended by a signal: {signal.strsignal(-process.returncode)}"
     return process.returncode, ""
 
 
@@ -159,19 +164,16 @@ def _drain(process: subprocess.Popen[bytes], seconds: float, output: _Output) ->
     poll = select.poll()
     poll.register(process.stdout, select.POLLIN)
     while (left := deadline - time.monotonic()) > 0:
+        # Asked first, so that its last words are read. Whatever it started may hold the pipe open.
+        has_ended = process.poll() is not None
         ready = poll.poll(min(left, _LOOK_SECONDS) * 1000)
-        # Whatever it started may hold the pipe open after its end.
-        if process.poll() is not None and not ready:
+        piece = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
+        if has_ended and not piece:
             return ""
-        if not ready:
-            continue
-        piece = os.read(process.stdout.fileno(), 1 << 16)
-        if not piece and process.poll() is not None:
-            return ""
+        if ready and not piece:
+            poll.unregister(process.stdout)
         if not output.add(piece):
             return f"printed more than {OUTPUT_LIMIT >> 20} MB"
-        if not piece:
-            poll.unregister(process.stdout)
     return f"was not done after {seconds:g} s"
 
 
