@@ -106,10 +106,10 @@ class Deciding:
         self.autopilot.count()
         return answer
 
-    def refused(self) -> None:
-        """The engine did not take the answer: the question is open as before."""
+    def refused(self) -> bool:
+        """The engine did not take the answer; returns whether the question is open as before."""
         self._answered = ""
-        self._shown = ""
+        return self.is_shown
 
     def _open(self, view: View, question: Question) -> None:
         self.question = question

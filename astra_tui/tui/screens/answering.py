@@ -61,16 +61,18 @@ class Answering:
             case Step.ACCEPT:
                 self._screen.send(self.deciding.accept_unasked())
             case Step.SHOW:
-                assert self.deciding.question is not None
-                assert self.deciding.plan is not None
-                bar.ask(self.deciding.question, self.deciding.plan, self._hunk_words(), _KEYS)
+                self._draw()
                 self._screen.call_after_refresh(self._app.guard.drawn)
 
     def hunks_changed(self) -> None:
         """Other hunks are chosen: the bar says which."""
-        if self.deciding.is_shown and self.deciding.question and self.deciding.plan:
-            bar = self._screen.query_one(ApprovalBar)
-            bar.ask(self.deciding.question, self.deciding.plan, self._hunk_words(), _KEYS)
+        if self.deciding.is_shown:
+            self._draw()
+
+    def _draw(self) -> None:
+        question, plan = self.deciding.question, self.deciding.plan
+        if question is not None and plan is not None:
+            self._screen.query_one(ApprovalBar).ask(question, plan, self._hunk_words(), _KEYS)
 
     def _announce(self, view: View) -> None:
         assert view.awaiting is not None
@@ -94,17 +96,28 @@ class Answering:
         if view is None or question is None or not self.deciding.may_answer:
             return False
         if self.deciding.looks_at_it(view, self._screen.shown):
-            return True
+            return question.gate is Gate.PLAN or self._diff_is_readable()
         self._screen.look_at(question)
         self._screen.call_after_refresh(self._app.guard.drawn)
         self._app.say("this is what you are asked about; press the key again to answer")
         return False
 
+    def _diff_is_readable(self) -> bool:
+        """Whether the diff is on the screen; a long one takes a moment, a missing text for ever."""
+        if self._screen.diff.problem is not None:
+            self._app.report(self._screen.diff.problem)
+            return False
+        return self._screen.diff.is_ready
+
     def accept(self) -> None:
         """Accepts what is shown, or the chosen hunks of it."""
-        if self.is_meant():
-            asked = self.deciding.question
-            hunks = self._screen.diff.accepted_hunks if asked and asked.gate is Gate.DIFF else None
+        question = self.deciding.question
+        if not self.is_meant() or question is None:
+            return
+        hunks = self._screen.diff.accepted_hunks if question.gate is Gate.DIFF else None
+        if hunks == ():
+            self._app.say("no hunk is chosen: choose some with space, or reject the diff")
+        else:
             self._screen.send(self.deciding.accept(hunks))
 
     def reject(self) -> None:
@@ -219,8 +232,10 @@ class Answering:
 
     def refused(self, error: UserError) -> None:
         """The engine did not take an answer."""
-        self.deciding.refused()
         self._app.report(error)
+        if self.deciding.refused():
+            self._draw()
+            self._screen.call_after_refresh(self._app.guard.drawn)
 
 
 def _decoded(text: str) -> Plan:

@@ -62,10 +62,10 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         Binding("p", "pause", "Pause", id="pause"),
         Binding("p", "go_on", "Continue", id="go_on"),
         Binding("p", "play", "Play", id="play"),
-        Binding("comma", "step(-1)", "Back", id="step_back"),
-        Binding("full_stop", "step(1)", "Step", id="step"),
-        Binding("left_square_bracket", "step_round(-1)", "Round back", id="round_back"),
-        Binding("right_square_bracket", "step_round(1)", "Round", id="round_on"),
+        Binding("comma", "step(-1)", "Step back", show=False, id="step_back"),
+        Binding("full_stop", "step(1)", "Step", key_display=", .", id="step"),
+        Binding("left_square_bracket", "step_round(-1)", "Round back", show=False, id="round_back"),
+        Binding("right_square_bracket", "step_round(1)", "Round", key_display="[ ]", id="round_on"),
         Binding("less_than_sign", "speed(-1)", "Slower", id="slower", show=False),
         Binding("greater_than_sign", "speed(1)", "Faster", id="faster", show=False),
         Binding("n", "note", "Note", id="note"),
@@ -241,6 +241,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         self._arranged = arranged
         for name, pane in self._panes.items():
             pane.display = name in arranged.shown
+            pane.set_class(name == self._front, "-front")
         for column, panes in (
             ("left", arranged.left), ("main", arranged.main), ("side", arranged.side)
         ):  # fmt: skip
@@ -367,7 +368,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
                 await engine.answer(answer)
             except UserError as error:
                 self._answering.refused(error)
-                self.consider_again()
+                self._refresh_keys()
 
         self._order(give)
 

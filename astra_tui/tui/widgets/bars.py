@@ -7,11 +7,16 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.binding import Binding
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
 from astra_tui.tui.page import Line, Span, Tone, cut, line_cells
+
+
+ALWAYS = ("help", "leave")
+"""Actions whose keys are shown however narrow the terminal is."""
 
 
 class BarLine(Widget):
@@ -26,12 +31,12 @@ class BarLine(Widget):
         background: $panel;
         color: $foreground;
         & > .bar--title { text-style: bold; }
-        & > .bar--dim { color: $text-muted; }
+        & > .bar--dim { color: $foreground 60%; }
         & > .bar--good { color: $text-success; }
         & > .bar--bad { color: $text-error; text-style: bold; }
         & > .bar--caution { color: $text-warning; text-style: bold; }
         & > .bar--accent { color: $text-accent; text-style: bold; }
-        &:ansi > .bar--dim { text-style: dim; }
+        &:ansi > .bar--dim { color: ansi_default; text-style: dim; }
     }
     """
 
@@ -57,7 +62,7 @@ class BarLine(Widget):
         base = self.rich_style
         segments = []
         for index, piece in enumerate(self._line if y == 0 else ()):
-            style = base + self.get_component_rich_style(f"bar--{piece.tone.value}", partial=True)
+            style = self.get_component_rich_style(f"bar--{piece.tone.value}")
             action = self._actions.get(index)
             if action:
                 style += Style.from_meta({"@click": action})
@@ -87,22 +92,30 @@ class KeyLine(BarLine):
             return
         spans: list[Span] = []
         actions: dict[int, str] = {}
-        seen: set[str] = set()
-        room = self.size.width
-        bindings = [b for b in self.screen.active_bindings.values() if b.binding.show]
-        for active in bindings:
-            binding = active.binding
-            if binding.action in seen:
-                continue
-            seen.add(binding.action)
-            key = f" {self.app.get_key_display(binding)} "
-            pair = (Span(key, Tone.ACCENT), Span(f"{binding.description} "))
-            if line_cells(pair) > room:
-                break
-            room -= line_cells(pair)
+        for binding in self._fitting():
             actions[len(spans)] = actions[len(spans) + 1] = f"app.simulate_key('{binding.key}')"
-            spans += pair
+            spans += self._key_spans(binding)
         self.set_line(tuple(spans), actions)
+
+    def _fitting(self) -> list[Binding]:
+        """The bindings for which there is room, each action once, with the last ones kept."""
+        shown: dict[str, Binding] = {}
+        for active in self.screen.active_bindings.values():
+            if active.binding.show:
+                shown.setdefault(active.binding.action, active.binding)
+        last = [shown.pop(action) for action in ALWAYS if action in shown]
+        room = self.size.width - sum(line_cells(self._key_spans(b)) for b in last)
+        kept: list[Binding] = []
+        for binding in shown.values():
+            room -= line_cells(self._key_spans(binding))
+            if room < 0:
+                break
+            kept.append(binding)
+        return kept + last
+
+    def _key_spans(self, binding: Binding) -> tuple[Span, Span]:
+        key = self.app.get_key_display(binding)
+        return Span(f" {key} ", Tone.ACCENT), Span(f"{binding.description} ")
 
 
 class TabLine(BarLine):

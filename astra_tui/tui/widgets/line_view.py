@@ -38,7 +38,7 @@ class LinesView(ScrollView, can_focus=True):
         scrollbar-gutter: stable;
         overflow-x: hidden;
         & > .lines--title { text-style: bold; }
-        & > .lines--dim { color: $text-muted; }
+        & > .lines--dim { color: $foreground 60%; }
         & > .lines--good { color: $text-success; }
         & > .lines--bad { color: $text-error; text-style: bold; }
         & > .lines--caution { color: $text-warning; }
@@ -48,7 +48,7 @@ class LinesView(ScrollView, can_focus=True):
             background: $block-cursor-background;
             color: $block-cursor-foreground;
         }
-        &:ansi > .lines--dim { text-style: dim; }
+        &:ansi > .lines--dim { color: ansi_default; text-style: dim; }
         &:ansi > .lines--cursor { text-style: reverse; }
     }
     """
@@ -75,7 +75,8 @@ class LinesView(ScrollView, can_focus=True):
         width = max((line_cells(line) for line in lines[-200:]), default=0)
         self.virtual_size = Size(width, len(lines))
         if to_end:
-            self.scroll_end(animate=False, immediate=True)
+            # The first lines may come before the layout knows how many of them fit.
+            self.call_after_refresh(self.scroll_end, animate=False)
         self.refresh()
 
     @property
@@ -110,20 +111,21 @@ class LinesView(ScrollView, can_focus=True):
 
     def _fill(self, row: int) -> Style:
         extra = self.row_style(row)
-        return self.rich_style + self._tone(extra) if extra else self.rich_style
+        return self.rich_style + self._over(extra) if extra else self.rich_style
 
-    def _tone(self, name: str) -> Style:
+    def _over(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
     def _strip(self, row: int) -> Strip:
         selection = self.text_selection
         if selection is None and row in self._strips:
             return self._strips[row]
-        base, extra = self.rich_style, self.row_style(row)
-        over = self._tone(extra) if extra else Style.null()
+        extra = self.row_style(row)
+        over = self._over(extra) if extra else Style.null()
         line = self._lines[row]
+        tones = (self.get_component_rich_style(f"lines--{piece.tone.value}") for piece in line)
         strip = Strip(
-            [Segment(s.text, base + self._tone(f"lines--{s.tone.value}") + over) for s in line],
+            [Segment(piece.text, tone + over) for piece, tone in zip(line, tones, strict=True)],
             line_cells(line),
         )
         if selection is None:

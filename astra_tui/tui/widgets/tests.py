@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
-from astra_tui.model.check import CaseResult, OutputError
+from astra_tui.model.check import CaseResult, OutputError, PropertyResult
 from astra_tui.model.state import CandidateState
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.words import case_words, short
 
-_BAR = 10
+_BAR, _WORD, _ERROR = 10, 8, 5
+_WIDE_ENOUGH = 60
 _MOST_FINDINGS = 4
 
 
@@ -100,30 +102,44 @@ def _output_words(output: OutputError) -> str:
 
 def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
     check = candidate.check
-    assert check is not None
-    if not check.properties and not check.fakes:
+    if check is None or not (check.properties or check.fakes):
         return
     page.heading("Beyond the cases")
     for result in check.properties:
-        said = "holds bit for bit" if result.bitwise else "holds" if result.ok else "does not hold"
-        tone = Tone.PLAIN if result.ok else Tone.BAD
-        more = f": {result.message}" if result.message else ""
-        page.paragraph(f"{result.name} ({result.dtype.value}) {said}{more}", tone)
-    for fake in check.fakes:
-        said = "is rejected" if fake.caught else "is not rejected"
-        tone = Tone.PLAIN if fake.caught else Tone.CAUTION
-        page.paragraph(f"fake {fake.name} {said} ({fake.rejected} of {fake.cases} cases)", tone)
+        if not result.ok:
+            text = f"{result.name} ({result.dtype.value}) does not hold: {result.message}"
+            page.paragraph(text, Tone.BAD)
+    exact = _names(p for p in check.properties if p.bitwise)
+    close = _names(p for p in check.properties if p.ok and not p.bitwise)
+    if exact:
+        page.field("bit for bit", exact)
+    if close:
+        page.field("holds", close)
+    caught = ", ".join(f"{f.name} {f.rejected}/{f.cases}" for f in check.fakes if f.caught)
+    missed = ", ".join(f.name for f in check.fakes if not f.caught)
+    if caught:
+        page.field("fakes", f"rejected: {caught}")
+    if missed:
+        page.field("", f"not rejected by any case: {missed}", Tone.CAUTION)
+
+
+def _names(properties: Iterable[PropertyResult]) -> str:
+    return ", ".join(dict.fromkeys(p.name for p in properties))
 
 
 def _draw_case(page: Page, result: CaseResult) -> None:
-    word = case_words(result.outcome)
     tone = Tone.GOOD if result.outcome.ok else Tone.BAD
     worst = result.worst
-    error = "" if worst is None else f"{worst.error / worst.allowed:5.2f}"
-    bar = "" if worst is None else _bar(worst.error / worst.allowed)
-    room = page.width - len("refused ") - _BAR - 7
-    name = padded(span(result.case.id).text, max(room, 12))
-    page.line(Span(padded(word, 8), tone), Span(name + " "), Span(padded(error, 6)), Span(bar))
+    fraction = None if worst is None else worst.error / worst.allowed
+    error = "" if fraction is None else f"{fraction:.2f}"
+    bar = "" if fraction is None or page.width < _WIDE_ENOUGH else " " + _bar(fraction)
+    name = page.width - _WORD - _ERROR - (_BAR + 1 if page.width >= _WIDE_ENOUGH else 0)
+    page.line(
+        Span(padded(case_words(result.outcome), _WORD), tone),
+        Span(padded(span(result.case.id).text, max(name - 1, 8)) + " "),
+        Span(error.rjust(_ERROR)),
+        Span(bar),
+    )
 
 
 def _bar(fraction: float) -> str:
