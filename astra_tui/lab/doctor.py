@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import subprocess
@@ -31,10 +30,10 @@ def examine() -> Iterator[Probe]:
     """Runs every probe, the ones that others rest on first."""
     probes: tuple[Callable[[], Probe], ...] = (
         _python, _folders, _compiler, _confinement, _headers, _emulator, _reference, _disassembler,
-        _gpu,
     )  # fmt: skip
     for probe in probes:
         yield probe()
+    yield from _gpu()
 
 
 def _python() -> Probe:
@@ -183,22 +182,10 @@ def _disassembler() -> Probe:
     )
 
 
-def _gpu() -> Probe:
-    """Asks the driver for a device. Running kernels on it is not part of this version."""
-    gives = "timing on a real GPU (not part of this version yet)"
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        detail = "no NVIDIA driver here; everything runs on the emulator"
-        return Probe("GPU", Health.MISSING, detail, gives, "a machine with an NVIDIA GPU", False)
-    count = ctypes.c_int()
-    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    if status or not count.value:
-        detail = f"the driver answers with error {status}" if status else "the driver sees no GPU"
-        return Probe("GPU", Health.BROKEN, detail, gives, "check with: nvidia-smi", False)
-    name = ctypes.create_string_buffer(100)
-    driver.cuDeviceGetName(name, 100, 0)
-    return Probe("GPU", Health.OK, name.value.decode(errors="replace"), gives, needed=False)
+def _gpu() -> Iterator[Probe]:
+    from astra_tui.lab.cuda.doctor import examine_gpu
+
+    return examine_gpu()
 
 
 def _last_line(error: Exception) -> str:

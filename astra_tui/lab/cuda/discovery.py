@@ -18,12 +18,13 @@ class Found:
 
     devices: tuple[DeviceFacts, ...]
     problem: str = ""
+    has_driver: bool = True
 
 
 def find_devices() -> Found:
     """The GPUs that CUDA can use here."""
     if not any(Path(file).exists() for file in _DEVICE_FILES):
-        return Found((), "no NVIDIA driver is loaded")
+        return Found((), "no NVIDIA driver is loaded", has_driver=False)
     try:
         devices = list_devices()
     except GpuFailure as error:
