@@ -22,6 +22,7 @@ from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.dtypes import DType
+from tests.cuda.bits import one_nan
 
 SEEDS = st.integers(0, 2**64 - 1)
 FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
@@ -178,13 +179,6 @@ def assert_twins_agree(tool: Compilation, drawn: Fill, seed: int, elements: int 
         twin = drawing.draw(drawn, seed, number, np.arange(elements))
         dtype = DType(drawn.dtype)
         np.testing.assert_array_equal(one_nan(by_kernel[number], dtype), one_nan(twin, dtype))
-
-
-def one_nan(bits: Any, dtype: DType) -> Any:
-    """Bit patterns with all ones for every NaN: which of them a conversion gives is no matter."""
-    if not dtype.is_float:
-        return bits
-    return np.where(np.isnan(decode(bits, dtype)), np.iinfo(bits.dtype).max, bits)
 
 
 SEED = 0xFEDC_BA98_7654_3210
