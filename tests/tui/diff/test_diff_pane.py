@@ -235,6 +235,22 @@ def test_the_same_diff_with_other_marks_keeps_place_and_choice() -> None:
     run(test())
 
 
+def test_a_refused_hunk_stays_refused_while_something_else_is_looked_at() -> None:
+    async def test() -> None:
+        pane = shown()
+        async with opened(pane) as pilot:
+            await pilot.press("J", "space")
+            for other in (None, replace(VIEW, new=NEW + "// more\n")):
+                pane.show(other)
+                await pilot.pause()
+                assert pane.accepted_hunks is None
+                pane.show(replace(VIEW, marks=()))
+                await pilot.pause()
+                assert pane.accepted_hunks == (0, 2)
+
+    run(test())
+
+
 def test_columns_can_be_hidden_and_lines_scroll_sideways_behind_the_gutter() -> None:
     async def test() -> None:
         pane = shown()

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
 from textual.message import Message
 
 from astra_tui.tui.text.document import PART, document_of
@@ -27,6 +28,7 @@ from astra_tui.tui.widgets.diff.rows import (
     Row,
 )
 
+_MOST_CHOICES = 32
 _BOX = 5
 """Cells of a header, from the left, on which a click toggles the hunk."""
 
@@ -64,6 +66,11 @@ class DiffLines(DiffCanvas):
             super().__init__()
             self.line = line
 
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        # A refused hunk stays refused while the engineer looks at something else.
+        self._choices: LRUCache[tuple[str, str], frozenset[int]] = LRUCache(_MOST_CHOICES)
+
     def show(self, view: DiffView, alignment: Alignment) -> None:
         """Shows another diff, from its first hunk."""
         self._texts = (document_of(view.old), document_of(view.new))
@@ -92,8 +99,11 @@ class DiffLines(DiffCanvas):
         self._letters = gravest(view.marks, len(self._texts[NEW]))
 
     def _take_choice(self) -> None:
+        """The choice that was given, or the one that the engineer made when it was shown before."""
         everything = frozenset(range(self.hunk_count))
         chosen = self.view.accepted
+        if chosen is None and self.view.choosable:
+            chosen = self._choices.get((self.view.old, self.view.new))
         self.accepted = everything if chosen is None else chosen & everything
 
     # Rows
@@ -235,6 +245,7 @@ class DiffLines(DiffCanvas):
     def _choose(self, accepted: frozenset[int]) -> None:
         changed = tuple(sorted(self.accepted ^ accepted))
         self.accepted = accepted
+        self._choices[self.view.old, self.view.new] = accepted
         self.repaint()
         self.post_message(self.Toggled(changed, accepted))
         self.post_message(self.Changed())

@@ -6,9 +6,10 @@
     pane.show(None)            # nothing to show
 
 Showing the same texts again, with other marks or columns, keeps the cursor, the folds and the
-choice. `choosable` is set while the diff is being decided; then `DiffPane.HunkToggled` tells each
-choice. A long comparison takes a moment: no answer is to be taken before `pane.is_ready`.
-`DiffPane.LineOpened` asks for a line of the new text in the source pane.
+choice; a choice is also kept while another diff is shown. `choosable` is set while the diff is
+being decided; then `DiffPane.HunkToggled` tells each choice. A long comparison takes a moment: no
+answer is to be taken before `pane.is_ready`. `DiffPane.LineOpened` asks for a line of the new text
+in the source pane.
 
 Keys are bindings with ids (`diff.*`, `code.*`), so that the key map of the settings reaches them.
 """
