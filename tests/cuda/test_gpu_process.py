@@ -149,7 +149,7 @@ def test_without_a_driver_nothing_is_started(
 ) -> None:
     monkeypatch.setattr(discovery, "_DEVICE_FILES", (str(tmp_path / "nothing"),))
     found = found_by("no_such_module", monkeypatch)
-    assert found == discovery.Found((), "no NVIDIA driver is loaded")
+    assert found == discovery.Found((), "no NVIDIA driver is loaded", has_driver=False)
 
 
 @pytest.mark.usefixtures("driver_file")

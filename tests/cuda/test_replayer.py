@@ -41,11 +41,11 @@ def version(kernel: Scripted, nonce: str = "", workspace: int = 0) -> Version:
 
 
 def a_replayer(
-    *versions: Version, driver: ScriptedDriver | None = None, own_buffers: bool = False
+    *versions: Version, driver: ScriptedDriver | None = None, families: int = 1
 ) -> Replayer:
     driver = driver or ScriptedDriver()
     tools = scripted_tools(QUIET)
-    request = Prepare((STATE,), versions, SEED, own_buffers)
+    request = Prepare((STATE,), versions, SEED, families)
     return Replayer(driver, Tools(driver, tools.cubin, tools.symbols), request)
 
 
@@ -97,7 +97,7 @@ def test_every_set_is_used_once_and_restored_before_each_replay() -> None:
     replayer = a_replayer(FAST, SLOW)
     replayer.build(Build(3, 3, 0))
     for _ in range(2):
-        replayer.rounds(Rounds(((0, 1), (1, 0)), (1,)))
+        replayer.rounds(Rounds(((0, 1), (1, 0)), short=(1,)))
         for number in range(3):
             for which in range(2):
                 np.testing.assert_array_equal(state_of(replayer, which, number), drawn(number) + 1)
@@ -110,11 +110,47 @@ def test_warm_launches_all_use_one_set() -> None:
     np.testing.assert_allclose(state_of(replayer, 0, 0), drawn(0) + 5, rtol=1e-6)
 
 
-def test_sets_of_ones_own_hold_the_same_numbers() -> None:
-    shared, own = ScriptedDriver(), ScriptedDriver()
+class Watching(ScriptedDriver):
+    """Notes where the launches of every graph that is run have their state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[list[int]] = []
+
+    def run_graph(self, graph: int) -> None:
+        launches = self.graphs[graph]
+        self.places.append([struct.unpack_from("<Q", one.parameters)[0] for one in launches])
+        super().run_graph(graph)
+
+
+def test_a_cold_graph_takes_one_set_after_the_other() -> None:
+    driver = Watching()
+    replayer = a_replayer(FAST, driver=driver)
+    replayer.build(Build(4, 4, 0))
+    driver.places.clear()
+    replayer.rounds(Rounds(((0,),), short=(0,)))
+    long, short = driver.places
+    assert sorted(set(short)) == short
+    assert long == short * 2
+
+
+def test_versions_use_the_family_of_sets_that_a_round_says() -> None:
+    driver = Watching()
+    replayer = a_replayer(FAST, SLOW, driver=driver, families=2)
+    replayer.build(Build(2, 2, 0))
+    driver.places.clear()
+    replayer.rounds(Rounds(((0, 1), (1, 0)), families=((0, 1), (1, 0)), short=(0,)))
+    first, second = driver.places[0][:2], driver.places[1][:2]
+    assert not set(first) & set(second)
+    short_too = [first, second, first, second]
+    assert [place[:2] for place in driver.places] == [*short_too, first, second]
+
+
+def test_families_of_sets_hold_the_same_numbers() -> None:
+    one, two = ScriptedDriver(), ScriptedDriver()
     sizes = []
-    for driver in (shared, own):
-        replayer = a_replayer(FAST, SLOW, driver=driver, own_buffers=driver is own)
+    for driver, families in ((one, 1), (two, 2)):
+        replayer = a_replayer(FAST, SLOW, driver=driver, families=families)
         before = driver.memory.used
         replayer.build(Build(4, 4, 0))
         sizes.append(driver.memory.used - before)
@@ -160,12 +196,12 @@ def held(driver: ScriptedDriver) -> tuple[int, int, int]:
 def test_everything_is_given_back() -> None:
     driver = ScriptedDriver()
     replayer = a_replayer(
-        FAST, version(Scripted("add_one"), "w", workspace=4096), driver=driver, own_buffers=True
+        FAST, version(Scripted("add_one"), "w", workspace=4096), driver=driver, families=2
     )
     replayer.prepare()
     replayer.build(Build(4, 4, 1024))
     replayer.build(Build(8, 1, 0))
-    replayer.rounds(Rounds(((0, 1), (1, 0)), (0,)))
+    replayer.rounds(Rounds(((0, 1), (1, 0)), short=(0,)))
     replayer.free()
     assert held(driver) == (0, 1, 0), "only our own kernels are left"
 
