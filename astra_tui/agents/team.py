@@ -15,6 +15,7 @@ from astra_tui.model.author import Author
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import KernelTask
+from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 
 OnText = Callable[[str, str, bool], None]
@@ -56,6 +57,8 @@ class Brief:
     """What the engineer told the team, oldest first."""
     analysis: str = ""
     """What the profiling agent made of the profile."""
+    timing: Timing | None = None
+    """The source's latest timing, in which it was the candidate; only from devices that time."""
 
 
 @dataclass(frozen=True)

@@ -82,12 +82,15 @@ class Lab:
         """Whether the device gives times."""
         return self.device != EMULATOR
 
+    @property
+    def idle(self) -> tuple[Child, ...]:
+        """The processes that wait for work."""
+        return tuple(self._free)
+
     async def compile(self, text: str, file: str) -> Compilation:
         """Compiles a source, without running anything. Raises UserError for a bad launch plan."""
-        async for key, value in self._ask("compile", COMPILE_SECONDS, text=text, file=file):
-            if key == "compilation":
-                return _compilation(value)
-        raise LabTrouble("the lab answered nothing to a compilation")
+        answer = await self._answer("compile", COMPILE_SECONDS, text=text, file=file)
+        return _compilation(answer["compilation"])
 
     async def check(self, text: str, file: str, added: tuple[Case, ...]) -> AsyncIterator[LabEvent]:
         """Checks a source against the task's suite and the added cases, event by event."""
@@ -106,10 +109,8 @@ class Lab:
 
     async def profile(self, text: str, file: str) -> Profile:
         """Profiles a correct source. Raises UserError when a workload cannot be run."""
-        async for key, value in self._ask("profile", CASE_SECONDS, text=text, file=file):
-            if key == "profile":
-                return msgspec.convert(value, Profile)
-        raise LabTrouble("the lab answered nothing to a profile")
+        answer = await self._answer("profile", CASE_SECONDS, text=text, file=file)
+        return msgspec.convert(answer["profile"], Profile)
 
     async def time(
         self, base: Text, candidate: Text, *, paper: bool = False
@@ -140,6 +141,10 @@ class Lab:
         """Ends the processes."""
         while self._free:
             self._free.pop().close()
+
+    async def _answer(self, do: str, seconds: float, **request: Any) -> dict[str, Any]:
+        """All that is answered to a request, to its end: a process left in the middle is killed."""
+        return {key: value async for key, value in self._ask(do, seconds, **request)}
 
     async def _ask(self, do: str, seconds: float, **request: Any) -> AsyncIterator[tuple[str, Any]]:
         async with self._child() as child:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from astra_tui.engine.lab import Lab, LabTrouble, Text, TimedWorkload
+from astra_tui.engine.lab import Lab, Text, TimedWorkload
 from astra_tui.engine.record import Record
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation, Diagnostic, Severity
@@ -104,16 +104,18 @@ async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Tim
 
 async def _time(record: Record, lab: Lab, base: str, candidate: str, *, final: bool) -> Timing:
     texts = [Text(record.store.get(h), _file(h)) for h in (base, candidate)]
+    finished: Timing | None = None
     async for step in lab.time(*texts, paper=final):
         if isinstance(step, Timing):
-            record.emit(TimingFinished(step, final))
-            return step
-        if isinstance(step, TimedWorkload):
+            finished = step
+        elif isinstance(step, TimedWorkload):
             record.emit(WorkloadTimed(candidate, base, step.timing, step.rounds))
         else:
             progress = {**step, "candidate": candidate, "base": base}
             record.emit(msgspec.convert(progress, RoundsTimed))
-    raise LabTrouble("the lab answered nothing to a timing")
+    assert finished is not None
+    record.emit(TimingFinished(finished, final))
+    return finished
 
 
 def describe_errors(compilation: CompileFinished) -> str:

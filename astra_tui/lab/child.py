@@ -58,6 +58,11 @@ class Child:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The process's id; 0 before it was started and after it was closed."""
+        return self._process.pid if self._process is not None else 0
+
     def start(self) -> None:
         """Starts the process if it does not run; it gets ready while the caller goes on."""
         if self.running:

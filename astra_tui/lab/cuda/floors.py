@@ -86,7 +86,8 @@ class Floors:
         self._process.ask(build, Built, SECONDS)
         orders = mirrored_orders(len(versions), ROUNDS, np.random.default_rng(1))
         singles = [i for i in range(ROUNDS) if takes_single(i)]
-        request = Rounds(tuple(tuple(int(v) for v in o) for o in orders), tuple(singles))
+        rows = tuple(tuple(int(v) for v in order) for order in orders)
+        request = Rounds(rows, short=tuple(singles))
         self._process.ask(request, Block, SECONDS)  # Clocks come up.
         block = self._process.ask(request, Block, SECONDS)
         rounds = PairedRounds.start(size.launches, len(versions))

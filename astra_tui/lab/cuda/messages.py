@@ -116,8 +116,8 @@ class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
     buffers: tuple[SetBuffer, ...]
     versions: tuple[Version, ...]
     seed: int
-    own_buffers: bool = False
-    """Whether every version gets buffer sets of its own, as an A/A test of placement needs."""
+    families: int = 1
+    """How often all buffer sets are there, with the same values in other places."""
 
 
 class Build(msgspec.Struct, frozen=True, tag="build"):
@@ -133,6 +133,8 @@ class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
 
     orders: tuple[tuple[int, ...], ...]
     """Order of the versions, a round each."""
+    families: tuple[tuple[int, ...], ...] = ()
+    """The family of sets that each version uses, a round each; empty: all use the first."""
     short: tuple[int, ...] = ()
     """The rounds, counted from 0, in which the short graphs are replayed as well."""
 

@@ -75,11 +75,12 @@ def judge(
     mean. It decides as a single ratio does, with exceptions that all make it INCONCLUSIVE:
 
     - a voided workload: its number may decide nothing, so no mean with it does;
-    - FASTER or SAME, but a workload is SLOWER, cold or warm, by more than `largest_loss`: it could
-      be the one that somebody serves;
+    - FASTER or SAME, but a workload is SLOWER, cold, by more than `largest_loss`: it could be the
+      one that somebody serves;
     - SAME, but a workload is FASTER by as much: they differ, in both directions.
 
-    A candidate that is SLOWER as a whole stays so, and a workload that gained is named.
+    A candidate that is SLOWER as a whole stays so, and a workload that gained is named. Cold
+    launches decide; what is lost on warm ones is named.
     """
     voided = tuple(_voided(workloads))
     if voided:
@@ -87,12 +88,15 @@ def judge(
     verdict = decide(mean, threshold)
     text = _in_words(mean, threshold, verdict)
     lost = tuple(_beyond(workloads, TimingVerdict.SLOWER, largest_loss))
+    warm = tuple(_beyond(workloads, TimingVerdict.SLOWER, largest_loss, "warm"))
     gained = tuple(_beyond(workloads, TimingVerdict.FASTER, largest_loss))
-    if verdict is TimingVerdict.FASTER and lost:
-        return Overall(TimingVerdict.INCONCLUSIVE, (*lost, text))
+    if verdict is TimingVerdict.FASTER:
+        if lost:
+            return Overall(TimingVerdict.INCONCLUSIVE, (*lost, text, *warm))
+        return Overall(verdict, (text, *warm))
     if verdict is TimingVerdict.SAME and (lost or gained):
-        return Overall(TimingVerdict.INCONCLUSIVE, (*lost, *gained, text))
-    return Overall(verdict, (text, *lost, *gained))
+        return Overall(TimingVerdict.INCONCLUSIVE, (*lost, *gained, text, *warm))
+    return Overall(verdict, (text, *lost, *gained, *warm))
 
 
 def _voided(workloads: Sequence[WorkloadTiming]) -> Iterator[str]:
@@ -103,18 +107,18 @@ def _voided(workloads: Sequence[WorkloadTiming]) -> Iterator[str]:
 
 
 def _beyond(
-    workloads: Sequence[WorkloadTiming], verdict: TimingVerdict, bound: float
+    workloads: Sequence[WorkloadTiming], verdict: TimingVerdict, bound: float, state: str = "cold"
 ) -> Iterator[str]:
     """Workloads with that verdict whose ratio is further than `bound` from 1, in words."""
     for timing in workloads:
-        for state, paired in (("cold", timing.cold), ("warm", timing.warm)):
-            if paired is None or decide(paired.speedup, timing.threshold) is not verdict:
-                continue
-            if abs(math.log(paired.speedup.value)) > math.log1p(bound):
-                yield (
-                    f"{timing.workload} is {_difference(paired.speedup.value)} ({state}), "
-                    f"more than the {100 * bound:.3g} % that one workload may differ"
-                )
+        paired = timing.cold if state == "cold" else timing.warm
+        if paired is None or decide(paired.speedup, timing.threshold) is not verdict:
+            continue
+        if abs(math.log(paired.speedup.value)) > math.log1p(bound):
+            yield (
+                f"{timing.workload} is {_difference(paired.speedup.value)} ({state}), "
+                f"more than the {100 * bound:.3g} % that one workload may differ"
+            )
 
 
 def _difference(ratio: float) -> str:

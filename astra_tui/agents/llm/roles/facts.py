@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astra_tui.agents.llm.roles.material import clipped
-from astra_tui.agents.team import Tried
+from astra_tui.agents.team import Brief, Tried
 from astra_tui.model.counters import AccessCount, Counters, add_counters
 from astra_tui.model.launch import print_expression
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
+from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 
 HOT_LINES = 8
@@ -58,6 +59,27 @@ def profile_text(profile: Profile | None) -> str:
     lines.append("hottest lines, all workloads together:")
     lines += hot_lines(add_counters(w.counters for w in profile.workloads))
     return "\n".join(lines)
+
+
+def timing_text(timing: Timing | None) -> str:
+    """What a source takes on the GPU, beside what no kernel goes below there."""
+    if timing is None:
+        return ""
+    lines = [f"times on {timing.gpu}, microseconds a launch, caches cold:"]
+    for w in timing.workloads:
+        text = f"workload {w.workload}: {w.cold.candidate_us:.2f} us"
+        if w.floor is not None:
+            text += f"; a copy of as many bytes takes {w.floor.us:.2f} us"
+        if w.warm is not None:
+            text += f"; with warm caches {w.warm.candidate_us:.2f} us"
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def measured_text(brief: Brief) -> str:
+    """All that was measured on the source to improve."""
+    texts = (profile_text(brief.profile), timing_text(brief.timing))
+    return "\n".join(text for text in texts if text)
 
 
 def counters_text(counters: Counters) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step, once_more
-from astra_tui.agents.llm.roles.facts import notes_text, profile_text, task_text, tried_text
+from astra_tui.agents.llm.roles.facts import measured_text, notes_text, task_text, tried_text
 from astra_tui.agents.llm.roles.language import refused_features
 from astra_tui.agents.llm.roles.material import Data, clipped, compose, numbered, prompt_text
 from astra_tui.agents.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
@@ -110,7 +110,7 @@ def planning_prompt(
         {
             "task": Data("task", task_text(brief.task)),
             "source": Data("kernel source", numbered(brief.source)),
-            "profile": Data("profile", profile_text(brief.profile)),
+            "profile": Data("profile", measured_text(brief)),
             "analysis": Data("analysis by an agent", brief.analysis),
             "tried": Data("earlier plans", tried_text(brief.tried)),
             "notes": Data("notes of the engineer", notes_text(brief.notes)),
@@ -129,7 +129,7 @@ async def _look_at_moves(asker: Asker, brief: Brief, moves: OfferedMoves) -> dic
         {"round": str(brief.round), "counts_legend": prompt_text("counts_legend")},
         {
             "source": Data("kernel source", numbered(brief.source)),
-            "profile": Data("profile", profile_text(brief.profile)),
+            "profile": Data("profile", measured_text(brief)),
         },
     )
     with suppress(*UNUSABLE):  # What it has looked at so far still counts.

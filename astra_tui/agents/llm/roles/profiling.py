@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step
-from astra_tui.agents.llm.roles.facts import profile_text, task_text
+from astra_tui.agents.llm.roles.facts import measured_text, task_text
 from astra_tui.agents.llm.roles.material import Data, compose, in_words, numbered, prompt_text
 from astra_tui.agents.llm.roles.numbers import strike_numbers
 from astra_tui.agents.team import Brief, OnText, Role
@@ -21,7 +21,7 @@ async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
         )
     except UNUSABLE:
         return ""
-    return strike_numbers(in_words(said, MOST_WORDS), profile_text(brief.profile))
+    return strike_numbers(in_words(said, MOST_WORDS), measured_text(brief))
 
 
 def profiling_prompt(brief: Brief) -> str:
@@ -36,6 +36,6 @@ def profiling_prompt(brief: Brief) -> str:
         {
             "task": Data("task", task_text(brief.task)),
             "source": Data("kernel source", numbered(brief.source)),
-            "profile": Data("profile", profile_text(brief.profile)),
+            "profile": Data("profile", measured_text(brief)),
         },
     )

@@ -89,7 +89,7 @@ class Replayer:
         self._request = request
         self._versions: list[_Loaded] = []
         self._sets: list[BufferSets] = []
-        self._graphs: list[_Graphs] = []
+        self._graphs: dict[tuple[int, int], _Graphs] = {}
         self._flush = 0
         self._flush_bytes = 0
         self._launches = 0
@@ -122,8 +122,10 @@ class Replayer:
         self._flush_bytes = request.flush_bytes
         if request.flush_bytes:
             self._flush = self._driver.allocate(request.flush_bytes)
-        for number in range(len(self._versions)):
-            self._graphs.append(self._capture(number, request.launches))
+        for version in range(len(self._versions)):
+            for family in range(len(self._sets)):
+                graphs = self._capture(version, family, request.launches)
+                self._graphs[version, family] = graphs
         return Built(time.perf_counter() - began)
 
     def rounds(self, request: Rounds) -> Block:
@@ -132,10 +134,11 @@ class Replayer:
         head_start(self._driver, self._tools, _HEAD_START_CYCLES)
         queued: list[tuple[int, int, bool, int, int]] = []
         for number, order in enumerate(request.orders):
-            for version in order:
-                queued.append((number, version, True, *self._replay(version, len(queued), True)))
-            for version in order if number in request.short else ():
-                queued.append((number, version, False, *self._replay(version, len(queued), False)))
+            for is_long in (True, False) if number in request.short else (True,):
+                for version in order:
+                    family = request.families[number][version] if request.families else 0
+                    events = self._replay((version, family), len(queued), is_long)
+                    queued.append((number, version, is_long, *events))
         self._clock.start()
         width = len(self._versions)
         long = [[0.0] * width for _ in request.orders]
@@ -152,10 +155,10 @@ class Replayer:
 
     def verify(self, request: Verify) -> Outputs:
         """Replays the short graph, which uses every set once, on restored and poisoned sets."""
-        sets = self._sets_of(request.version)
+        sets = self._sets[0]
         sets.restore()
         sets.poison()
-        self._driver.run_graph(self._graphs[request.version].short)
+        self._driver.run_graph(self._graphs[request.version, 0].short)
         by_name = {b.name: b for b in sets.buffers}
         pieces = []
         for name, number, first, size in request.ranges:
@@ -165,7 +168,7 @@ class Replayer:
 
     def paper(self, request: PaperRun) -> PaperTimes:
         """Launches from the host, an event pair round each."""
-        sets = self._sets_of(request.version)
+        sets = self._sets[0]
         sets.restore()
         launches = self._versions[request.version].call(sets, 0)
         pairs = [(self._driver.event(), self._driver.event()) for _ in range(request.launches)]
@@ -183,8 +186,8 @@ class Replayer:
 
     def spin(self, request: Spin) -> Spun:
         """Replays without a pause until the time is over."""
-        sets = self._sets_of(request.version)
-        graph = self._graphs[request.version].long
+        sets = self._sets[0]
+        graph = self._graphs[request.version, 0].long
         began = time.perf_counter()
         replays = 0
         while (passed := time.perf_counter() - began) < request.seconds:
@@ -207,25 +210,13 @@ class Replayer:
         self._clock.free()
 
     def _draw_sets(self, count: int) -> None:
-        copies = len(self._versions) if self._request.own_buffers else 1
-        for copy in range(copies):
-            # Copies hold the same values: only where they lie differs.
-            self._sets.append(
-                BufferSets(
-                    self._driver,
-                    self._tools.function("draw"),
-                    self._request.buffers,
-                    count,
-                    self._request.seed,
-                )
-            )
-            assert len(self._sets) == copy + 1
-
-    def _sets_of(self, version: int) -> BufferSets:
-        return self._sets[version if self._request.own_buffers else 0]
+        request, draw = self._request, self._tools.function("draw")
+        for _ in range(request.families):
+            family = BufferSets(self._driver, draw, request.buffers, count, request.seed)
+            self._sets.append(family)
 
     def _estimate(self, version: int) -> float:
-        sets = self._sets_of(version)
+        sets = self._sets[0]
         sets.restore()
         launches = self._versions[version].call(sets, 0)
         for launch in launches:
@@ -243,30 +234,30 @@ class Replayer:
         finally:
             self._driver.free_graph(graph)
 
-    def _capture(self, number: int, launches: int) -> _Graphs:
-        version, sets = self._versions[number], self._sets_of(number)
-        calls = [version.call(sets, k) for k in range(min(sets.count, launches))]
+    def _capture(self, version: int, family: int, launches: int) -> _Graphs:
+        loaded, sets = self._versions[version], self._sets[family]
+        calls = [loaded.call(sets, k) for k in range(min(sets.count, launches))]
         short = [launch for i in range(launches) for launch in calls[i % len(calls)]]
         return _Graphs(self._driver.build_graph(short), self._driver.build_graph(short + short))
 
-    def _replay(self, version: int, number: int, is_long: bool) -> tuple[int, int]:
+    def _replay(self, key: tuple[int, int], number: int, is_long: bool) -> tuple[int, int]:
         while number >= len(self._events):
             self._events.append((self._driver.event(), self._driver.event()))
         start, end = self._events[number]
-        self._sets_of(version).restore()
+        self._sets[key[1]].restore()
         if self._flush:
             self._driver.fill(self._flush, number & 0xFF, self._flush_bytes)
-        graphs = self._graphs[version]
+        graphs = self._graphs[key]
         self._driver.record(start)
         self._driver.run_graph(graphs.long if is_long else graphs.short)
         self._driver.record(end)
         return start, end
 
     def _free_built(self) -> None:
-        for graphs in self._graphs:
+        for graphs in self._graphs.values():
             self._driver.free_graph(graphs.short)
             self._driver.free_graph(graphs.long)
-        self._graphs = []
+        self._graphs = {}
         if self._flush:
             self._driver.free(self._flush)
             self._flush = 0
