@@ -47,14 +47,17 @@ class DeviceMemory:
         if self._regions.pop(address, None) is None:
             raise failure(INVALID_VALUE, "cuMemFree")
 
+    def rank(self, address: int) -> int:
+        """How many regions begin before an address or at it."""
+        return bisect.bisect_right(sorted(self._regions), address)
+
     def bytes(self, address: int, size: int) -> Any:
         """A view of memory. Raises DriverError 700 outside every region."""
-        starts = sorted(self._regions)
-        index = bisect.bisect_right(starts, address) - 1
-        if index < 0:
+        rank = self.rank(address)
+        if rank == 0:
             raise failure(ILLEGAL_ADDRESS, "an access")
-        region = self._regions[starts[index]]
-        first = address - starts[index]
+        start = sorted(self._regions)[rank - 1]
+        region, first = self._regions[start], address - start
         if first + size > region.size:
             raise failure(ILLEGAL_ADDRESS, "an access")
         return region[first : first + size]

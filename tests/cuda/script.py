@@ -81,6 +81,8 @@ class Machine(msgspec.Struct, frozen=True):
     """By how much everything gets slower in a second of the device's time, as a fraction."""
     offset_us: float = 5.0
     """What a graph takes to start."""
+    placement: float = 0.0
+    """By how much a launch is slower for every allocation that lies before its first buffer."""
     mhz: float = 1755.0
     seed: int = 1
 

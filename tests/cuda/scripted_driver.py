@@ -6,6 +6,7 @@ next call that waits. After an error that kills the context every call gives it 
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -183,6 +184,13 @@ class ScriptedDriver:
         noise = float(np.exp(self.machine.noise * self._random.standard_normal()))
         return noise * (1 + self.machine.drift * self.now_us * 1e-6)
 
+    def _placement(self, launch: Launch) -> float:
+        """By how much a launch is slower because of where its buffers lie."""
+        if not self.machine.placement or len(launch.parameters) < 8:
+            return 1.0
+        (first,) = struct.unpack_from("<Q", launch.parameters)
+        return 1 + self.machine.placement * self.memory.rank(first)
+
     def _run(self, launch: Launch, pace: float) -> None:
         function = self._functions[launch.function]
         script, of_module = function.script, (function.module, function.symbol)
@@ -202,7 +210,7 @@ class ScriptedDriver:
             BEHAVIOURS[script.does](Running(self.memory, self.machine, launch, script, before))
         except DriverError as error:
             self._pending = DriverError(error.code, error.name, "cuStreamSynchronize")
-        self.now_us += script.us * pace
+        self.now_us += script.us * pace * self._placement(launch)
 
     def _trouble(self, name: str) -> None:
         if name == "hang":

@@ -17,9 +17,9 @@ from astra_tui.lab.cuda import bench as bench_module
 from astra_tui.lab.cuda import measuring
 from astra_tui.lab.cuda.bench import Bench, WorkloadDone
 from astra_tui.lab.cuda.floors import Floors
-from astra_tui.lab.cuda.gpu_process import GpuProcess
+from astra_tui.lab.cuda.gpu_process import GpuProcess, R
 from astra_tui.lab.cuda.measuring import Measured, MeasurementFailed, Options, Progress, Timer
-from astra_tui.lab.cuda.messages import DeviceFacts
+from astra_tui.lab.cuda.messages import DeviceFacts, Request, Rounds
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.cuda.watch import Watch
 from astra_tui.lab.cuda.workload import Compiled
@@ -203,13 +203,41 @@ def test_warm_and_paper_times_are_there_when_asked_for(
     assert (plain.timing.warm, plain.timing.paper) == (None, None)
 
 
-def test_versions_may_have_buffers_of_their_own(
+def test_where_buffers_lie_makes_no_difference_where_all_share_them(
     stand_with: partial[Stand], version: MakeVersion
 ) -> None:
-    stand = stand_with(options=Options(warm=False, own_buffers=True))
+    stand = stand_with(scripted_tools(Machine(placement=0.01)))
     (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("silu", US)))
     assert measured.timing.verdict is TimingVerdict.SAME
-    assert not measured.timing.voided
+    assert measured.timing.cold.speedup.value == pytest.approx(1, abs=0.001)
+
+
+def test_where_buffers_lie_cancels_where_they_are_swapped(
+    stand_with: partial[Stand], version: MakeVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = stand_with(
+        scripted_tools(Machine(placement=0.01)), options=Options(warm=False, own_buffers=True)
+    )
+    asked: list[Rounds] = []
+    ask = stand.process.ask
+
+    def listen(request: Request, answer: type[R], seconds: float) -> R:
+        if isinstance(request, Rounds):
+            asked.append(request)
+        return ask(request, answer, seconds)
+
+    monkeypatch.setattr(stand.process, "ask", listen)
+    kernels = (Scripted("silu", US), Scripted("silu", 1.03 * US))
+    same, slower = stand.time(version(kernels[0]), *map(version, kernels))
+    assert same.timing.verdict is TimingVerdict.SAME
+    assert same.timing.cold.speedup.value == pytest.approx(1, abs=0.001)
+    assert slower.timing.verdict is TimingVerdict.SLOWER
+    rows = [row for request in asked for row in request.families]
+    assert {row[0] for row in rows} == {0, 1}
+    for row, mirror in zip(rows[::2], rows[1::2], strict=True):
+        base, *others = row
+        assert others == [1 - base] * 3
+        assert mirror == tuple(1 - family for family in row)
 
 
 def test_too_little_memory_for_cold_launches_is_a_doubt(
