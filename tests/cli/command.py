@@ -31,6 +31,8 @@ class Shell:
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = COMMAND
+    """What is run in the place of `astra-tui`."""
 
     @property
     def runtime(self) -> Path:
@@ -45,7 +47,7 @@ class Shell:
     def run(self, *arguments: str, **variables: str) -> Outcome:
         """Runs `astra-tui ARGUMENTS` with its output in pipes."""
         ended = subprocess.run(
-            [*COMMAND, *arguments],
+            [*self.command, *arguments],
             cwd=self.folder,
             env=self.environment(**variables),
             capture_output=True,
@@ -62,7 +64,11 @@ class Shell:
         environment = self.environment(**{"TERM": "xterm-256color", **variables})
         environment.pop("COLUMNS")
         process = subprocess.Popen(
-            [*COMMAND, *arguments], cwd=self.folder, env=environment, stdout=theirs, stderr=theirs
+            [*self.command, *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=theirs,
+            stderr=theirs,
         )
         os.close(theirs)
         text = read_terminal(ours)

@@ -1,0 +1,72 @@
+"""The command on a scripted GPU: python -m tests.cli.scripted_gpu COMMAND ...
+
+Processes, frames and statistics are the real ones, and so is the compiler; in the place of machine
+code it gives a script, in which every kernel computes silu_and_mul of float16 in as many
+microseconds as its source says in a line such as `// scripted: 50 us`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from astra_tui.cli import main
+from astra_tui.lab import compiler, devices
+from astra_tui.lab.child import Child
+from astra_tui.lab.cuda import doctor, gpu_process, opening
+from astra_tui.lab.cuda.discovery import Found
+from astra_tui.model.compilation import Compilation
+from tests.conftest import ROOT
+from tests.cuda.kernels import MODULE, scripted_tools
+from tests.cuda.script import FACTS, Script, Scripted
+
+_TIME = re.compile(r"// scripted: (\d+) us")
+_BEHAVIOUR = re.compile(r"// scripted: (\w+) after (\d+) launches")
+
+
+class ScriptedCompiler(compiler.Compiler):
+    """NVRTC in front, scripts behind."""
+
+    def compile(self, source: str, *arguments: Any, **named: Any) -> Compilation:
+        """As the real one, but for the machine code."""
+        compiled = super().compile(source, *arguments, **named)
+        kernel = _scripted(source)
+        script = Script({k.symbol: kernel for k in compiled.kernels})
+        return msgspec.structs.replace(compiled, cubin=script.cubin())
+
+
+def _scripted(source: str) -> Scripted:
+    time, lazy = _TIME.search(source), _BEHAVIOUR.search(source)
+    us = float(time[1]) if time else 50.0
+    if lazy:
+        return Scripted(lazy[1], us, {"diligent": int(lazy[2])})
+    return Scripted("silu", us)
+
+
+def plug_in(patch: pytest.MonkeyPatch) -> None:
+    """From now on this process finds the scripted GPU."""
+
+    def scripted_child(_module: str, name: str) -> Child:
+        return Child(MODULE, name=name)
+
+    def found() -> Found:
+        return Found((FACTS,))
+
+    patch.setenv("PYTHONPATH", str(ROOT))
+    patch.setattr(gpu_process, "Child", scripted_child)
+    patch.setattr(opening, "find_devices", found)
+    patch.setattr(devices, "find_devices", found)
+    patch.setattr(doctor, "find_devices", found)
+    patch.setattr(opening, "compile_tools", lambda _compiler, _arch: scripted_tools())
+    patch.setattr(compiler, "Compiler", ScriptedCompiler)
+    patch.setattr(doctor, "Compiler", ScriptedCompiler)
+
+
+if __name__ == "__main__":
+    with pytest.MonkeyPatch.context() as patched:
+        plug_in(patched)
+        sys.exit(main())

@@ -1,0 +1,178 @@
+"""`bench` and the doctor's GPU part: without a GPU, and on a scripted one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from astra_tui.cli import answers
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.health import Health
+from astra_tui.model.timing import WRONG_OUTPUT, TimingVerdict
+from tests.cli.command import Outcome, Shell
+from tests.conftest import ROOT
+from tests.engine.kill_runs import cut_down_task
+
+BENCH = ("bench", "silu_and_mul")
+WORKLOADS = """\
+[[workloads]]
+dims = { tokens = 16, d = 256 }
+
+[[workloads]]
+dims = { tokens = 8, d = 128 }
+"""
+
+needs_no_gpu = pytest.mark.skipif(
+    Path("/dev/nvidiactl").exists(), reason="a GPU is here, so bench would use it"
+)
+
+
+# -- without a GPU ---------------------------------------------------------------------------------
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("device", ["auto", "cuda", "cuda:1"])
+def test_without_a_gpu_it_says_so_and_gives_no_time(shell: Shell, device: str) -> None:
+    outcome = shell.run(*BENCH, "baseline.cu", "--device", device)
+    assert (outcome.code, outcome.out) == (ExitCode.UNSUPPORTED, "")
+    first, hint = outcome.err.splitlines()
+    assert first.startswith("astra-tui: nothing can be timed here: there is no device 'cuda")
+    assert "no NVIDIA driver is loaded" in first
+    assert "astra-tui counters" in hint
+
+
+def test_the_emulator_gives_no_times(shell: Shell) -> None:
+    outcome = shell.run(*BENCH, "baseline.cu", "--device", "emulator", "--json")
+    answer = msgspec.json.decode(outcome.out, type=answers.ErrorAnswer)
+    assert outcome.code == answer.exit_code == ExitCode.UNSUPPORTED
+    assert answer.error.message == "the emulator gives no times"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("baseline.cu", "--workload", "16x4095"), "silu_and_mul has no workload '16x4095'"),
+        (("missing.cu",), "missing.cu: there is no such file"),
+        (("baseline.cu", "--device", "gpu"), "there is no device 'gpu'"),
+        ((), "the following arguments are required: SOURCE.cu"),
+        (("baseline.cu", "--protocol", "nvbench"), "there is no protocol 'nvbench'"),
+    ],
+)
+def test_bad_input_is_named_before_any_gpu_is_looked_for(
+    shell: Shell, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = shell.run(*BENCH, *arguments)
+    assert (outcome.code, outcome.out) == (ExitCode.BAD_INPUT, "")
+    assert message in outcome.err
+
+
+# -- on a scripted GPU -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scripted(shell: Shell) -> Shell:
+    """A folder with a quick silu_and_mul, and sources whose kernels take known times."""
+    task = cut_down_task(shell.folder / "kernels")
+    text = (task / "task.toml").read_text(encoding="utf-8")
+    settings, _, _ = text.partition("[[workloads]]")
+    (task / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
+    baseline = (task / "baseline.cu").read_text(encoding="utf-8")
+    (task / "production.cu").write_text(baseline, encoding="utf-8")
+    scripts = {
+        "fast.cu": "40 us",
+        "slow.cu": "51 us",
+        "lazy.cu": "lazy_silu after 1000 launches",
+        "idle.cu": "nothing after 0 launches",
+    }
+    for name, script in scripts.items():
+        (shell.folder / name).write_text(f"// scripted: {script}\n{baseline}", encoding="utf-8")
+    command = (sys.executable, "-m", "tests.cli.scripted_gpu")
+    return replace(shell, command=command, variables={**shell.variables, "PYTHONPATH": str(ROOT)})
+
+
+def decoded(outcome: Outcome) -> answers.BenchAnswer:
+    return msgspec.json.decode(outcome.out, type=answers.BenchAnswer)
+
+
+def test_planted_times_are_told_apart(scripted: Shell) -> None:
+    outcome = scripted.run(*BENCH, "baseline.cu", "fast.cu", "slow.cu", "--json")
+    answer = decoded(outcome)
+    assert outcome.code == answer.exit_code == ExitCode.OK
+    assert [Path(s.source).name for s in answer.sources] == ["baseline.cu", "fast.cu", "slow.cu"]
+    fast, slow = answer.comparisons
+    assert (fast.candidate, slow.candidate) == ("fast.cu", "slow.cu")
+    assert fast.timing.verdict is TimingVerdict.FASTER
+    assert slow.timing.verdict is TimingVerdict.SLOWER
+    assert fast.timing.speedup.value == pytest.approx(50 / 40, rel=0.002)
+    assert slow.timing.speedup.value == pytest.approx(50 / 51, rel=0.002)
+    assert 0 < fast.minimum_detectable < 0.003
+    for workload in fast.timing.workloads:
+        assert workload.cold.candidate_us == pytest.approx(40, rel=0.002)
+        assert workload.paper is not None
+        assert workload.paper.candidate_us == pytest.approx(40, rel=0.002)
+    lines = [x for x in outcome.err.splitlines() if x.startswith("fast.cu ")]
+    assert [x.split()[1] for x in lines] == ["16x256:", "8x128:"]
+
+
+def test_one_source_is_beside_itself_in_a_live_table(scripted: Shell) -> None:
+    shown = scripted.on_terminal(*BENCH, "baseline.cu", "--workload", "8x128", columns=100)
+    assert shown.code == ExitCode.OK, shown.out
+    assert len(re.findall(r"\d+ rounds", shown.out)) > 1, "the interval was seen to narrow"
+    *_, result = shown.out.rpartition("silu_and_mul: cuda:0, Scripted GPU, ")
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result)
+    assert "baseline.cu beside itself" in plain
+    row = next(x for x in plain.splitlines() if x.startswith("8x128 "))
+    assert row.split()[6:7] == ["same"]
+    assert re.search(r"differences down to 0\.\d\d % can be told apart here", plain)
+
+
+def test_a_wrong_source_is_not_timed(scripted: Shell) -> None:
+    outcome = scripted.run(*BENCH, "baseline.cu", "idle.cu")
+    assert outcome.code == ExitCode.FAILED
+    assert outcome.out.startswith("FAILED silu_and_mul idle.cu\n")
+    assert " us" not in outcome.out
+    as_json = decoded(scripted.run(*BENCH, "baseline.cu", "idle.cu", "--json"))
+    assert [s.verdict.value for s in as_json.sources] == ["passed", "failed"]
+    assert as_json.comparisons == ()
+
+
+def test_a_kernel_that_is_wrong_when_it_is_timed_decides_nothing(scripted: Shell) -> None:
+    flags = ("--workload", "8x128", "--protocol", "paired", "--json")
+    outcome = scripted.run(*BENCH, "baseline.cu", "lazy.cu", *flags)
+    answer = decoded(outcome)
+    assert outcome.code == answer.exit_code == ExitCode.FAILED
+    assert [s.verdict.value for s in answer.sources] == ["passed", "passed"]
+    (timing,) = (c.timing for c in answer.comparisons)
+    assert timing.verdict is TimingVerdict.INCONCLUSIVE
+    doubts = [d for w in timing.workloads for d in w.doubts if d.kind == WRONG_OUTPUT]
+    assert doubts
+    assert all(d.voids for d in doubts)
+
+
+def test_the_paper_s_protocol_alone_gives_no_verdict(scripted: Shell) -> None:
+    outcome = scripted.run(*BENCH, "baseline.cu", "fast.cu", "--protocol", "paper")
+    assert outcome.code == ExitCode.OK
+    assert not re.search(r"\b(faster|same|inconclusive)\b", outcome.out)
+    row = next(x for x in outcome.out.splitlines() if x.startswith("16x256 "))
+    base, candidate, ratio = map(float, row.split()[1:4])
+    assert ratio == pytest.approx(base / candidate, abs=0.001)
+    assert "geometric mean 1.2" in outcome.out
+
+
+def test_the_doctor_times_a_kernel_beside_itself(scripted: Shell) -> None:
+    outcome = scripted.run("doctor", "--json")
+    assert outcome.code == ExitCode.OK
+    probes = {p["name"]: p for p in json.loads(outcome.out)["probes"]}
+    assert probes["GPU"]["detail"].startswith("cuda:0, Scripted GPU, compute capability 9.0, ")
+    assert probes["GPU process"]["health"] == Health.OK
+    timing = probes["GPU timing"]
+    assert timing["health"] == Health.OK
+    assert "reads same" in timing["detail"]
+    assert re.search(r"differences down to 0\.\d\d % can be told", timing["detail"])
+    assert not any(probes[name]["needed"] for name in ("GPU", "NVML", "GPU timing", "ncu"))

@@ -1,0 +1,83 @@
+"""A session on a GPU as lines, and what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from astra_tui.model.events import Event, GpuSampled, RoundsTimed, StageBegan, TimingFinished
+from astra_tui.model.fold import fold
+from astra_tui.model.gpu import GpuSample
+from astra_tui.plain.run import RunLines, print_run
+from astra_tui.session.summary import final_timings, run_report
+from tests.session.samples import BASELINE, BETTER, RATIO, timing, whole_session
+
+PRODUCTION = "p" * 64
+FINAL = [
+    TimingFinished(timing(), final=True),
+    TimingFinished(msgspec.structs.replace(timing(), base=PRODUCTION), final=True),
+]
+ROUNDS = RoundsTimed(BETTER, BASELINE, "16x4096", 2.0, 1.5, RATIO, 40)
+
+
+def session(*more: Event) -> list[Event]:
+    *before, closed = whole_session()
+    return [*before, *more, closed]
+
+
+def lines_of(events: list[Event], *, progress: bool = False) -> list[str]:
+    written: list[str] = []
+    lines = RunLines(written.append, progress)
+    for event in events:
+        lines.show(event)
+    return written
+
+
+def test_device_and_timings_are_lines_and_samples_are_not() -> None:
+    sample = GpuSampled(GpuSample(1.0, sm_mhz=1755))
+    written = lines_of(session(StageBegan("time", 1), sample, *FINAL))
+    assert "device cuda:0, NVIDIA H100, driver unknown" in written
+    assert "  time ..." in written
+    assert "    16x4096: 2.00 to 1.50 us, ratio 1.333 +-0.75 %, faster; dirty: processes" in written
+    assert f"  timed beside {BASELINE[:12]}: faster: geometric mean 1.3333" in written
+    anew = [x for x in written if x.startswith("  measured anew beside ")]
+    assert [x.split()[3] for x in anew] == [f"{BASELINE[:12]}:", f"{PRODUCTION[:12]}:"]
+    assert not any("1755" in x for x in written)
+
+
+@pytest.mark.parametrize(("reports", "expected"), [(9, 0), (10, 1), (39, 3)])
+def test_progress_is_a_line_for_every_tenth_report(reports: int, expected: int) -> None:
+    rounds: list[Event] = [ROUNDS] * reports
+    assert len(lines_of(rounds, progress=True)) == expected
+    assert lines_of(rounds, progress=False) == []
+
+
+def test_the_end_has_the_best_beside_baseline_and_production(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    print_run(fold(session(*FINAL)), tmp_path)
+    out = capsys.readouterr().out
+    for other in ("baseline.cu", "production.cu"):
+        assert f"\n{BETTER[:12]} beside {other}  (cuda:0, " in out
+    assert out.count("faster: geometric mean 1.3333\n") == 2
+    assert "NVIDIA H100" in out
+    assert "counted by the emulator" in out
+
+
+def test_only_final_timings_count_as_the_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    state = fold(whole_session())
+    assert final_timings(state) == ()
+    print_run(state, tmp_path)
+    assert " beside " not in capsys.readouterr().out
+    assert run_report(state, tmp_path).timings == ()
+
+
+def test_the_report_has_the_final_timings(tmp_path: Path) -> None:
+    report = run_report(fold(session(*FINAL)), tmp_path)
+    assert [t.beside for t in report.timings] == ["baseline.cu", "production.cu"]
+    assert [t.timing.base for t in report.timings] == [BASELINE, PRODUCTION]
+    assert {t.timing.candidate for t in report.timings} == {BETTER}
