@@ -40,7 +40,7 @@ def main() -> None:
             for name in gpu.TASKS:
                 trials += _pass(machine, name)
             gpu.save(options.out, {"environment": environment, **summary(trials), "trials": trials})
-    print({k: v for k, v in summary(trials).items()})
+    print(dict(summary(trials).items()))
 
 
 def _pass(machine: gpu.Machine, name: str) -> list[dict[str, Any]]:

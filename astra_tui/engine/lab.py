@@ -113,9 +113,16 @@ class Lab:
         return msgspec.convert(answer["profile"], Profile)
 
     async def time(
-        self, base: Text, candidate: Text, *, paper: bool = False
+        self,
+        base: Text,
+        candidate: Text,
+        *,
+        paper: bool = False,
+        workloads: tuple[str, ...] = (),
     ) -> AsyncIterator[TimingStep]:
-        """Times a candidate beside a base; both have passed their checks.
+        """Times a candidate beside a base on the named workloads, or on all.
+
+        Both have passed their checks.
 
         Raises UserError when a workload cannot be timed.
         """
@@ -125,6 +132,7 @@ class Lab:
             "base_text": base.text,
             "base_file": base.file,
             "paper": paper,
+            "workloads": workloads,
         }
         async with self._turns.alone():
             await self._rest()

@@ -28,7 +28,7 @@ from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
-from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.verdict import Profile
 
 
@@ -83,10 +83,15 @@ class _Worker:
             self.task, self.opened.gpu.facts, self.opened.gpu.tools, self.oracle, options
         ) as bench:
             try:
-                for event in bench.time(self.task.workloads, base, [candidate]):
+                for event in bench.time(self._workloads(request), base, [candidate]):
                     yield _timing_message(event)
             except MeasurementFailed as error:
                 raise UserError(str(error), file=request["file"]) from None
+
+    def _workloads(self, request: dict[str, Any]) -> tuple[Workload, ...]:
+        """Those that were asked for by name; all if none was."""
+        named = request["workloads"]
+        return tuple(w for w in self.task.workloads if not named or w.name in named)
 
     def _rest(self) -> None:
         """Leaves the GPU to whoever measures."""
