@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,8 +54,10 @@ class _Wanted:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """How the sources are named in tables."""
-        return tuple(file.name for file, _ in self.sources)
+        """How the sources are named in tables: without their folders unless that is ambiguous."""
+        files = [file for file, _ in self.sources]
+        names = Counter(file.name for file in set(files))
+        return tuple(file.name if names[file.name] == 1 else str(file) for file in files)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         task, protocol = wanted.task.name, wanted.protocol
         plain.print_json(BenchAnswer(int(code), task, protocol, environment, sources, comparisons))
     elif comparisons:
-        _print(wanted, environment, comparisons)
+        _print(wanted, environment, reports, comparisons)
     return code
 
 
@@ -129,10 +132,16 @@ def _open(task: KernelTask, device: str) -> Iterator[_Opened]:
     """Raises UnavailableHere where there is no such GPU, or no compiler."""
     from astra_tui.lab.check.oracle import Oracle
 
-    name = "cuda" if device == AUTO_DEVICE else device
-    _require_gpu(name)
-    with open_compiler() as compiler, open_device(name, compiler) as opened, Oracle(task) as oracle:
+    with ExitStack() as stack:
+        compiler = stack.enter_context(open_compiler())
+        try:
+            name = "cuda" if device == AUTO_DEVICE else device
+            opened = stack.enter_context(open_device(name, compiler))
+        except UserError as error:
+            text = f"nothing can be timed here: {error.message}"
+            raise UnavailableHere(text, hint=_COUNT) from None
         assert opened.gpu is not None, "a device of this name is a GPU"
+        oracle = stack.enter_context(Oracle(task))
         yield _Opened(opened.gpu, _cuda(opened.device), compiler, oracle)
 
 
@@ -141,15 +150,6 @@ def _cuda(device: object) -> CudaDevice:
 
     assert isinstance(device, CudaDevice), "a device of this name is a GPU"
     return device
-
-
-def _require_gpu(name: str) -> None:
-    from astra_tui.lab.cuda.opening import find_gpu
-
-    try:
-        find_gpu(name)
-    except UserError as error:
-        raise UnavailableHere(f"nothing can be timed here: {error.message}", hint=_COUNT) from None
 
 
 def _environment(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
@@ -272,21 +272,22 @@ def _source_entry(report: CheckReport) -> BenchSource:
 
 
 def _print(
-    wanted: _Wanted, environment: BenchEnvironment, comparisons: Sequence[BenchComparison]
+    wanted: _Wanted,
+    environment: BenchEnvironment,
+    reports: Sequence[CheckReport],
+    comparisons: Sequence[BenchComparison],
 ) -> None:
+    names = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
+    gpu = plain.gpu_words(environment.device, environment.gpu)
     plain.print_environment(
-        f"{wanted.task.name}: {plain.gpu_words(environment.device, environment.gpu)}, "
-        f"{environment.compiler}, {environment.arch}",
+        f"{wanted.task.name}: {gpu}, {environment.compiler}, {environment.arch}",
+        [f"{names[r.source]}: {r.message}" for r in reports],
         wanted.protocol,
     )
-    for found in comparisons:
-        names = Path(found.base).name, Path(found.candidate).name
+    base, *candidates = wanted.names
+    for candidate, found in zip(candidates, comparisons, strict=True):
         if wanted.protocol == "paper":
-            plain.print_paper_timing(found.timing, base=names[0], candidate=names[1])
-        else:
-            plain.print_timing(
-                found.timing,
-                base=names[0],
-                candidate=names[1],
-                detectable=found.minimum_detectable,
-            )
+            plain.print_paper_timing(found.timing, base=base, candidate=candidate)
+            continue
+        detectable = found.minimum_detectable
+        plain.print_timing(found.timing, base=base, candidate=candidate, detectable=detectable)

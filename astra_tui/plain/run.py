@@ -197,7 +197,6 @@ def print_run(state: SessionState, folder: Path) -> None:
     else:
         out.print(f"best     {best.hash[:12]}  (sources/{best.hash[:12]}.cu)")
     for final in final_timings(state):
-        out.print("")
         print_timing(final.timing, base=final.beside, candidate=best.hash[:12])
     _print_counters(out, baseline, best)
 

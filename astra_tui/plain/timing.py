@@ -15,9 +15,9 @@ from astra_tui.model.timing import Doubt, Ratio, Timing, TimingVerdict, Workload
 from astra_tui.plain.output import console, indented, print_table, table, visible
 
 PAIRED_COLUMNS = (
-    "workload", "base us", "candidate us", "ratio", "verdict", "of floor", "warm", "paper",
+    "workload", "base us", "cand. us", "ratio", "verdict", "floor", "warm", "paper",
 )  # fmt: skip
-_PAPER_COLUMNS = ("workload", "base us", "candidate us", "ratio")
+_PAPER_COLUMNS = ("workload", "base us", "cand. us", "ratio")
 
 _PAIRED = "paired graph replay, every launch with its data outside the L2 cache (docs/timing.md)"
 _PAPER = "the Astra paper's protocol: 100 launches from the host, arithmetic mean"
@@ -42,9 +42,9 @@ class DoubtMarks:
         self._numbers: dict[Doubt, int] = {}
 
     def of(self, doubts: Iterable[Doubt]) -> str:
-        """The marks to put behind a verdict, such as " [1] [3]"; "" without doubts."""
+        """The mark to put behind a verdict, such as " [1,3]"; "" without doubts."""
         numbers = [self._numbers.setdefault(d, len(self._numbers) + 1) for d in doubts]
-        return "".join(f" [{n}]" for n in dict.fromkeys(numbers))
+        return f" [{','.join(map(str, dict.fromkeys(numbers)))}]" if numbers else ""
 
     def lines(self) -> list[str]:
         """Every doubt that was marked, with its number."""
@@ -193,10 +193,11 @@ def print_paper_timing(timing: Timing, *, base: str, candidate: str) -> None:
     out.print(f"geometric mean {mean}; the paper's protocol has no interval, and so no verdict")
 
 
-def print_environment(where: str, protocol: str) -> None:
-    """On what, and how it was measured; the line above the tables."""
+def print_environment(where: str, checks: Sequence[str], protocol: str) -> None:
+    """On what and how it was measured, and what was checked before; the lines above the tables."""
     out = console()
     indented(out, where, 0)
+    indented(out, f"checked on the GPU: {'; '.join(checks)}", 0)
     indented(out, _PROTOCOLS[protocol], 0)
 
 
@@ -207,6 +208,7 @@ def _print_title(out: Console, timing: Timing, base: str, candidate: str) -> Non
         low, high = min(clocks), max(clocks)
         clock = f", at {low:.0f} MHz" if high - low < 1 else f", at {low:.0f} to {high:.0f} MHz"
     beside = "itself" if timing.base == timing.candidate else visible(base)
+    out.print("")
     out.print(Text(f"{visible(candidate)} beside {beside}", style="bold"), end="")
     out.print(f"  ({timing.device}{clock}, {timing.seconds:.1f} s)")
 

@@ -22,10 +22,10 @@ from astra_tui.lab.cuda.discovery import Found
 from astra_tui.model.compilation import Compilation
 from tests.conftest import ROOT
 from tests.cuda.kernels import MODULE, scripted_tools
-from tests.cuda.script import FACTS, Script, Scripted
+from tests.cuda.script import FACTS, ILLEGAL_ADDRESS, Script, Scripted
 
 _TIME = re.compile(r"// scripted: (\d+) us")
-_BEHAVIOUR = re.compile(r"// scripted: (\w+) after (\d+) launches")
+_LATER = re.compile(r"// scripted: (\w+) after (\d+) launches")
 
 
 class ScriptedCompiler(compiler.Compiler):
@@ -40,10 +40,12 @@ class ScriptedCompiler(compiler.Compiler):
 
 
 def _scripted(source: str) -> Scripted:
-    time, lazy = _TIME.search(source), _BEHAVIOUR.search(source)
+    time, later = _TIME.search(source), _LATER.search(source)
     us = float(time[1]) if time else 50.0
-    if lazy:
-        return Scripted(lazy[1], us, {"diligent": int(lazy[2])})
+    if later and later[1] == "dies":
+        return Scripted("silu", us, error=ILLEGAL_ADDRESS, spared=int(later[2]))
+    if later:
+        return Scripted(later[1], us, {"diligent": int(later[2])})
     return Scripted("silu", us)
 
 

@@ -88,6 +88,7 @@ def scripted(shell: Shell) -> Shell:
         "fast.cu": "40 us",
         "slow.cu": "51 us",
         "lazy.cu": "lazy_silu after 1000 launches",
+        "dying.cu": "dies after 1000 launches",
         "idle.cu": "nothing after 0 launches",
     }
     for name, script in scripts.items():
@@ -153,6 +154,28 @@ def test_a_kernel_that_is_wrong_when_it_is_timed_decides_nothing(scripted: Shell
     doubts = [d for w in timing.workloads for d in w.doubts if d.kind == WRONG_OUTPUT]
     assert doubts
     assert all(d.voids for d in doubts)
+
+
+def test_a_kernel_that_dies_when_it_is_timed_is_said_to(scripted: Shell) -> None:
+    outcome = scripted.run(*BENCH, "baseline.cu", "dying.cu", "--workload", "8x128", "--json")
+    answer = msgspec.json.decode(outcome.out, type=answers.ErrorAnswer)
+    assert outcome.code == answer.exit_code == ExitCode.FAILED
+    assert answer.error.message.startswith("the measurement failed on workload 8x128: ")
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in answer.error.message
+
+
+def test_sources_of_the_same_name_are_told_apart(scripted: Shell) -> None:
+    folder = scripted.folder / "mine"
+    folder.mkdir()
+    (folder / "baseline.cu").write_bytes((scripted.folder / "fast.cu").read_bytes())
+    flags = ("--workload", "8x128", "--protocol", "paired")
+    outcome = scripted.run(*BENCH, "baseline.cu", "mine/baseline.cu", *flags)
+    assert outcome.code == ExitCode.OK
+    title = next(x for x in outcome.out.splitlines() if " beside " in x)
+    assert title.startswith("mine/baseline.cu beside ")
+    assert "/silu_and_mul/baseline.cu  (cuda:0, " in title
+    checks = next(x for x in outcome.out.splitlines() if x.startswith("checked on the GPU: "))
+    assert "; mine/baseline.cu: " in checks
 
 
 def test_the_paper_s_protocol_alone_gives_no_verdict(scripted: Shell) -> None:

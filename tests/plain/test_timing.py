@@ -78,11 +78,12 @@ def test_a_timing_is_a_table_with_marks_for_doubts(capsys: pytest.CaptureFixture
     print_timing(TIMING, base="baseline.cu", candidate="mine.cu", detectable=0.0012)
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
+        "",
         "mine.cu beside baseline.cu  (cuda:0, at 1755 MHz, 3.2 s)",
-        "workload    base us  candidate us  ratio           verdict         of floor   warm  paper",
-        "16x4096        8.00          5.00  1.600 +-0.63 %  faster [1] [2]      75 %  1.200  1.250",
-        "1024x13824     8.00          8.00  1.000 +-0.20 %  same [2]            75 %  1.200  1.250",
-        "mean                               1.265 +-0.40 %  faster                    1.200  1.250",
+        "workload    base us  cand. us  ratio           verdict       floor   warm  paper",
+        "16x4096        8.00      5.00  1.600 +-0.63 %  faster [1,2]   75 %  1.200  1.250",
+        "1024x13824     8.00      8.00  1.000 +-0.20 %  same [2]       75 %  1.200  1.250",
+        "mean                           1.265 +-0.40 %  faster               1.200  1.250",
         "  [1] throttled by its power limit for 0.3 s",
         "  [2] other processes: not visible from this container",
         "faster: geometric mean 1.2650, above the threshold",
@@ -96,7 +97,7 @@ def test_what_was_not_measured_is_left_blank(capsys: pytest.CaptureFixture[str])
     timing = replace(TIMING, workloads=(first, TIMING.workloads[1]))
     print_timing(timing, base="baseline.cu", candidate="mine.cu")
     lines = capsys.readouterr().out.splitlines()
-    row, _, mean = lines[2:5]
+    row, _, mean = lines[3:6]
     assert row.split() == ["16x4096", "8.00", "5.00", "1.600", "+-0.63", "%", "faster"]
     assert mean.split() == ["mean", "1.265", "+-0.40", "%", "faster"], "no mean of a part"
     assert not any("told apart" in line for line in lines)
@@ -116,16 +117,16 @@ def test_a_voided_workload_says_that_it_decides_nothing(capsys: pytest.CaptureFi
 
 def test_the_same_source_twice_is_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
     print_timing(replace(TIMING, candidate=TIMING.base), base="a.cu", candidate="a.cu")
-    assert capsys.readouterr().out.startswith("a.cu beside itself  (")
+    assert capsys.readouterr().out.startswith("\na.cu beside itself  (")
 
 
 def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     print_paper_timing(TIMING, base="baseline.cu", candidate="mine.cu")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:4] == [
-        "workload    base us  candidate us  ratio",
-        "16x4096     10.00    8.00          1.250 [1] [2]",
-        "1024x13824  10.00    8.00          1.250 [2]",
+    assert lines[2:5] == [
+        "workload    base us  cand. us  ratio",
+        "16x4096     10.00    8.00      1.250 [1,2]",
+        "1024x13824  10.00    8.00      1.250 [2]",
     ]
     assert lines[-1].startswith("geometric mean 1.250; ")
     assert "faster" not in "".join(lines)
@@ -133,9 +134,10 @@ def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str])
 
 def test_the_environment_names_gpu_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     gpu = GpuIdentity(name="NVIDIA H100", driver="580.159.04", max_sm_mhz=1980)
-    print_environment(gpu_words("cuda:0", gpu), "paired")
-    first, second = capsys.readouterr().out.splitlines()
+    print_environment(gpu_words("cuda:0", gpu), ["a.cu: 96 cases passed"], "paired")
+    first, checks, second = capsys.readouterr().out.splitlines()
     assert first == "cuda:0, NVIDIA H100, driver 580.159.04, SM clock up to 1980 MHz"
+    assert checks == "checked on the GPU: a.cu: 96 cases passed"
     assert second.startswith("measured by paired graph replay, ")
     assert gpu_words("cuda:0", GpuIdentity()) == "cuda:0, a GPU of unknown name, driver unknown"
     assert gpu_words("emulator", None) == "emulator"
@@ -168,7 +170,7 @@ def test_the_live_table_has_the_latest_rows_and_their_doubts() -> None:
     assert first.endswith("1.600 +-6.25 %  20 rounds")
     progress.done(0, TIMING.workloads[0])
     _, first, second, caption, *_ = shown(progress, 10)
-    assert "faster [1] [2]" in first
+    assert "faster [1,2]" in first
     assert second.endswith("20 rounds")
     assert caption.startswith("[1] throttled by its power limit for 0.3 s; [2] other processes")
     _, only = shown(progress, 1)
