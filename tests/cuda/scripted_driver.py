@@ -151,6 +151,10 @@ class ScriptedDriver:
         self._check()
         return self._handle()
 
+    def free_event(self, event: int) -> None:
+        self._check()
+        self._times.pop(event, None)
+
     def record(self, event: int) -> None:
         self._check()
         self._times[event] = self.now_us

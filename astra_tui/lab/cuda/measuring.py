@@ -293,10 +293,11 @@ class _Run:
             case, inputs = self.buffers.inputs(number, rows)
             expected = self.timer.oracle.compute(case, inputs).outputs
             of_base = self._judge(outputs[BASE][number], expected, None)
+            base_wrong = tuple(_no_number(of_base, number))
             allowed = {e.argument: Allowance(_finite(e.error), e.relative_l2) for e in of_base}
             for index in self.candidates:
                 judged = self._judge(outputs[index][number], expected, allowed)
-                found[index] = (*found.get(index, ()), *_wrong(judged, number))
+                found[index] = (*found.get(index, ()), *base_wrong, *_wrong(judged, number))
         return found
 
     def _some_rows(self) -> Any:
@@ -357,6 +358,14 @@ class _Run:
 
 def _finite(error: float) -> float:
     return error if np.isfinite(error) else 0.0
+
+
+def _no_number(judged: list[OutputError], number: int) -> Iterator[Doubt]:
+    """Doubts about a base that did not work: its error must not become an allowance."""
+    for error in judged:
+        if not np.isfinite(error.error):
+            text = f"a timed launch of the base was wrong (set {number}): {error.problem}"
+            yield Doubt("wrong_base", text, voids=True)
 
 
 def _wrong(judged: list[OutputError], number: int) -> tuple[Doubt, ...]:

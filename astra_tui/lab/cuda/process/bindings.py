@@ -144,6 +144,10 @@ class CudaDriver:
         """An event that can be timed."""
         return int(_call("cuEventCreate", 0))
 
+    def free_event(self, event: int) -> None:
+        """Forgets an event."""
+        _call("cuEventDestroy", cuda.CUevent(event))
+
     def record(self, event: int) -> None:
         """Marks the point that the stream has reached."""
         _call("cuEventRecord", cuda.CUevent(event), self._stream)

@@ -101,6 +101,9 @@ class Driver(Protocol):
     def event(self) -> int:
         """An event that can be timed."""
 
+    def free_event(self, event: int) -> None:
+        """Forgets an event."""
+
     def record(self, event: int) -> None:
         """Marks the point that the stream has reached."""
 

@@ -182,7 +182,10 @@ class Replayer:
                 self._driver.launch(launch)
             self._driver.record(end)
         self._driver.wait()
-        return PaperTimes(tuple(self._driver.elapsed(start, end) for start, end in pairs))
+        times = tuple(self._driver.elapsed(start, end) for start, end in pairs)
+        for event in (e for pair in pairs for e in pair):
+            self._driver.free_event(event)
+        return PaperTimes(times)
 
     def spin(self, request: Spin) -> Spun:
         """Replays without a pause until the time is over."""
@@ -207,6 +210,9 @@ class Replayer:
         for version in self._versions:
             version.free()
         self._versions = []
+        for event in (e for pair in self._events for e in pair):
+            self._driver.free_event(event)
+        self._events = []
         self._clock.free()
 
     def _draw_sets(self, count: int) -> None:
