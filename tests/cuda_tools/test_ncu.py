@@ -240,9 +240,17 @@ def test_any_text_is_a_table_or_has_none(text: str) -> None:
     assert all(("x" in row.metrics) != ("x" in row.missing) for row in rows)
 
 
-def test_both_forms_of_unknown_metrics_are_understood() -> None:
-    assert unknown_metrics("==ERROR== Failed to find metric a__b.sum\n") == ["a__b.sum"]
-    assert unknown_metrics("==ERROR== Failed to find metric regex:^a__b.sum$\n") == ["a__b.sum"]
+@pytest.mark.parametrize(
+    ("shown", "name"),
+    [
+        ("a__b.sum", "a__b.sum"),
+        ("regex:^a__b\\.sum$", "a__b.sum"),
+        ("regex:^a_b\\.(sum|min|max|avg|pct|ratio|max_rate)$", "a_b"),
+        ("regex:^a_b.(sum|min)$", "a_b"),
+    ],
+)
+def test_the_forms_of_unknown_metrics_are_understood(shown: str, name: str) -> None:
+    assert unknown_metrics(f"==ERROR== Failed to find metric {shown}\n") == [name]
 
 
 def test_excess_wavefronts_need_both_counts() -> None:

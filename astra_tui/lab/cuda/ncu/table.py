@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from astra_tui.model.ncu import Metric
 
 _MESSAGE = re.compile(r"^==(ERROR|WARNING)== *(.*)$", re.MULTILINE)
-_UNKNOWN = re.compile(r"Failed to find metric (?:regex:)?\^?([\w.]+)\$?")
+_UNKNOWN = re.compile(r"Failed to find metric (?:regex:)?\^?([\w.\\]+)")
 _FIRST_COLUMN = "ID"
 _KERNEL_COLUMN = "Kernel Name"
 
@@ -50,8 +50,11 @@ def messages(text: str) -> list[str]:
 
 
 def unknown_metrics(text: str) -> list[str]:
-    """Metrics that this ncu, or this GPU, has no such name for."""
-    return _UNKNOWN.findall(text)
+    """Metrics that this ncu, or this GPU, has no such name for.
+
+    It shows the expression that it searched for, as in "regex:^a__b\\.(sum|min|max)$".
+    """
+    return [found.replace("\\", "").rstrip(".") for found in _UNKNOWN.findall(text)]
 
 
 def _row(cells: Mapping[str, str], units: Mapping[str, str], wanted: Sequence[str]) -> Row:
