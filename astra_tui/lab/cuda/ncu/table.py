@@ -50,9 +50,9 @@ def messages(text: str) -> list[str]:
 
 
 def unknown_metrics(text: str) -> list[str]:
-    """Metrics that this ncu, or this GPU, has no such name for.
+    r"""Metrics that this ncu, or this GPU, has no such name for.
 
-    It shows the expression that it searched for, as in "regex:^a__b\\.(sum|min|max)$".
+    It shows the expression that it searched for, as in "regex:^a__b\.(sum|min|max)$".
     """
     return [found.replace("\\", "").rstrip(".") for found in _UNKNOWN.findall(text)]
 
