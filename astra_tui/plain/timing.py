@@ -113,6 +113,7 @@ def paired_table() -> Table:
     for name, column in zip(PAIRED_COLUMNS, made.columns, strict=True):
         if name not in ("workload", "ratio", "verdict"):
             column.justify = "right"
+        column.no_wrap = name != "verdict"  # Its marks may go below it on a narrow terminal.
     return made
 
 

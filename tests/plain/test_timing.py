@@ -23,7 +23,10 @@ from astra_tui.model.timing import (
 )
 from astra_tui.plain.live_timing import TimingProgress
 from astra_tui.plain.timing import (
+    DoubtMarks,
+    done_cells,
     gpu_words,
+    paired_table,
     print_environment,
     print_paper_timing,
     print_timing,
@@ -90,6 +93,18 @@ def test_a_timing_is_a_table_with_marks_for_doubts(capsys: pytest.CaptureFixture
         "  16x4096 is 60.0 % faster (cold)",
         "  differences down to 0.12 % can be told apart here",
     ]
+
+
+def test_on_a_narrow_terminal_only_marks_wrap() -> None:
+    made, marks = paired_table(), DoubtMarks()
+    made.add_row(*done_cells(TIMING.workloads[0], marks))
+    console = Console(width=74, highlight=False)
+    with console.capture() as captured:
+        console.print(made)
+    heading, row, rest = captured.get().splitlines()
+    assert heading.endswith(" warm  paper")
+    assert row.split()[-6:] == ["%", "faster", "75", "%", "1.200", "1.250"]
+    assert rest.split() == ["[1,2]"]
 
 
 def test_what_was_not_measured_is_left_blank(capsys: pytest.CaptureFixture[str]) -> None:
