@@ -41,6 +41,8 @@ class Tried:
     """Hash of the source that it started from."""
     outcome: Outcome
     reasons: tuple[str, ...]
+    source: str = ""
+    """The source that it started from, in which the places of the plan are."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from astra_tui.agents.team import Brief, Tried
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import Gate
 from astra_tui.model.hunks import hunks_of, split_lines
-from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 
 
@@ -24,20 +23,23 @@ def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
         base=base,
         source=record.store.get(base),
         profile=known.profile,
-        tried=tuple(_tried(state)),
+        tried=tuple(_tried(record)),
         notes=(*(n.text for n in state.notes), *_refused_hunks(record)),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
     )
 
 
-def _tried(state: SessionState) -> Iterator[Tried]:
+def _tried(record: Record) -> Iterator[Tried]:
+    state = record.state
     for round_ in state.rounds:
         for proposal in round_.proposals:
             if proposal.verdict is not None:
                 plan = state.plan_of(round_.number, proposal.index)
                 verdict = proposal.verdict
-                yield Tried(round_.number, plan, round_.base, verdict.outcome, verdict.reasons)
+                base = round_.base
+                source = record.store.get(base)
+                yield Tried(round_.number, plan, base, verdict.outcome, verdict.reasons, source)
 
 
 def _refused_hunks(record: Record) -> Iterator[str]:
