@@ -23,7 +23,7 @@ from astra_tui.lab.cuda.device import CudaDevice
 from astra_tui.lab.cuda.measuring import MeasurementFailed, Options, Progress
 from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.devices import Opened, open_device
-from astra_tui.lab.explain.profile import profile_on_emulator
+from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
@@ -58,14 +58,8 @@ class _Worker:
     def _profile(self, request: dict[str, Any]) -> Profile:
         self._rest()
         source = read_source(self.task, request["text"], request["file"])
-        try:
-            profile = profile_on_emulator(self.task, source, self.compiler)
-        except UserError as error:
-            if self.opened.gpu is None:
-                raise
-            # The GPU runs what the emulator cannot; only the counters are missing then.
-            profile = Profile(self.opened.device.name, (), missing={"counters": str(error)})
-        return msgspec.structs.replace(profile, device=self.opened.device.name)
+        device = self.opened.device
+        return profile_source(self.task, source, self.compiler, device.name, device.attributes)
 
     def _time(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if self.opened.gpu is None:

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import msgspec
 
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
+from astra_tui.model.sass import HistogramRow, InstructionClass
 from astra_tui.model.timing import Ratio
+
+
+class Waves(msgspec.Struct, frozen=True):
+    """How the blocks of one workload fill the GPU, launch by launch the most that was needed.
+
+    `tail` is the share of the last wave's places that stay empty; below one wave, of the only one.
+    """
+
+    waves: float
+    tail: float
+
+
+def waves_of(blocks: int, resident_blocks: int, sm_count: int) -> Waves | None:
+    """None where it is not known how many blocks one SM holds."""
+    places = resident_blocks * sm_count
+    if not places:
+        return None
+    waves = blocks / places
+    return Waves(waves, math.ceil(waves) - waves)
 
 
 class WorkloadProfile(msgspec.Struct, frozen=True):
@@ -26,6 +47,7 @@ class WorkloadProfile(msgspec.Struct, frozen=True):
     blocks: int
     threads: int
     compulsory_bytes: int
+    waves: Waves | None = None
 
 
 class KernelUse(msgspec.Struct, frozen=True):
@@ -37,6 +59,20 @@ class KernelUse(msgspec.Struct, frozen=True):
     shared_bytes: int
     occupancy: float
     """Resident warps over the most that one SM of the compiled architecture can hold."""
+    resident_blocks: int = 0
+    """Blocks that one SM holds at once; 0 where it is not known."""
+
+
+class KernelCode(msgspec.Struct, frozen=True):
+    """What one kernel's machine code is made of: counts of instructions, not of executions."""
+
+    kernel: str
+    histogram: tuple[HistogramRow, ...]
+
+    @property
+    def instructions(self) -> int:
+        """All of them, padding aside."""
+        return sum(r.count for r in self.histogram if r.category is not InstructionClass.PADDING)
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -49,8 +85,9 @@ class Profile(msgspec.Struct, frozen=True):
     workloads: tuple[WorkloadProfile, ...]
     """Counted by the emulator, whatever the device is."""
     kernels: tuple[KernelUse, ...] = ()
+    code: tuple[KernelCode, ...] = ()
     missing: dict[str, str] = {}
-    """What could not be told, with the reason."""
+    """What could not be told ("counters", "occupancy", "code"), with the reason."""
 
     def ranking_key(self) -> tuple[int, int, int]:
         """Sectors, requests and warp instructions, each added up over the workloads."""

@@ -99,7 +99,7 @@ def exchange(child: Child, request: Request, answer: type[R], seconds: float) ->
     except ChildTimeout:
         raise GpuHung(f"the GPU gave no answer in {seconds:g} s") from None
     except ChildDied as error:
-        raise GpuProcessDied(str(error)) from None
+        raise GpuProcessDied(str(error).strip().splitlines()[-1]) from None
     except ValueError as error:  # msgspec.ValidationError is one.
         raise GpuProcessDied(f"the GPU process gave an answer of no known form: {error}") from None
     if isinstance(reply, Failed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 
 SOURCE = Path(__file__).with_name("tools.cu")
 
@@ -28,11 +28,11 @@ class ToolKernels:
 
 
 def compile_tools(compiler: Compiler, arch: str) -> ToolKernels:
-    """Raises CompilerUnavailable; RuntimeError when this NVRTC cannot compile them."""
+    """Raises CompilerUnavailable, also when this NVRTC cannot compile them."""
     text = SOURCE.read_text(encoding="utf-8")
     compiled = compiler.compile(text, tuple(_EXPRESSIONS.values()), arch)
     if not compiled.ok:
         first = compiled.errors[0]
-        raise RuntimeError(f"{SOURCE.name}:{first.line}: {first.message} ({compiled.compiler})")
+        raise CompilerUnavailable(f"{SOURCE.name}:{first.line}: {first.message} ({compiled.compiler})")
     symbols = {name: compiled.kernel(e).symbol for name, e in _EXPRESSIONS.items()}
     return ToolKernels(compiled.cubin, symbols)

@@ -34,18 +34,37 @@ _REGISTER_UNIT = 256
 _SHARED_UNIT = 128
 
 
+class UnknownArchitecture(Exception):
+    """There is no table of limits for this architecture."""
+
+
 def occupancy(arch: str, threads: int, registers: int, shared_bytes: int) -> float:
     """Resident warps over the most that fit, 0 to 1; 0 when not even one block fits.
 
-    `arch` is as in "sm_90" or "sm_90a"; raises KeyError for an unknown one. `threads` is the size
-    of a block, `registers` are those of one thread, `shared_bytes` those of one block.
+    Arguments as for `resident_blocks`.
     """
-    limits = MULTIPROCESSORS[arch.rstrip("af")]
+    blocks = resident_blocks(arch, threads, registers, shared_bytes)
+    return blocks * -(-threads // WARP) / _limits(arch).warps
+
+
+def resident_blocks(arch: str, threads: int, registers: int, shared_bytes: int) -> int:
+    """Blocks of a kernel that one multiprocessor holds at once.
+
+    `arch` is as in "sm_90" or "sm_90a". `threads` is the size of a block, `registers` are those of
+    one thread, `shared_bytes` those of one block. Raises UnknownArchitecture.
+    """
+    limits = _limits(arch)
     warps = -(-threads // WARP)
     by_registers = limits.registers // (_up(registers * WARP, _REGISTER_UNIT) * warps or 1)
     shared = _up(shared_bytes + limits.reserved_shared_bytes, _SHARED_UNIT)
-    blocks = min(limits.warps // warps, limits.blocks, by_registers, limits.shared_bytes // shared)
-    return blocks * warps / limits.warps
+    return min(limits.warps // warps, limits.blocks, by_registers, limits.shared_bytes // shared)
+
+
+def _limits(arch: str) -> Multiprocessor:
+    name = arch.rstrip("af")
+    if name not in MULTIPROCESSORS:
+        raise UnknownArchitecture(f"the limits of {arch} are not known to this version")
+    return MULTIPROCESSORS[name]
 
 
 def _up(value: int, unit: int) -> int:

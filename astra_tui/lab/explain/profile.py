@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from astra_tui.lab.check.counting import count, workload_case
@@ -9,48 +10,157 @@ from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.explain.occupancy import occupancy
+from astra_tui.lab.explain.occupancy import UnknownArchitecture, occupancy, resident_blocks
+from astra_tui.lab.explain.sass import disassemble
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.counters import Counters
 from astra_tui.model.errors import UserError
-from astra_tui.model.launch import Refused, ResolvedPlan
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused, ResolvedPlan
+from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
+from astra_tui.model.verdict import (
+    KernelCode,
+    KernelUse,
+    Profile,
+    Waves,
+    WorkloadProfile,
+    waves_of,
+)
 
 ELEMENTS = 1 << 17
 """About how many elements of a workload are emulated; rows beyond that would only repeat."""
 
 
-def profile_on_emulator(task: KernelTask, source: Source, compiler: Compiler) -> Profile:
-    """Counts all workloads of a source. Raises UserError when it does not compile or run."""
-    device = Emulator(budget=1 << 40)
-    workloads = []
-    kernels: dict[str, KernelUse] = {}
-    for workload in task.workloads:
-        case = workload_case(task, workload.name, _rows(task, workload))
-        counted = count(task, source, case, compiler, device)
-        if not counted.compilation.ok or counted.faults:
-            why = counted.faults[0].describe() if counted.faults else "it does not compile"
-            raise UserError(f"workload {workload.name} cannot be counted: {why}", file=source.file)
-        whole = _resolved(task, source, workload)
-        for launch in whole.launches:
-            kernels.setdefault(
-                launch.kernel, _use(counted.compilation, launch.kernel, prod(launch.block),
-                                    launch.shared_bytes)
-            )  # fmt: skip
-        workloads.append(
-            WorkloadProfile(
-                workload=workload.name,
-                dims=dict(case.dims),
-                dtype=workload.dtype,
-                kernels=counted.kernels,
-                counters=counted.counters,
-                blocks=sum(prod(launch.grid) for launch in whole.launches),
-                threads=max(prod(launch.block) for launch in whole.launches),
-                compulsory_bytes=task.compulsory_bytes(workload.dims, workload.dtype),
+def profile_source(
+    task: KernelTask,
+    source: Source,
+    compiler: Compiler,
+    device: str = Emulator.name,
+    attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
+) -> Profile:
+    """Counts all workloads of a source on the emulator, whatever the device, and looks at its code.
+
+    `attributes` are those of the device: plans and waves follow them. Raises UserError when a
+    source does not compile or its plan refuses a workload; on the emulator also when it cannot
+    count, which on other devices is among what is missing.
+    """
+    return _Profiler(task, source, compiler, device, attributes).profile()
+
+
+class _Profiler:
+    def __init__(
+        self,
+        task: KernelTask,
+        source: Source,
+        compiler: Compiler,
+        device: str,
+        attributes: Mapping[str, int],
+    ):
+        self.task = task
+        self.source = source
+        self.device = device
+        self.attributes = attributes
+        self.compiler = compiler
+        self.emulator = Emulator(budget=1 << 40)
+        self.missing: dict[str, str] = {}
+        self.kernels: dict[str, KernelUse] = {}
+
+    def profile(self) -> Profile:
+        plans = [(w, self._resolved(w)) for w in self.task.workloads]
+        names = dict.fromkeys(launch.kernel for _, p in plans for launch in p.launches)
+        compilation = self.compiler.compile(self.source.text, tuple(names))
+        if not compilation.ok:
+            raise UserError(
+                f"it does not compile: {compilation.errors[0].message}", file=self.source.file
             )
+        for _, plan in plans:
+            for launch in plan.launches:
+                self._use(compilation, launch)
+        workloads = tuple(self._workload(w, plan) for w, plan in plans)
+        code = tuple(self._code(compilation))
+        return Profile(self.device, workloads, tuple(self.kernels.values()), code, self.missing)
+
+    def _workload(self, workload: Workload, plan: ResolvedPlan) -> WorkloadProfile:
+        case = workload_case(self.task, workload.name, _rows(self.task, workload))
+        counters, kernels = self._count(workload, case)
+        return WorkloadProfile(
+            workload=workload.name,
+            dims=dict(case.dims),
+            dtype=workload.dtype,
+            kernels=kernels,
+            counters=counters,
+            blocks=sum(prod(launch.grid) for launch in plan.launches),
+            threads=max(prod(launch.block) for launch in plan.launches),
+            compulsory_bytes=self.task.compulsory_bytes(workload.dims, workload.dtype),
+            waves=self._waves(plan),
         )
-    return Profile(device.name, tuple(workloads), tuple(kernels.values()))
+
+    def _count(self, workload: Workload, case: Case) -> tuple[Counters, tuple[str, ...]]:
+        try:
+            counted = count(self.task, self.source, case, self.compiler, self.emulator)
+            if not counted.faults:
+                return counted.counters, counted.kernels
+            why = counted.faults[0].describe()
+            raise UserError(
+                f"workload {workload.name} cannot be counted: {why}", file=self.source.file
+            )
+        except UserError as error:
+            if self.device == Emulator.name:
+                raise
+            self.missing["counters"] = error.message
+            return Counters(), ()
+
+    def _waves(self, plan: ResolvedPlan) -> Waves | None:
+        """Of the launch that needs most."""
+        found = (
+            waves_of(
+                prod(launch.grid),
+                self.kernels[launch.kernel].resident_blocks,
+                self.attributes["sm_count"],
+            )
+            for launch in plan.launches
+        )
+        return max((w for w in found if w is not None), key=lambda w: w.waves, default=None)
+
+    def _resolved(self, workload: Workload) -> ResolvedPlan:
+        case = Case(workload.name, "", workload.dtype, dict(workload.dims))
+        scalars = scalars_of(self.task, case)
+        resolved = resolve_case(self.task, self.source, case, scalars, self.attributes)
+        if isinstance(resolved, Refused):
+            raise UserError(
+                f"the launch plan refuses workload {workload.name}: {resolved.reason}",
+                file=self.source.file,
+                place=resolved.place,
+            )
+        return resolved
+
+    def _use(self, compilation: Compilation, launch: ResolvedLaunch) -> None:
+        if launch.kernel in self.kernels:
+            return
+        resources = compilation.kernel(launch.kernel).resources
+        shared = resources.static_shared + launch.shared_bytes
+        needs = compilation.arch, prod(launch.block), resources.registers, shared
+        try:
+            share, blocks = occupancy(*needs), resident_blocks(*needs)
+        except UnknownArchitecture as error:
+            self.missing["occupancy"] = str(error)
+            share, blocks = 0.0, 0
+        self.kernels[launch.kernel] = KernelUse(
+            kernel=launch.kernel,
+            registers=resources.registers,
+            spill_bytes=resources.spill_loads + resources.spill_stores,
+            shared_bytes=shared,
+            occupancy=share,
+            resident_blocks=blocks,
+        )
+
+    def _code(self, compilation: Compilation) -> Iterator[KernelCode]:
+        found = disassemble(compilation)
+        if not found.available:
+            self.missing["code"] = f"{found.problem} {found.remedy}".strip()
+        for kernel in found.kernels:
+            yield KernelCode(kernel.name, kernel.histogram)
 
 
 def _rows(task: KernelTask, workload: Workload) -> int | None:
@@ -59,27 +169,3 @@ def _rows(task: KernelTask, workload: Workload) -> int | None:
     rows = workload.dims[task.rows]
     elements = task.elements(workload.dims, workload.dtype)
     return max(1, min(rows, rows * ELEMENTS // max(elements, 1)))
-
-
-def _resolved(task: KernelTask, source: Source, workload: Workload) -> ResolvedPlan:
-    case = Case(workload.name, "", workload.dtype, dict(workload.dims))
-    resolved = resolve_case(task, source, case, scalars_of(task, case))
-    if isinstance(resolved, Refused):
-        raise UserError(
-            f"the launch plan refuses workload {workload.name}: {resolved.reason}",
-            file=source.file,
-            place=resolved.place,
-        )
-    return resolved
-
-
-def _use(compilation: Compilation, name: str, threads: int, dynamic_shared: int) -> KernelUse:
-    resources = compilation.kernel(name).resources
-    shared = resources.static_shared + dynamic_shared
-    return KernelUse(
-        kernel=name,
-        registers=resources.registers,
-        spill_bytes=resources.spill_loads + resources.spill_stores,
-        shared_bytes=shared,
-        occupancy=occupancy(compilation.arch, threads, resources.registers, shared),
-    )

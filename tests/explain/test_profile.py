@@ -1,0 +1,124 @@
+"""The profile of a source: counters, residency, waves and the machine code's mix."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_tui.lab.check.runner import read_source
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.explain.occupancy import (
+    MULTIPROCESSORS,
+    UnknownArchitecture,
+    occupancy,
+    resident_blocks,
+)
+from astra_tui.lab.explain.profile import profile_source
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import KernelTask, find_task
+from astra_tui.model.verdict import Profile, waves_of
+
+# nanosleep is not emulated; the rest of the kernel is right.
+SLEEPING = """
+/* @launch
+   asleep<T> grid=tokens block=256 args=(out, input, d)
+*/
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+template <typename T>
+__global__ void asleep(T* out, const T* input, int d) {
+    __nanosleep(1);
+    for (int i = threadIdx.x; i < d; i += blockDim.x) {
+        float g = float(input[2ll * blockIdx.x * d + i]);
+        out[1ll * blockIdx.x * d + i] = T(g / (1.0f + expf(-g)));
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def task() -> KernelTask:
+    return find_task("silu_and_mul")
+
+
+@pytest.fixture(scope="module")
+def production(task: KernelTask) -> Profile:
+    return profile(task, task.production_file.read_text(encoding="utf-8"))
+
+
+def profile(task: KernelTask, text: str, device: str = "emulator", **attributes: int) -> Profile:
+    from astra_tui.model.launch import DEVICE_ATTRIBUTES
+
+    with Compiler() as compiler:
+        source = read_source(task, text, "k.cu")
+        return profile_source(task, source, compiler, device, {**DEVICE_ATTRIBUTES, **attributes})
+
+
+def test_every_workload_is_counted(task: KernelTask, production: Profile) -> None:
+    assert [w.workload for w in production.workloads] == [w.name for w in task.workloads]
+    assert all(w.counters.requests for w in production.workloads)
+    assert production.missing == {}
+
+
+def test_waves_follow_blocks_residency_and_the_device(task: KernelTask) -> None:
+    text = task.baseline_file.read_text(encoding="utf-8")
+    few, many = profile(task, text, sm_count=10), profile(task, text, sm_count=100)
+    use = few.kernels[0]
+    for small, large in zip(few.workloads, many.workloads, strict=True):
+        assert small.waves.waves == pytest.approx(small.blocks / (10 * use.resident_blocks))
+        assert small.waves.waves == pytest.approx(10 * large.waves.waves)
+
+
+@given(blocks=st.integers(1, 10**6), resident=st.integers(1, 32), sms=st.integers(1, 200))
+def test_a_tail_is_what_the_last_wave_leaves_empty(blocks: int, resident: int, sms: int) -> None:
+    found = waves_of(blocks, resident, sms)
+    assert 0 <= found.tail < 1
+    assert math.isclose((found.waves + found.tail) % 1, 0, abs_tol=1e-9) or math.isclose(
+        (found.waves + found.tail) % 1, 1, abs_tol=1e-9
+    )
+
+
+def test_nothing_is_said_of_waves_without_residency() -> None:
+    assert waves_of(100, 0, 132) is None
+
+
+@given(
+    arch=st.sampled_from(sorted(MULTIPROCESSORS)),
+    threads=st.integers(1, 1024),
+    registers=st.integers(1, 255),
+    shared=st.integers(0, 200_000),
+)
+def test_occupancy_is_the_share_of_resident_warps(
+    arch: str, threads: int, registers: int, shared: int
+) -> None:
+    blocks = resident_blocks(arch, threads, registers, shared)
+    warps = -(-threads // 32)
+    assert (
+        occupancy(arch, threads, registers, shared) == blocks * warps / MULTIPROCESSORS[arch].warps
+    )
+    assert 0 <= occupancy(arch, threads, registers, shared) <= 1
+
+
+def test_an_unknown_architecture_is_named() -> None:
+    with pytest.raises(UnknownArchitecture, match="sm_999a"):
+        resident_blocks("sm_999a", 128, 32, 0)
+
+
+def test_the_mix_of_the_machine_code_is_there(production: Profile) -> None:
+    wide = [r for k in production.code for r in k.histogram if r.name == "LDG.128"]
+    assert wide
+    assert all(k.instructions for k in production.code)
+
+
+def test_what_the_emulator_cannot_run_is_missing_on_a_gpu_and_an_error_on_the_emulator(
+    task: KernelTask,
+) -> None:
+    found = profile(task, SLEEPING, "cuda:0")
+    assert "nanosleep" in found.missing["counters"]
+    assert found.kernels[0].registers
+    with pytest.raises(UserError, match="cannot be counted"):
+        profile(task, SLEEPING)
