@@ -21,17 +21,17 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.verdict import Profile, waves_of
 
-# nanosleep is not emulated; the rest of the kernel is right.
-SLEEPING = """
+# The fence is not emulated; the rest of the kernel is.
+FENCED = """
 /* @launch
-   asleep<T> grid=tokens block=256 args=(out, input, d)
+   fenced<T> grid=tokens block=256 args=(out, input, d)
 */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 template <typename T>
-__global__ void asleep(T* out, const T* input, int d) {
-    __nanosleep(1);
+__global__ void fenced(T* out, const T* input, int d) {
+    asm volatile("fence.proxy.async;");
     for (int i = threadIdx.x; i < d; i += blockDim.x) {
         float g = float(input[2ll * blockIdx.x * d + i]);
         out[1ll * blockIdx.x * d + i] = T(g / (1.0f + expf(-g)));
@@ -117,8 +117,8 @@ def test_the_mix_of_the_machine_code_is_there(production: Profile) -> None:
 def test_what_the_emulator_cannot_run_is_missing_on_a_gpu_and_an_error_on_the_emulator(
     task: KernelTask,
 ) -> None:
-    found = profile(task, SLEEPING, "cuda:0")
-    assert "nanosleep" in found.missing["counters"]
+    found = profile(task, FENCED, "cuda:0")
+    assert "fence.proxy" in found.missing["counters"]
     assert found.kernels[0].registers
     with pytest.raises(UserError, match="cannot be counted"):
-        profile(task, SLEEPING)
+        profile(task, FENCED)
