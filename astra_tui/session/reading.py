@@ -90,12 +90,14 @@ def parse_journal(content: bytes, path: Path) -> JournalContents:
     *lines, tail = content.split(b"\n")
     offset = 0
     for number, line in enumerate(lines, start=1):
-        _refuse_newer(line, path, number)
         try:
             record = decode_record(line)
             _check_order(record, records)
+            if isinstance(record.event, SessionOpened):
+                _refuse_newer(record.event.schema, path, number)
             records.append(record)
         except MalformedRecord as error:
+            _refuse_newer(_schema_of(line), path, number)
             damage.append(Damage(number, offset, f"this line cannot be read: {error}"))
         offset += len(line) + 1
     if tail:
@@ -104,14 +106,19 @@ def parse_journal(content: bytes, path: Path) -> JournalContents:
     return JournalContents(tuple(records), tuple(damage), offset)
 
 
-def _refuse_newer(line: bytes, path: Path, number: int) -> None:
+def _schema_of(line: bytes) -> int:
+    """The schema that a line names which this version cannot read; 0 where it names none."""
     try:
         head = _heads.decode(line).event
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return
-    if head.event == SessionOpened.__struct_config__.tag and head.schema > SCHEMA_VERSION:
+        return 0
+    return head.schema if head.event == SessionOpened.__struct_config__.tag else 0
+
+
+def _refuse_newer(schema: int, path: Path, number: int) -> None:
+    if schema > SCHEMA_VERSION:
         raise UserError(
-            f"this journal has schema {head.schema}; this program reads up to {SCHEMA_VERSION}",
+            f"this journal has schema {schema}; this program reads up to {SCHEMA_VERSION}",
             file=str(path),
             place=Place(number),
             hint="upgrade astra-tui: a newer version wrote this session",
