@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.device import REPEATED_BYTES, CudaDevice
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.device import RunOutcome
@@ -223,3 +224,29 @@ def test_no_process_outlives_the_device(tools: ToolKernels) -> None:
             assert_right(run(device, candidate(Scripted("copy"), nonce)))
         assert len(children() - before) == 3, "two candidates and the spare"
     assert children() <= before
+
+
+GLOBAL = """
+/* @launch
+   counting<T> grid=tokens block=32 args=(out, input, d)
+*/
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+__device__ int calls;
+template <typename T>
+__global__ void counting(T* out, const T* input, int d) {
+    if (threadIdx.x == 0 && ++calls > 3) out[0] = input[0];
+}
+"""
+
+
+def test_a_source_that_could_remember_launches_is_not_run() -> None:
+    with Compiler() as compiler:
+        compilation = compiler.compile(GLOBAL, ("counting<__half>",))
+    assert compilation.ok
+    with CudaDevice(FACTS, ToolKernels(b"", {}), module="no.such.module") as device:
+        outcome = device.run(compilation, (), ())
+    (finding,) = outcome.faults
+    assert finding.kind is FindingKind.HIDDEN_STATE
+    assert "calls" in finding.message
+    assert "4 bytes" in finding.message

@@ -12,6 +12,7 @@ from astra_tui.lab.cuda.gpu_process import MODULE, GpuFailure, GpuProcess
 from astra_tui.lab.cuda.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.device import DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.lab.explain.elf import STRING_LITERAL, ElfError, writable_globals
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.findings import Finding, FindingKind
 
@@ -42,6 +43,7 @@ class CudaDevice:
         self._module = module
         self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
         self._spare: GpuProcess | None = None
+        self._hidden: dict[bytes, tuple[Finding, ...]] = {}
 
     @property
     def attributes(self) -> Mapping[str, int]:
@@ -77,6 +79,9 @@ class CudaDevice:
         Nothing is counted here, whatever `counted` says.
         """
         del counted
+        hidden = self._hidden_state(compilation.cubin) if checked else ()
+        if hidden:
+            return RunOutcome({b.name: b.content for b in buffers}, hidden)
         process, is_new = self._process(compilation.cubin)
         size = sum(int(b.content.size) for b in buffers)
         request = RunCase(
@@ -95,6 +100,12 @@ class CudaDevice:
             name: np.frombuffer(content, np.uint8) for name, content in ran.contents.items()
         }
         return RunOutcome(contents, tuple(_findings(ran)))
+
+    def _hidden_state(self, cubin: bytes) -> tuple[Finding, ...]:
+        """Variables that would carry something from one launch to the next."""
+        if cubin not in self._hidden:
+            self._hidden = {cubin: _writable(cubin)}
+        return self._hidden[cubin]
 
     def _process(self, cubin: bytes) -> tuple[GpuProcess, bool]:
         """The process that has this cubin loaded, or a fresh one."""
@@ -130,6 +141,21 @@ def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
         )
         for launch in launches
         if all(launch.grid)
+    )
+
+
+def _writable(cubin: bytes) -> tuple[Finding, ...]:
+    try:
+        symbols = writable_globals(cubin)
+    except ElfError:  # The driver will not load it either.
+        return ()
+    return tuple(
+        Finding(
+            FindingKind.HIDDEN_STATE,
+            f"__device__ variable {symbol.name} of {symbol.size} bytes can be written",
+        )
+        for symbol in symbols
+        if not symbol.name.startswith(STRING_LITERAL)
     )
 
 

@@ -33,6 +33,7 @@ def compile_tools(compiler: Compiler, arch: str) -> ToolKernels:
     compiled = compiler.compile(text, tuple(_EXPRESSIONS.values()), arch)
     if not compiled.ok:
         first = compiled.errors[0]
-        raise CompilerUnavailable(f"{SOURCE.name}:{first.line}: {first.message} ({compiled.compiler})")
+        where = f"{SOURCE.name}:{first.line}"
+        raise CompilerUnavailable(f"{where}: {first.message} ({compiled.compiler})")
     symbols = {name: compiled.kernel(e).symbol for name, e in _EXPRESSIONS.items()}
     return ToolKernels(compiled.cubin, symbols)

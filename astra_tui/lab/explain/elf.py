@@ -20,6 +20,10 @@ _OBJECT, _TYPE_MASK = 1, 0xF
 _PER_BLOCK_OR_THREAD = (".nv.shared", ".nv.local")
 
 
+STRING_LITERAL = "$str"
+"""How the names begin that the compiler gives to string literals."""
+
+
 class ElfError(ValueError):
     """The bytes are not a cubin that can be read."""
 
