@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade
+from astra_tui.tui.bridge import TICK
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.shell import Shell
@@ -46,12 +47,14 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         *,
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.monotonic,
+        tick: float = TICK,
     ):
         super().__init__()
         self._begin = begin
         self._preferences = preferences or Preferences()
         self._reported: UserError | None = None
         self.clock = clock
+        self.tick = tick
         self.guard = Guard(clock)
         self.failed: UserError | None = None
         """Why there is no session, where one was to be opened at once."""
@@ -74,9 +77,17 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         self.push_screen(SessionScreen(open_source))
 
     async def on_event(self, event: events.Event) -> None:
-        """Takes note of when keys are pressed, and whether into a field."""
+        """Takes note of when keys are pressed, and whether into a field.
+
+        Letters that follow what was typed into a field, after it was closed, do nothing.
+        """
         if isinstance(event, events.Key):
-            self.guard.key_pressed(into_text=self._is_typing())
+            is_typing = self._is_typing()
+            is_stray = event.character is not None and event.character.isalpha()
+            is_stray = is_stray and not is_typing and self.guard.just_typed
+            self.guard.key_pressed(into_text=is_typing or is_stray)
+            if is_stray:
+                return
         await super().on_event(event)
 
     def _is_typing(self) -> bool:

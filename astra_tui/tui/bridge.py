@@ -59,14 +59,19 @@ _BATCH = 200
 
 
 class Bridge:
-    """Folds a source's events, and shows pictures of what they make. `clock` gives seconds."""
+    """Folds a source's events, and shows pictures of what they make.
+
+    `clock` gives seconds; `tick` is how many pass between two pictures at least.
+    """
 
     def __init__(
         self,
         source: Source,
         show: Callable[[View], None],
         clock: Callable[[], float] = time.monotonic,
+        tick: float = TICK,
     ):
+        self._tick = tick
         self._source = source
         self._show = show
         self._clock = clock
@@ -95,8 +100,8 @@ class Bridge:
         try:
             while not self._ended or self._changed.is_set():
                 await self._changed.wait()
-                wait = self._shown_at + TICK - self._clock()
-                await asyncio.sleep(max(GATHER, min(wait, TICK)))
+                wait = self._shown_at + self._tick - self._clock()
+                await asyncio.sleep(max(GATHER, min(wait, self._tick)))
                 self._changed.clear()
                 self.refresh()
         finally:

@@ -43,9 +43,12 @@ class Guard:
         return self._clock() - self._key >= TYPING_PAUSE
 
     @property
+    def just_typed(self) -> bool:
+        """Whether somebody typed into a field until a moment ago; letters may be meant for it."""
+        return self._clock() - self._text < TYPING_PAUSE
+
+    @property
     def may_answer(self) -> bool:
         """Whether a key pressed now is an answer to what is on the screen."""
-        now = self._clock()
-        if self._drawn is None or now - self._drawn < DEAF:
-            return False
-        return now - self._text >= TYPING_PAUSE
+        drawn = self._drawn is not None and self._clock() - self._drawn >= DEAF
+        return drawn and not self.just_typed

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from textual import events
 from textual.pilot import Pilot
 
 from astra_tui.agents.team import Team
@@ -81,7 +82,7 @@ class Desk:
         try:
             async with asyncio.timeout(SECONDS):
                 while not condition():
-                    await self.pilot.pause(0.01)
+                    await asyncio.sleep(0.005)
         except TimeoutError:
             raise AssertionError(f"it did not come about: {what or condition}") from None
 
@@ -89,12 +90,21 @@ class Desk:
         """Types, one key after the other."""
         await self.pilot.press(*keys)
 
+    async def type(self, key: str) -> None:
+        """One key, as quickly as the app takes it."""
+        character = {"space": " ", "enter": "\r"}.get(key, key)
+        self.app.post_message(events.Key(key, character if len(character) == 1 else None))
+        for node in (self.app, self.app.focused or self.app.screen, self.app.screen, self.app):
+            done = asyncio.Event()
+            node.call_later(done.set)
+            await done.wait()
+
     async def asked(self, gate: str) -> None:
         """Waits until a question of a gate is on the screen and a key may answer it."""
         deciding = self.session._answering.deciding
 
         def is_asked() -> bool:
-            self.clock.advance(0.1)  # Nobody types meanwhile.
+            self.clock.advance(0.5)  # Nobody types meanwhile.
             question = deciding.question
             return question is not None and question.gate.value == gate and deciding.may_answer
 
@@ -112,7 +122,7 @@ async def seated(
 ) -> AsyncIterator[Desk]:
     """The app on a source, in a terminal of a size."""
     clock = clock or Clock()
-    app = AstraApp(open_source, clock=clock)
+    app = AstraApp(open_source, clock=clock, tick=0.0)
     async with app.run_test(size=size) as pilot:
         desk = Desk(app, pilot, clock)
         await desk.until(lambda: isinstance(app.screen, SessionScreen), "the session screen")

@@ -190,13 +190,16 @@ async def test_notes_pause_interrupt_and_end(
         await desk.until(lambda: desk.session.status is SessionStatus.RUNNING, "work")
         await desk.press("n", *"mind the tail", "enter")
         await desk.until(lambda: desk.session.view.state.notes, "the note")  # type: ignore[union-attr]
+        desk.clock.advance(2)
         await desk.press("escape")
         await desk.until(lambda: desk.session.status is SessionStatus.PAUSED, "the interrupt")
         await desk.press("p")
         await desk.until(lambda: desk.session.status is SessionStatus.RUNNING, "going on")
         await desk.press("p")
         await desk.until(lambda: desk.session.status is SessionStatus.PAUSED, "the pause")
-        await desk.press("q", "x")
+        await desk.press("q")
+        desk.clock.advance(1)
+        await desk.press("x")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
     state = state_of(folder)
     assert [n.text for n in state.notes] == ["mind the tail"]
@@ -212,7 +215,9 @@ async def test_detach_leaves_the_engine_at_work_and_attach_comes_back(
     async with working(folder, task, team, settings_of(ASK, rounds=1)) as source:
         async with seated(source) as desk:
             await desk.asked("plan")
-            await desk.press("q", "d")
+            await desk.press("q")
+            desk.clock.advance(1)
+            await desk.press("d")
             await desk.until(lambda: desk.app.return_value, "leaving")
             assert desk.app.return_value.detached  # type: ignore[union-attr]
         async with seated(source) as desk:

@@ -23,8 +23,10 @@ from astra_tui.tui.widgets.prompt_line import PromptLine
 if TYPE_CHECKING:
     from astra_tui.tui.screens.session import SessionScreen
 
-TYPING_LOOK = 0.1
-"""Seconds after which it is looked again whether typing has paused."""
+LOOKS_PER_TICK = 2.5
+"""How often in a tick it is looked again whether typing has paused."""
+
+SHORTEST_LOOK = 0.01
 
 _KEYS = (
     Span("   a", Tone.ACCENT), Span(" accept   "),
@@ -57,7 +59,8 @@ class Answering:
                 self._app.set_title("")
             case Step.WAIT:
                 bar.hide()
-                self._screen.set_timer(TYPING_LOOK, self._screen.consider_again)
+                again = max(self._app.tick / LOOKS_PER_TICK, SHORTEST_LOOK)
+                self._screen.set_timer(again, self._screen.consider_again)
             case Step.ACCEPT:
                 self._screen.send(self.deciding.accept_unasked())
             case Step.SHOW:
@@ -164,11 +167,16 @@ class Answering:
         if self.is_meant() and question is not None and plan is not None:
             self._edit_outside(question, plan)
 
+    def _expect_text(self) -> None:
+        """What is typed from now on is meant for a field, also before the field is there."""
+        self._app.guard.key_pressed(into_text=True)
+
     def _edit_fields(self, question: Question, plan: Plan) -> None:
         from astra_tui.tui.forms import plan_fields, plan_of
         from astra_tui.tui.screens.form import FormScreen
 
         team = self._team()
+        self._expect_text()
 
         def check(values: Mapping[str, str]) -> None:
             plan_of(values, plan, team)
@@ -188,6 +196,8 @@ class Answering:
         except UserError as error:
             self._app.report(error)
             return
+
+        self._expect_text()
 
         def take(edited: str | None) -> None:
             if edited is not None and self._still_asks(question):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -11,8 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from astra_tui.tui.guard import DEAF
 from astra_tui.tui.page import Page, Tone
 from astra_tui.tui.widgets.line_view import LinesView
+
+if TYPE_CHECKING:
+    from astra_tui.tui.app import AstraApp
 
 _CSS = """
     {name} {{ align: center middle; }}
@@ -33,7 +37,12 @@ class Option(NamedTuple):
 
 
 class ChoiceDialog(ModalScreen[str]):
-    """Asks for one of a few things; Esc chooses none of them, the empty string."""
+    """Asks for one of a few things; Esc chooses none of them, the empty string.
+
+    It is deaf at first, and for as long as somebody types on who did not mean it.
+    """
+
+    app: AstraApp
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "choose('')", "Back")]
     DEFAULT_CSS = _CSS.format(name="ChoiceDialog")
@@ -49,6 +58,7 @@ class ChoiceDialog(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Lays the text out."""
+        self._last_key = self.app.clock()
         self.call_after_refresh(self._draw)
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -70,6 +80,9 @@ class ChoiceDialog(ModalScreen[str]):
 
     def on_key(self, event: events.Key) -> None:
         """A key chooses its option."""
+        before, self._last_key = self._last_key, self.app.clock()
+        if self._last_key - before < DEAF:
+            return
         for option in self._options:
             if event.character == option.key:
                 event.stop()

@@ -131,7 +131,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         except UserError as error:
             self.app.leave_session(self, error)
             return
-        self._bridge = Bridge(self._source, self.show_view, self.app.clock)
+        self._bridge = Bridge(self._source, self.show_view, self.app.clock, self.app.tick)
         try:
             await self._bridge.run()
             if self._bridge.trouble is not None:

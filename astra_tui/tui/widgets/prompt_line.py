@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.widget import Widget
 from textual.widgets import Input
 
 from astra_tui.tui.page import Span, Tone, line_cells
 from astra_tui.tui.widgets.bars import BarLine
 
+if TYPE_CHECKING:
+    from astra_tui.tui.app import AstraApp
+
 
 class PromptLine(Horizontal):
-    """A label and a field. Enter gives the text to whoever asked; Esc drops it."""
+    """A label and a field. Enter gives the text to whoever asked; Esc closes and keeps it."""
+
+    app: AstraApp
 
     DEFAULT_CSS = """
     PromptLine {
@@ -30,6 +37,7 @@ class PromptLine(Horizontal):
     def __init__(self, *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)
         self._done: Callable[[str], None] | None = None
+        self._before: Widget | None = None
         self._drafts: dict[str, str] = {}
         self._label = ""
 
@@ -46,7 +54,9 @@ class PromptLine(Horizontal):
     def ask(self, label: str, done: Callable[[str], None]) -> None:
         """Opens the field; what was typed under this label and not sent is still there."""
         self.close()
-        self._label, self._done = label, done
+        # Letters that come in one burst with the key that opened the field are meant for it.
+        self.app.guard.key_pressed(into_text=True)
+        self._label, self._done, self._before = label, done, self.screen.focused
         bar, field = self.query_one(BarLine), self.query_one(Input)
         line = (Span(f" {label} ", Tone.ACCENT),)
         bar.styles.width = line_cells(line)
@@ -54,7 +64,7 @@ class PromptLine(Horizontal):
         field.value = self._drafts.pop(label, "")
         field.cursor_position = len(field.value)
         self.display = True
-        field.focus()
+        self.screen.set_focus(field)
 
     def close(self) -> None:
         """Closes the field and keeps what was typed."""
@@ -65,6 +75,8 @@ class PromptLine(Horizontal):
             self._drafts[self._label] = field.value
         self.display = False
         self._done = None
+        if self._before is not None:
+            self.screen.set_focus(self._before, scroll_visible=False)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

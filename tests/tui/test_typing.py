@@ -1,0 +1,222 @@
+"""Typing while questions appear: what was typed for something else decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_tui.model.approval import Answer, Gate, Question, decide
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.events import (
+    AnswerAwaited,
+    ApprovalAsked,
+    DecisionTaken,
+    EngineStarted,
+    Event,
+    PlanProposed,
+    RoundOpened,
+    SessionOpened,
+)
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.session.records import Record
+from astra_tui.tui.guard import DEAF, TYPING_PAUSE, Guard
+from astra_tui.tui.source import Item, Restart
+from astra_tui.tui.widgets.prompt_line import PromptLine
+from tests.tui.harness import Clock, Desk, on_a_loop, seated
+
+QUESTIONS = 500
+BATCH = 20
+AUTHOR = Author(AuthorKind.PLAYBOOK, "move")
+PLAN = Plan("a plan", "b", ("e",), "c", Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW)
+
+
+class Asker:
+    """A source that asks when a test says so, and takes answers as the engine does."""
+
+    player = None
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.answers: list[Answer] = []
+        self.open: Question | None = None
+        self._asked = 0
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
+
+    @property
+    def engine(self) -> Asker:
+        return self
+
+    async def items(self) -> AsyncIterator[Item]:
+        while True:
+            yield await self._items.get()
+
+    async def close(self) -> None:
+        pass
+
+    def ask(self) -> Question:
+        index = self._asked % BATCH
+        if index == 0:
+            self._begin()
+        self._asked += 1
+        question = Question(f"1.{index}.plan", Gate.PLAN, 1, index, PLAN.hash)
+        self._tell(PlanProposed(1, index, PLAN, AUTHOR))
+        self._tell(ApprovalAsked(question))
+        self._items.put_nowait(AnswerAwaited(question))
+        self.open = question
+        return question
+
+    async def answer(self, answer: Answer) -> None:
+        assert self.open is not None
+        self.answers.append(answer)
+        self._tell(DecisionTaken(decide(self.open, answer)))
+        self.open = None
+
+    async def note(self, text: str) -> None:
+        pass
+
+    def _begin(self) -> None:
+        self._items.put_nowait(Restart())
+        settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
+        self._tell(SessionOpened(1, "s", "t", "b" * 64, settings, {}))
+        self._tell(EngineStarted("host", 1, 5))
+        self._tell(RoundOpened(1, 0, "b" * 64))
+
+    def _tell(self, event: Event) -> None:
+        self._items.put_nowait(Record(0, "2026-01-01T00:00:00.000Z", 0.0, event))  # type: ignore[arg-type]
+
+
+class Typist:
+    """Somebody who writes notes, letter by letter, and types on for a while after sending one."""
+
+    def __init__(self, desk: Desk, random_: random.Random):
+        self._desk = desk
+        self._random = random_
+        self._field = desk.session.query_one("#prompt", PromptLine)
+
+    async def types(self) -> None:
+        """Writes a bit, sends it or drops it, types on."""
+        await self._key("n", after=self._random.uniform(TYPING_PAUSE + 0.01, 3))
+        for _ in range(self._random.randint(1, 6)):
+            await self._key(self._random.choice("aeryn1q "), after=self._random.uniform(0.02, 3))
+        await self._key(self._random.choice(["enter", "escape"]), after=0.1)
+        await self._desk.until(lambda: not self._field.is_open, "the end of the note")
+        for _ in range(self._random.randint(0, 3)):
+            await self._key(self._random.choice("aerqx"), after=self._random.uniform(0.02, 0.9))
+
+    async def _key(self, key: str, after: float) -> None:
+        self._desk.clock.advance(after)
+        await self._desk.type({" ": "space"}.get(key, key))
+
+
+@on_a_loop
+async def test_random_typing_through_500_questions_decides_nothing(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened, (80, 24)) as desk:  # type: ignore[arg-type]
+        typist = Typist(desk, random.Random(5))
+        for number in range(QUESTIONS):
+            question = asker.ask()
+            await typist.types()
+            assert asker.open == question, "typing decided a question"
+            assert len(desk.app.screen_stack) == 2, "typing opened a dialog"
+            await desk.asked("plan")
+            await desk.type("a")
+            await desk.until(lambda: asker.open is None, "the deliberate answer")
+            assert len(asker.answers) == number + 1
+
+
+@on_a_loop
+async def test_keys_for_a_pane_do_not_answer_a_question_that_appears_under_them(
+    tmp_path: Path,
+) -> None:
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened) as desk:  # type: ignore[arg-type]
+        asker.ask()
+        for key in "jkaaeera":
+            desk.clock.advance(0.3)
+            await desk.press(key)
+            assert desk.text("#approval") == ""
+        desk.clock.advance(TYPING_PAUSE)
+        await desk.until(lambda: desk.text("#approval"), "the bar")
+        desk.clock.advance(DEAF / 2)
+        await desk.press("a")
+        assert not asker.answers, "the bar has only just been drawn"
+        desk.clock.advance(DEAF)
+        await desk.press("escape")
+        assert not asker.answers, "Esc approves nothing"
+        await desk.press("a")
+        await desk.until(lambda: asker.answers, "the answer")
+
+
+@on_a_loop
+async def test_what_is_not_on_the_screen_is_brought_up_before_it_is_accepted(
+    tmp_path: Path,
+) -> None:
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened, (80, 24)) as desk:  # type: ignore[arg-type]
+        asker.ask()
+        await desk.asked("plan")
+        await desk.press("8")
+        desk.clock.advance(2)
+        await desk.press("a")
+        assert not asker.answers
+        assert desk.session.shown == {"plan"}
+        await desk.pilot.pause()
+        desk.clock.advance(1)
+        await desk.press("a")
+        await desk.until(lambda: asker.answers, "the answer")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["text", "key", "drawn"]), st.floats(0, 2)), max_size=30))
+def test_the_guard_keeps_its_promises(steps: list[tuple[str, float]]) -> None:
+    clock = Clock()
+    guard = Guard(clock)
+    last = {"text": float("-inf"), "key": float("-inf"), "drawn": float("inf")}
+    for what, after in steps:
+        clock.advance(after)
+        now = clock()
+        assert guard.may_draw == (now - max(last["text"], last["key"]) >= TYPING_PAUSE)
+        is_quiet = now - last["text"] >= TYPING_PAUSE
+        assert guard.may_answer == (now - last["drawn"] >= DEAF and is_quiet)
+        if what == "drawn":
+            guard.drawn()
+        else:
+            guard.key_pressed(into_text=what == "text")
+        last[what] = now
+
+
+@pytest.mark.parametrize("key", ["escape", "enter", "space", "y", "A", "1"])
+def test_no_other_key_accepts(key: str, tmp_path: Path) -> None:
+    @on_a_loop
+    async def test() -> None:
+        asker = Asker(tmp_path)
+
+        async def opened() -> Asker:
+            return asker
+
+        async with seated(opened) as desk:  # type: ignore[arg-type]
+            asker.ask()
+            await desk.asked("plan")
+            await desk.press(key)
+            await desk.pilot.pause()
+            assert not asker.answers
+
+    test()
