@@ -1,0 +1,101 @@
+"""The tests: what every version had to pass, and where it failed."""
+
+from __future__ import annotations
+
+from astra_tui.model.state import CandidateState
+from astra_tui.session.report.document import (
+    Badge,
+    Block,
+    Code,
+    Details,
+    Line,
+    Paragraph,
+    Section,
+    Table,
+)
+from astra_tui.session.report.facts import Facts
+from astra_tui.session.report.numbers import decimal
+from astra_tui.session.report.tones import CHECKS
+
+_MOST_FAILURES = 20
+
+_TEXT = (
+    "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
+    "allowed there: above the bound the output is wrong. Fakes are outputs that no honest kernel "
+    "would produce; the cases of a check have to reject them."
+)
+
+
+def checks_section(facts: Facts) -> Section:
+    """A row for each version that was checked, and the cases that failed."""
+    checked = _versions(facts)
+    if not checked:
+        return Section("Tests", "tests", (Paragraph(("Nothing was checked.",)),))
+    columns = (
+        "version", "source", "verdict", "cases passed", "worst error", "bound", "in case",
+        "bit for bit", "fakes caught", "seconds",
+    )  # fmt: skip
+    rows = tuple(_row(name, version) for name, version in checked)
+    table = Table("Checks", columns, rows, frozenset({3, 4, 5, 8, 9}))
+    blocks: list[Block] = [Paragraph((_TEXT,)), table]
+    blocks += [d for name, version in checked for d in _failures(name, version)]
+    return Section("Tests", "tests", tuple(blocks))
+
+
+def _versions(facts: Facts) -> list[tuple[str, CandidateState]]:
+    """Every version with a finished check once, under its first name."""
+    named = {facts.baseline.hash: "baseline"}
+    for trial in facts.trials:
+        for attempt in trial.proposal.attempts:
+            hash_ = getattr(attempt, "candidate", "")
+            if hash_:
+                named.setdefault(hash_, f"round {trial.label}")
+    for final in facts.finals:
+        named.setdefault(final.timing.base, final.beside)
+    versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]
+    return [(name, version) for name, version in versions if version.check is not None]
+
+
+def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
+    check = version.check
+    assert check is not None
+    passed = sum(r.outcome.ok for r in version.results)
+    worst = [(r, r.worst) for r in version.results if r.worst is not None]
+    case, error = max(worst, key=lambda w: w[1].error / (w[1].allowed or 1.0), default=(None, None))
+    bitwise = sum(p.ok and p.bitwise for p in check.properties)
+    caught = sum(f.caught for f in check.fakes)
+    return (
+        (name,),
+        (Code(version.hash[:12]),),
+        (Badge(check.verdict.value.replace("_", " "), CHECKS[check.verdict]),),
+        (f"{passed:,} of {version.cases:,}",),
+        (decimal(error.error, 3),) if error else (),
+        (decimal(error.allowed, 2),) if error else (),
+        (case.case.id,) if case else (),
+        (f"{bitwise} of {len(check.properties)} properties",) if check.properties else (),
+        (f"{caught} of {len(check.fakes)}",) if check.fakes else (),
+        (decimal(check.seconds),),
+    )
+
+
+def _failures(name: str, version: CandidateState) -> list[Block]:
+    failed = version.failures
+    compilation = version.compilation
+    blocks: list[Block] = []
+    if compilation is not None and not compilation.ok:
+        rows = tuple(
+            ((str(d.line or ""),), (d.severity.value,), (d.message,))
+            for d in compilation.diagnostics[:_MOST_FAILURES]
+        )
+        table = Table(f"What the compiler says about {name}", ("line", "kind", "message"), rows)
+        blocks.append(Details(f"{name} does not compile", (table,)))
+    if failed:
+        rows = tuple(
+            ((r.case.id,), (r.outcome.value.replace("_", " "),), (r.message,), (r.case.why,))
+            for r in failed[:_MOST_FAILURES]
+        )
+        more = f", the first {_MOST_FAILURES}" if len(failed) > _MOST_FAILURES else ""
+        columns = ("case", "outcome", "message", "why the case is there")
+        table = Table(f"Failed cases of {name}{more}", columns, rows)
+        blocks.append(Details(f"{name}: {len(failed)} cases failed", (table,)))
+    return blocks

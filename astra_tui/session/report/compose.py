@@ -1,0 +1,47 @@
+"""Puts a report together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astra_tui.session.reading import JournalContents
+from astra_tui.session.report.checks import checks_section
+from astra_tui.session.report.counting import counters_section
+from astra_tui.session.report.document import Document
+from astra_tui.session.report.environment import (
+    cost_section,
+    environment_section,
+    evidence_section,
+)
+from astra_tui.session.report.facts import gather
+from astra_tui.session.report.opening import opening, subtitle, title
+from astra_tui.session.report.sources import sources_section
+from astra_tui.session.report.story import ledger_section, story_section
+from astra_tui.session.report.timings import doubt_section, timing_section
+
+
+def compose(contents: JournalContents, folder: Path) -> Document:
+    """The report of a session; texts that its folder lacks are said to be missing.
+
+    Raises ValueError when the session was never opened, ImpossibleEvent when the journal is none
+    that an engine could have written.
+    """
+    facts = gather(contents, folder)
+    sections = (
+        timing_section(facts),
+        doubt_section(facts),
+        story_section(facts),
+        counters_section(facts),
+        sources_section(facts),
+        checks_section(facts),
+        ledger_section(facts),
+        cost_section(facts),
+        environment_section(facts),
+        evidence_section(facts),
+    )
+    return Document(
+        title=title(facts),
+        subtitle=subtitle(facts),
+        opening=opening(facts),
+        sections=tuple(s for s in sections if s is not None),
+    )

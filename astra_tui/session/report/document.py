@@ -1,0 +1,155 @@
+"""What a report consists of, before it is HTML or Markdown: both are written from the same parts.
+
+Texts may come from anybody; the writers make them harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Tone(StrEnum):
+    """How a badge looks; its text and its sign say the same without colour."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNSURE = "unsure"
+    PLAIN = "plain"
+
+
+SIGNS = {Tone.GOOD: "▲", Tone.BAD: "▼", Tone.UNSURE: "◆", Tone.PLAIN: "■"}
+
+
+@dataclass(frozen=True)
+class Code:
+    """A name, hash or command."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Words that matter."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value of the journal as it is shown; the HTML carries the exact one too."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Badge:
+    """An outcome or a verdict."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True)
+class Link:
+    """A reference to the section or the row with this anchor."""
+
+    text: str
+    anchor: str
+
+
+Inline = str | Code | Strong | Number | Badge | Link
+Line = tuple[Inline, ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """One paragraph."""
+
+    line: Line
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a model or an engineer wrote, line by line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of short lines."""
+
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; columns in `numeric`, counted from 0, are set to the right.
+
+    The first cell of a row is its header. `anchors` names rows that links lead to.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Line, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    anchors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing; `description` says in words what it shows. Its numbers are in a table nearby."""
+
+    title: str
+    description: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A whole kernel source."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """How one source became another."""
+
+    old_name: str
+    new_name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Details:
+    """Parts that are folded away under a line of summary; `long` ones stay so in print."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+    long: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part; sections inside of it are one level lower."""
+
+    title: str
+    anchor: str
+    blocks: tuple[Block, ...]
+
+
+Block = Paragraph | Quote | Items | Table | Figure | Source | Diff | Details | Section
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    subtitle: str
+    opening: tuple[Block, ...]
+    sections: tuple[Section, ...]
