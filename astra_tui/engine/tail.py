@@ -38,7 +38,7 @@ class Tail:
         with self._path.open("rb") as handle:
             content = handle.read(end)
         found = parse_journal(content, self._path)
-        return [encode_record(r.seq, r.time, r.mono, r.event) for r in found.records]
+        return [encode_record(r.seq, r.time, r.mono, r.event, r.seal) for r in found.records]
 
     def close(self) -> None:
         """Lets go of the file."""

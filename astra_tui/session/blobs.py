@@ -9,6 +9,7 @@ from pathlib import Path
 
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
+from astra_tui.session.inside import LARGEST_TEXT, read_inside
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _RESTORE = "restore the session's folder from a copy; its journal can still be read"
@@ -30,16 +31,17 @@ def read_blob(folder: Path, hash_: str) -> str:
         raise UserError(f"'{hash_}' names no stored text: a SHA-256 in hexadecimal does")
     path = blob_path(folder, hash_)
     try:
-        content = path.read_bytes()
+        content = read_inside(folder, f"blobs/{hash_[:2]}/{hash_}", LARGEST_TEXT)
     except FileNotFoundError:
         message = f"the text {hash_[:12]} of this session is missing"
         raise UserError(message, file=str(path), hint=_RESTORE) from None
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=str(path)) from None
     if content_hash(content) != hash_:
         message = "this text is damaged: its hash is not its name"
         raise UserError(message, file=str(path), hint=_RESTORE)
-    return content.decode()
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise UserError("this is no text in UTF-8", file=str(path)) from None
 
 
 def write_blob(folder: Path, text: str) -> str:

@@ -18,9 +18,16 @@ from astra_tui.session.blobs import (
     write_blob,
     write_file,
 )
+from astra_tui.session.inside import files_inside
 from astra_tui.session.lock import WriterLock
 from astra_tui.session.reading import JournalContents, journal_path, read_journal
-from astra_tui.session.records import Record, decode_record, encode_record, timestamp
+from astra_tui.session.records import (
+    Record,
+    decode_record,
+    encode_record,
+    sealed,
+    timestamp,
+)
 from astra_tui.session.redaction import Redactor
 
 _EMPTY = JournalContents((), (), 0)
@@ -39,6 +46,7 @@ class Journal:
         self._redactor = redactor
         self._lock = lock
         self._next = found.records[-1].seq + 1 if found.records else 0
+        self._seal = found.records[-1].seal if found.records else ""
         self._end = found.whole_bytes
         self._handle = os.open(journal_path(folder), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -62,8 +70,12 @@ class Journal:
 
     @classmethod
     def reopen(cls, folder: Path, redactor: Redactor) -> Journal:
-        """A session that goes on. An incomplete last line is put aside as `journal.damaged-N`."""
+        """A session that goes on. An incomplete last line is put aside as `journal.damaged-N`.
+
+        Raises UserError for a folder with links in it, through which it would write elsewhere.
+        """
         read_journal(folder)
+        files_inside(folder)
         lock = WriterLock(folder)
         try:
             found = read_journal(folder)
@@ -102,11 +114,13 @@ class Journal:
         if isinstance(event, Transient):
             raise TypeError(f"{type(event).__name__} is transient and not kept")
         now = timestamp(datetime.now(UTC))
-        line = encode_record(self._next, now, time.monotonic(), self._redactor.clean(event))
-        record = decode_record(line)
-        self._write(line, type(event) in SYNCED if sync is None else sync)
-        self._next += 1
-        return record
+        return self._append(
+            event, now, time.monotonic(), type(event) in SYNCED if sync is None else sync
+        )
+
+    def copy(self, record: Record) -> Record:
+        """Writes an event of another session, with the time at which it happened there."""
+        return self._append(record.event, record.time, record.mono, sync=False)
 
     def put(self, text: str) -> str:
         """Stores a text once and returns the hash of what is stored.
@@ -127,6 +141,14 @@ class Journal:
     def get(self, hash_: str) -> str:
         """A stored text. Raises UserError when it is missing or damaged."""
         return read_blob(self.folder, hash_)
+
+    def _append(self, event: Event, time: str, mono: float, sync: bool) -> Record:
+        line = encode_record(self._next, time, mono, self._redactor.clean(event))
+        line = sealed(line, self._seal)
+        record = decode_record(line)
+        self._write(line, sync)
+        self._next, self._seal = record.seq + 1, record.seal
+        return record
 
     def _write(self, line: bytes, sync: bool) -> None:
         if self._handle < 0:

@@ -10,6 +10,7 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
 from astra_tui.model.fold import fold
 from astra_tui.model.state import SessionState
+from astra_tui.session.inside import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS, read_inside
 from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, Record, decode_record
 
 
@@ -72,26 +73,32 @@ def read_journal(folder: Path) -> JournalContents:
 
     Raises UserError when there is no journal, or when a newer version of this program wrote it.
     """
-    path = journal_path(folder)
+    return parse_journal(journal_bytes(folder), journal_path(folder))
+
+
+def journal_bytes(folder: Path) -> bytes:
+    """The journal as it is on the disk. Raises UserError when it is missing or too large."""
     try:
-        content = path.read_bytes()
+        return read_inside(folder, JOURNAL_NAME, LARGEST_JOURNAL)
     except FileNotFoundError:
         message = "this folder holds no session: its journal is missing"
-        raise UserError(message, file=str(path)) from None
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    return parse_journal(content, path)
+        raise UserError(message, file=str(journal_path(folder))) from None
 
 
 def parse_journal(content: bytes, path: Path) -> JournalContents:
-    """The records in the bytes of a journal; `path` names it in messages."""
+    """The records in the bytes of a journal; `path` names it in messages.
+
+    Raises UserError where it has more lines than `MOST_EVENTS`, or was written by a newer version.
+    """
     records: list[Record] = []
     damage: list[Damage] = []
+    if content.count(b"\n") > MOST_EVENTS:
+        raise UserError(f"a journal holds at most {MOST_EVENTS:,} events", file=str(path))
     *lines, tail = content.split(b"\n")
     offset = 0
     for number, line in enumerate(lines, start=1):
         try:
-            record = decode_record(line)
+            record = _record(line)
             _check_order(record, records)
             if isinstance(record.event, SessionOpened):
                 _refuse_newer(record.event.schema, path, number)
@@ -106,8 +113,16 @@ def parse_journal(content: bytes, path: Path) -> JournalContents:
     return JournalContents(tuple(records), tuple(damage), offset)
 
 
+def _record(line: bytes) -> Record:
+    if len(line) > LONGEST_LINE:
+        raise MalformedRecord(f"it has {len(line):,} bytes, and {LONGEST_LINE:,} are the most")
+    return decode_record(line)
+
+
 def _schema_of(line: bytes) -> int:
     """The schema that a line names which this version cannot read; 0 where it names none."""
+    if len(line) > LONGEST_LINE:
+        return 0
     try:
         head = _heads.decode(line).event
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -33,7 +33,7 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
 from astra_tui.session.reading import journal_path
-from astra_tui.session.records import encode_record, timestamp
+from astra_tui.session.records import decode_record, encode_record, sealed, timestamp
 
 from .samples import BASELINE, CASE, PLAN, PLAYBOOK, accepted, opened, profile, verdict
 
@@ -100,7 +100,8 @@ def write_session(folder: Path, rounds: int, cases: int = 50) -> int:
 
     def put(event: Event) -> None:
         time = timestamp(BEGIN + timedelta(seconds=SECONDS_A_EVENT * len(lines)))
-        lines.append(encode_record(len(lines), time, SECONDS_A_EVENT * len(lines), event))
+        line = encode_record(len(lines), time, SECONDS_A_EVENT * len(lines), event)
+        lines.append(sealed(line, decode_record(lines[-1]).seal if lines else ""))
 
     for event in events_of(rounds, cases):
         state = apply(state, event)
