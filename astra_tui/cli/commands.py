@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
-from collections.abc import Callable
-from textwrap import fill
-from typing import TYPE_CHECKING
-
 import astra_tui
-from astra_tui.cli.exit_codes import MEANINGS
+from astra_tui.cli.flags import (
+    EPILOG,
+    Commands,
+    add_command,
+    device_flag,
+    json_flag,
+    run_flags,
+)
 from astra_tui.cli.parsing import CommandParser, at_least_one
-
-EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
-
-if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[CommandParser]
+from astra_tui.cli.session_commands import session_commands
 
 
 def build_parser() -> CommandParser:
@@ -31,56 +28,12 @@ def build_parser() -> CommandParser:
     _bench(commands)
     _new(commands)
     _doctor(commands)
-    _sessions(commands)
-    _attach(commands)
-    _ps(commands)
-    _stop(commands)
+    session_commands(commands)
     return parser
 
 
-def _command(commands: _Commands, name: str, summary: str, more: str) -> CommandParser:
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.\n{fill(more, 79)}".strip(),
-        epilog=EPILOG,
-    )
-    parser.set_defaults(run=_lazily(name))
-    return parser
-
-
-def _lazily(name: str) -> Callable[[argparse.Namespace], int]:
-    def run(options: argparse.Namespace) -> int:
-        module = importlib.import_module(f"astra_tui.cli.{name}")
-        return int(module.run(options))
-
-    return run
-
-
-def _json(parser: CommandParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
-
-
-def _plain(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--plain",
-        action="store_const",
-        const=True,
-        help="lines of text instead of the screen, for screen readers and dumb terminals",
-    )
-
-
-def _device(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--device",
-        default="auto",
-        metavar="DEVICE",
-        help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
-    )
-
-
-def _run(commands: _Commands) -> None:
-    parser = _command(
+def _run(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "run",
         "optimise a kernel, round by round",
@@ -89,91 +42,27 @@ def _run(commands: _Commands) -> None:
         "(ASTRA_TUI_ROUNDS, ...), then from ./astra-tui.toml or the user's config.toml.",
     )
     parser.add_argument("task", metavar="TASK", help="a task's name or folder")
-    parser.add_argument(
-        "--team",
-        choices=("llm", "llm-single", "playbook"),
-        help="who works: a model in four roles, a model in one, or the playbook, which needs no "
-        "model (default: llm where a model is set up, else playbook)",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="DEVICE",
-        help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
-    )
-    parser.add_argument(
-        "--rounds", type=at_least_one, metavar="N", help="rounds at most (default: 5)"
-    )
-    parser.add_argument(
-        "--candidates",
-        type=at_least_one,
-        metavar="K",
-        help="plans that are tried in a round (default: 1)",
-    )
-    parser.add_argument(
-        "--repairs", type=int, metavar="N",
-        help="how often failed code goes back to be mended (default: 2)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--approve",
-        metavar="ask|auto|FILE",
-        help="who decides on plans and diffs: you (default), a policy, or a file of decisions "
-        "(docs/approvals.md)",
-    )
-    parser.add_argument("--approve-plan", choices=("ask", "auto"), help="the same for plans alone")
-    parser.add_argument("--approve-diff", choices=("ask", "auto"), help="the same for diffs alone")
-    parser.add_argument(
-        "--max-risk",
-        choices=("low", "medium", "high"),
-        help="the riskiest plan that auto accepts (default: high)",
-    )
-    parser.add_argument("--model", metavar="NAME", help="the model of team llm")
-    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server")
-    parser.add_argument("--budget-tokens", type=int, metavar="N", help="stop after this many")
-    parser.add_argument("--budget-dollars", type=float, metavar="X", help="stop after this much")
-    parser.add_argument(
-        "--budget-gpu-seconds",
-        type=float,
-        metavar="S",
-        help="stop after so many seconds of timing",
-    )
-    parser.add_argument(
-        "--roofline",
-        type=float,
-        metavar="SHARE",
-        help="stop at this share of a copy's speed on every workload (default: 0.95; 0: never)",
-    )
+    run_flags(parser)
     parser.add_argument(
         "--session", metavar="DIR", help="the session's folder; one that has a journal goes on"
     )
     parser.add_argument(
         "--sessions", metavar="DIR", help="where new sessions go (default: ./sessions)"
     )
-    parser.add_argument("--config", metavar="FILE", help="a TOML file of settings")
-    parser.add_argument(
-        "--linger-seconds",
-        type=float,
-        metavar="X",
-        help="how long an engine that nobody attends waits for a decision (default: 3600)",
-    )
-    parser.add_argument(
-        "--headless", action="store_true", help="never ask at the terminal; exit code 5 instead"
-    )
-    _plain(parser)
-    _json(parser)
 
 
-def _kernels(commands: _Commands) -> None:
-    parser = _command(
+def _kernels(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "kernels",
         "list the kernel tasks",
         "Tasks are looked up in ./kernels, in $ASTRA_TUI_KERNELS, then among the bundled ones.",
     )
-    _json(parser)
+    json_flag(parser)
 
 
-def _check(commands: _Commands) -> None:
-    parser = _command(
+def _check(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "check",
         "check that kernels compute what their task says",
@@ -191,12 +80,12 @@ def _check(commands: _Commands) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the cases with their reasons")
     parser.add_argument("--verbose", "-v", action="store_true", help="show every case")
-    _device(parser)
-    _json(parser)
+    device_flag(parser)
+    json_flag(parser)
 
 
-def _counters(commands: _Commands) -> None:
-    parser = _command(
+def _counters(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "counters",
         "count memory traffic and instructions, line by line",
@@ -212,11 +101,11 @@ def _counters(commands: _Commands) -> None:
         metavar="N",
         help="rows to run; by default as many as stay quick",
     )
-    _json(parser)
+    json_flag(parser)
 
 
-def _sass(commands: _Commands) -> None:
-    parser = _command(
+def _sass(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "sass",
         "show the machine code of a source beside its lines",
@@ -233,11 +122,11 @@ def _sass(commands: _Commands) -> None:
     parser.add_argument(
         "--histogram", action="store_true", help="counts by class alone, without the listing"
     )
-    _json(parser)
+    json_flag(parser)
 
 
-def _bench(commands: _Commands) -> None:
-    parser = _command(
+def _bench(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "bench",
         "time sources beside each other on a GPU",
@@ -268,11 +157,11 @@ def _bench(commands: _Commands) -> None:
         metavar="DEVICE",
         help="auto (default): the first GPU; or cuda:1",
     )
-    _json(parser)
+    json_flag(parser)
 
 
-def _new(commands: _Commands) -> None:
-    parser = _command(
+def _new(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "new",
         "make a kernel task from a CUDA source",
@@ -283,11 +172,11 @@ def _new(commands: _Commands) -> None:
         "--from", dest="source", required=True, metavar="KERNEL.cu", help="the CUDA source"
     )
     parser.add_argument("--kernel", metavar="NAME", help="which kernel, if the source has several")
-    _json(parser)
+    json_flag(parser)
 
 
-def _doctor(commands: _Commands) -> None:
-    parser = _command(
+def _doctor(commands: Commands) -> None:
+    parser = add_command(
         commands,
         "doctor",
         "try what is installed, and say what is missing",
@@ -297,54 +186,4 @@ def _doctor(commands: _Commands) -> None:
     parser.add_argument("--model", metavar="NAME", help="the model to try")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server to try")
     parser.add_argument("--config", metavar="FILE", help="a TOML file of settings")
-    _json(parser)
-
-
-def _sessions(commands: _Commands) -> None:
-    parser = _command(
-        commands,
-        "sessions",
-        "list sessions",
-        "Each is listed with what came of it; what is damaged in a journal is said on stderr.",
-    )
-    parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
-    _json(parser)
-
-
-def _attach(commands: _Commands) -> None:
-    parser = _command(
-        commands,
-        "attach",
-        "come back to a running engine",
-        "Shows what has happened and what happens, and asks you what is to be decided. Ctrl-C "
-        "cancels the run; to leave it running, detach at a question or close the terminal. "
-        "Without a terminal to ask at, it only shows.",
-    )
-    parser.add_argument(
-        "session",
-        nargs="?",
-        metavar="SESSION",
-        help="a session's name or folder; by default the only one that runs",
-    )
-    _plain(parser)
-
-
-def _ps(commands: _Commands) -> None:
-    parser = _command(
-        commands,
-        "ps",
-        "list the engines that run now",
-        "Every engine of this user on this machine is asked; sockets of dead ones are removed.",
-    )
-    _json(parser)
-
-
-def _stop(commands: _Commands) -> None:
-    parser = _command(
-        commands,
-        "stop",
-        "end a running engine",
-        "Asks the engine to end and waits until it has. The session can be resumed.",
-    )
-    parser.add_argument("session", nargs="?", metavar="SESSION", help="a session's name or folder")
-    parser.add_argument("--all", action="store_true", help="end every engine that runs")
+    json_flag(parser)

@@ -1,0 +1,142 @@
+"""Flags that several commands share, and how a command is added."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from textwrap import fill
+from typing import TypeAlias
+
+from astra_tui.cli.exit_codes import MEANINGS
+from astra_tui.cli.parsing import CommandParser, at_least_one
+
+EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
+
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+
+
+def add_command(commands: Commands, name: str, summary: str, more: str) -> CommandParser:
+    """A command whose work is in the module of its name, which is loaded when it runs."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.\n{fill(more, 79)}".strip(),
+        epilog=EPILOG,
+    )
+    parser.set_defaults(run=_lazily(name))
+    return parser
+
+
+def _lazily(name: str) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
+        module = importlib.import_module(f"astra_tui.cli.{name}")
+        return int(module.run(options))
+
+    return run
+
+
+def json_flag(parser: CommandParser) -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+
+
+def plain_flag(parser: CommandParser) -> None:
+    """`--plain`."""
+    parser.add_argument(
+        "--plain",
+        action="store_const",
+        const=True,
+        help="lines of text instead of the screen, for screen readers and dumb terminals",
+    )
+
+
+def device_flag(parser: CommandParser) -> None:
+    """`--device`, for a command that runs kernels."""
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="DEVICE",
+        help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
+    )
+
+
+def run_flags(parser: CommandParser) -> None:
+    """What a run, new or old, may be told."""
+    _work_flags(parser)
+    _approval_flags(parser)
+    _limit_flags(parser)
+    parser.add_argument("--config", metavar="FILE", help="a TOML file of settings")
+    parser.add_argument(
+        "--linger-seconds",
+        type=float,
+        metavar="X",
+        help="how long an engine that nobody attends waits for a decision (default: 3600)",
+    )
+    parser.add_argument(
+        "--headless", action="store_true", help="never ask at the terminal; exit code 5 instead"
+    )
+    plain_flag(parser)
+    json_flag(parser)
+
+
+def _work_flags(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--team",
+        choices=("llm", "llm-single", "playbook"),
+        help="who works: a model in four roles, a model in one, or the playbook, which needs no "
+        "model (default: llm where a model is set up, else playbook)",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
+    )
+    parser.add_argument(
+        "--rounds", type=at_least_one, metavar="N", help="rounds at most (default: 5)"
+    )
+    parser.add_argument(
+        "--candidates",
+        type=at_least_one,
+        metavar="K",
+        help="plans that are tried in a round (default: 1)",
+    )
+    parser.add_argument(
+        "--repairs", type=int, metavar="N",
+        help="how often failed code goes back to be mended (default: 2)",
+    )  # fmt: skip
+
+
+def _approval_flags(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--approve",
+        metavar="ask|auto|FILE",
+        help="who decides on plans and diffs: you (default), a policy, or a file of decisions "
+        "(docs/approvals.md)",
+    )
+    parser.add_argument("--approve-plan", choices=("ask", "auto"), help="the same for plans alone")
+    parser.add_argument("--approve-diff", choices=("ask", "auto"), help="the same for diffs alone")
+    parser.add_argument(
+        "--max-risk",
+        choices=("low", "medium", "high"),
+        help="the riskiest plan that auto accepts (default: high)",
+    )
+
+
+def _limit_flags(parser: CommandParser) -> None:
+    parser.add_argument("--model", metavar="NAME", help="the model of team llm")
+    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server")
+    parser.add_argument("--budget-tokens", type=int, metavar="N", help="stop after this many")
+    parser.add_argument("--budget-dollars", type=float, metavar="X", help="stop after this much")
+    parser.add_argument(
+        "--budget-gpu-seconds",
+        type=float,
+        metavar="S",
+        help="stop after so many seconds of timing",
+    )
+    parser.add_argument(
+        "--roofline",
+        type=float,
+        metavar="SHARE",
+        help="stop at this share of a copy's speed on every workload (default: 0.95; 0: never)",
+    )

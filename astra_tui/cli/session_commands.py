@@ -1,0 +1,68 @@
+"""The commands over saved sessions and running engines, with their flags and help."""
+
+from __future__ import annotations
+
+from astra_tui.cli.flags import (
+    Commands,
+    add_command,
+    json_flag,
+    plain_flag,
+)
+
+
+def session_commands(commands: Commands) -> None:
+    """Adds them."""
+    _sessions(commands)
+    _attach(commands)
+    _ps(commands)
+    _stop(commands)
+
+
+def _sessions(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "sessions",
+        "list sessions",
+        "Each is listed with what came of it; what is damaged in a journal is said on stderr.",
+    )
+    parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
+    json_flag(parser)
+
+
+def _attach(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "attach",
+        "come back to a running engine",
+        "Shows what has happened and what happens, and asks you what is to be decided. Ctrl-C "
+        "cancels the run; to leave it running, detach at a question or close the terminal. "
+        "Without a terminal to ask at, it only shows.",
+    )
+    parser.add_argument(
+        "session",
+        nargs="?",
+        metavar="SESSION",
+        help="a session's name or folder; by default the only one that runs",
+    )
+    plain_flag(parser)
+
+
+def _ps(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "ps",
+        "list the engines that run now",
+        "Every engine of this user on this machine is asked; sockets of dead ones are removed.",
+    )
+    json_flag(parser)
+
+
+def _stop(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "stop",
+        "end a running engine",
+        "Asks the engine to end and waits until it has. The session can be resumed.",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="a session's name or folder")
+    parser.add_argument("--all", action="store_true", help="end every engine that runs")
