@@ -74,6 +74,8 @@ class Lab:
         self._quiet = quiet
         self._task = task
         self._free: list[Child] = []
+        self._timers: list[Child] = []
+        """The process that times, kept apart: it holds a warm GPU process from one to the next."""
         self._slots = asyncio.Semaphore(processes + self.times)
         self._turns = Turns()
 
@@ -117,12 +119,13 @@ class Lab:
         base: Text,
         candidate: Text,
         *,
-        paper: bool = False,
+        final: bool = False,
         workloads: tuple[str, ...] = (),
     ) -> AsyncIterator[TimingStep]:
         """Times a candidate beside a base on the named workloads, or on all.
 
-        Both have passed their checks.
+        Both have passed their checks. A `final` timing is taken in a fresh process, and by the
+        paper's protocol as well.
 
         Raises UserError when a workload cannot be timed.
         """
@@ -131,13 +134,13 @@ class Lab:
             "file": candidate.file,
             "base_text": base.text,
             "base_file": base.file,
-            "paper": paper,
+            "final": final,
             "workloads": workloads,
         }
         async with self._turns.alone():
             await self._rest()
             with self._quiet():
-                async for key, value in self._ask("time", TIMING_SECONDS, **request):
+                async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):
                     yield _timing_step(key, value)
 
     async def _rest(self) -> None:
@@ -147,15 +150,18 @@ class Lab:
 
     def close(self) -> None:
         """Ends the processes."""
-        while self._free:
-            self._free.pop().close()
+        for pool in (self._free, self._timers):
+            while pool:
+                pool.pop().close()
 
     async def _answer(self, do: str, seconds: float, **request: Any) -> dict[str, Any]:
         """All that is answered to a request, to its end: a process left in the middle is killed."""
         return {key: value async for key, value in self._ask(do, seconds, **request)}
 
-    async def _ask(self, do: str, seconds: float, **request: Any) -> AsyncIterator[tuple[str, Any]]:
-        async with self._child() as child:
+    async def _ask(
+        self, do: str, seconds: float, pool: list[Child] | None = None, **request: Any
+    ) -> AsyncIterator[tuple[str, Any]]:
+        async with self._child(self._free if pool is None else pool) as child:
             await _in_thread(child, child.send, {"do": do, **request}, seconds)
             while True:
                 message = await _in_thread(child, child.receive, seconds)
@@ -167,13 +173,13 @@ class Lab:
                 yield pair
 
     @asynccontextmanager
-    async def _child(self) -> AsyncIterator[Child]:
+    async def _child(self, pool: list[Child]) -> AsyncIterator[Child]:
         async with self._slots:
-            child = self._free.pop() if self._free else self._new()
+            child = pool.pop() if pool else self._new()
             try:
                 yield child
             except UserError:
-                self._free.append(child)
+                pool.append(child)
                 raise
             except ChildTimeout as error:
                 raise LabTrouble(str(error)) from None
@@ -184,7 +190,7 @@ class Lab:
                 child.close()
                 raise
             else:
-                self._free.append(child)
+                pool.append(child)
 
     def _new(self) -> Child:
         folder = str(self._task.folder.resolve())

@@ -105,7 +105,7 @@ async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Tim
 async def _time(record: Record, lab: Lab, base: str, candidate: str, *, final: bool) -> Timing:
     texts = [Text(record.store.get(h), _file(h)) for h in (base, candidate)]
     finished: Timing | None = None
-    async for step in lab.time(*texts, paper=final):
+    async for step in lab.time(*texts, final=final):
         if isinstance(step, Timing):
             finished = step
         elif isinstance(step, TimedWorkload):

@@ -39,6 +39,7 @@ class _Worker:
         self.compiler = compiler
         self.oracle = oracle
         self.checker = Checker(task, opened.device, compiler, oracle)
+        self._bench: Bench | None = None
 
     def answer(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         match request["do"]:
@@ -62,25 +63,37 @@ class _Worker:
         return profile_source(self.task, source, self.compiler, device.name, device.attributes)
 
     def _time(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if self.opened.gpu is None:
-            raise UserError("the emulator gives no times")
-        self._rest()
+        device = self.opened.device
+        if isinstance(device, CudaDevice):
+            device.close()
+        bench = self._opened_bench()
         base, candidate = (
-            compile_source(self.task, self.compiler, self.opened.device, text, file)
+            compile_source(self.task, self.compiler, device, text, file)
             for text, file in (
                 (request["base_text"], request["base_file"]),
                 (request["text"], request["file"]),
             )
         )
-        options = Options(paper=request["paper"])
-        with Bench(
-            self.task, self.opened.gpu.facts, self.opened.gpu.tools, self.oracle, options
-        ) as bench:
-            try:
-                for event in bench.time(self._workloads(request), base, [candidate]):
-                    yield _timing_message(event)
-            except MeasurementFailed as error:
-                raise UserError(str(error), file=request["file"]) from None
+        bench.options = Options(paper=request["final"])
+        if request["final"]:
+            bench.renew()
+        try:
+            for event in bench.time(self._workloads(request), base, [candidate]):
+                yield _timing_message(event)
+        except MeasurementFailed as error:
+            raise UserError(str(error), file=request["file"]) from None
+
+    def _opened_bench(self) -> Bench:
+        gpu = self.opened.gpu
+        if gpu is None:
+            raise UserError("the emulator gives no times")
+        if self._bench is None:
+            self._bench = Bench(self.task, gpu.facts, gpu.tools, self.oracle)
+        return self._bench
+
+    def close(self) -> None:
+        """Ends the processes that hold the GPU."""
+        self._rest()
 
     def _workloads(self, request: dict[str, Any]) -> tuple[Workload, ...]:
         """Those that were asked for by name; all if none was."""
@@ -89,6 +102,9 @@ class _Worker:
 
     def _rest(self) -> None:
         """Leaves the GPU to whoever measures."""
+        if self._bench is not None:
+            self._bench.close()
+            self._bench = None
         if isinstance(self.opened.device, CudaDevice):
             self.opened.device.close()
 
@@ -147,6 +163,7 @@ def main() -> None:
             opened = stack.enter_context(open_device(device, compiler))
             oracle = stack.enter_context(Oracle(task))
             worker = _Worker(task, opened, oracle, compiler)
+            stack.callback(worker.close)
             while True:
                 _serve(worker, read_frame(read_fd), write_fd)
         except FrameError:

@@ -59,10 +59,14 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def start(self) -> None:
+        """Starts importing torch now; the caller goes on meanwhile."""
+        self._child.start()
+
     def warm_up(self, cases: tuple[Case, ...]) -> None:
         """Starts importing torch now if any of these cases has no cached answer."""
         if not all(self._stored(case) for case in cases):
-            self._child.start()
+            self.start()
 
     def expected(self, case: Case, inputs: Inputs) -> Expected:
         """The reference's outputs. Raises ReferenceFailed when it fails or answers nonsense."""

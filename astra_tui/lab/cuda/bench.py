@@ -54,7 +54,8 @@ class Bench:
         self._facts = facts
         self._tools = tools
         self._oracle = oracle
-        self._options = options or Options()
+        self.options = options or Options()
+        """What is measured; may be changed between two timings."""
         self._process = GpuProcess(facts.uuid, tools)
         self._open = ExitStack()
         self._watch = Watch(facts.uuid, self._own_processes)
@@ -88,9 +89,12 @@ class Bench:
         Raises UserError for a launch plan that refuses a workload, MeasurementFailed otherwise.
         """
         began = time.perf_counter()
+        self._process.start()
+        self._oracle.start()
         measured: list[list[Measured]] = [[] for _ in candidates]
         for workload in workloads:
-            for event in self._timer().time(workload, base, candidates):
+            first = workload is workloads[0]
+            for event in self._timer().time(workload, base, candidates, is_first=first):
                 if isinstance(event, Progress):
                     yield event
                     continue
@@ -109,7 +113,7 @@ class Bench:
             self._oracle,
             floors,
             self._watch,
-            self._options,
+            self.options,
         )
 
     def _timing(

@@ -19,7 +19,7 @@ from astra_tui.model.findings import Finding, FindingKind
 CASE_SECONDS = 10.0
 """How long the launches of one case may take, copies and all repeats included."""
 REPEATS = 10
-REPEATED_BYTES = 16 << 20
+REPEATED_BYTES = 4 << 20
 """Larger cases are run once: their copies would take longer than all others together."""
 
 _PROCESSES = 2

@@ -49,8 +49,11 @@ from astra_tui.model.timing import (
 )
 
 BLOCK = 10
-WARM_ROUNDS = 40
+WARM_ROUNDS = 20
 WARM_UP_SECONDS = 0.1
+"""Before the first workload of a timing; an idle GPU takes that long to reach its clocks."""
+NEXT_WARM_UP_SECONDS = 0.02
+"""Before the others, after the pause in which their buffers were made."""
 VERIFIED_SETS = 3
 VERIFIED_ROWS = 8
 BUILD_SECONDS = 60.0
@@ -120,14 +123,20 @@ class Timer:
     random: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def time(
-        self, workload: Workload, base: Compiled, candidates: Sequence[Compiled]
+        self,
+        workload: Workload,
+        base: Compiled,
+        candidates: Sequence[Compiled],
+        *,
+        is_first: bool = True,
     ) -> Iterator[Progress | tuple[Measured, ...]]:
         """Times candidates beside a base; the last that it yields has one entry a candidate.
 
         All of them must have passed their check. Raises UserError when a launch plan refuses the
         workload, MeasurementFailed when the GPU does not do it.
         """
-        run = _Run(self, workload, base, tuple(candidates))
+        warm_up = WARM_UP_SECONDS if is_first else NEXT_WARM_UP_SECONDS
+        run = _Run(self, workload, base, tuple(candidates), warm_up)
         try:
             yield from run.steps()
         except (GpuFailure, BadSamples) as error:
@@ -138,9 +147,15 @@ class _Run:
     """One workload: base, candidates, and a copy of the base as the control."""
 
     def __init__(
-        self, timer: Timer, workload: Workload, base: Compiled, candidates: tuple[Compiled, ...]
+        self,
+        timer: Timer,
+        workload: Workload,
+        base: Compiled,
+        candidates: tuple[Compiled, ...],
+        warm_up_seconds: float,
     ):
         self.timer = timer
+        self.warm_up_seconds = warm_up_seconds
         self.workload = workload
         self.buffers = WorkloadBuffers(timer.task, workload, secrets.randbits(63))
         versions = (base, *candidates, base)
@@ -213,7 +228,7 @@ class _Run:
 
     def _warm_up(self, round_us: float) -> None:
         """Keeps the GPU busy until its clocks are up."""
-        rounds = max(2, min(200, int(WARM_UP_SECONDS * 1e6 / round_us)))
+        rounds = max(2, min(200, int(self.warm_up_seconds * 1e6 / round_us)))
         self._block(rounds + rounds % 2)
 
     def _rounds_to_add(self, rounds: PairedRounds) -> int:

@@ -45,8 +45,10 @@ def read_table(text: str, wanted: Sequence[str]) -> tuple[Row, ...]:
 
 
 def messages(text: str) -> list[str]:
-    """The errors and warnings in ncu's log."""
-    return [match[2].strip() for match in _MESSAGE.finditer(text)]
+    """The errors in ncu's log, else its warnings."""
+    said = [(match[1], match[2].strip()) for match in _MESSAGE.finditer(text)]
+    errors = [words for level, words in said if level == "ERROR"]
+    return errors or [words for _, words in said if not words.startswith("Note: ")]
 
 
 def unknown_metrics(text: str) -> list[str]:

@@ -16,7 +16,7 @@ _INVALID = re.compile(r"^Invalid __(\w+)__ (.+?) of size ([\d,]+)")
 _UNINITIALISED = re.compile(r"^Uninitialized __(\w+)__ memory (.+?) of size ([\d,]+)")
 _BARRIER = re.compile(r"^Barrier error detected\.?\s*(.*?)\.?$")
 _RACE = re.compile(r"^(?:(Error|Warning): )?Race reported between (\w+) access at (.+)$")
-_RACE_END = re.compile(r"^and (\w+) access at (.+?)(?: \[([\d,]{1,20}) hazards?\])?$")
+_RACE_END = re.compile(r"^and (\w+) access at (.+?)(?: \[[\d,]+ hazards?\])?$")
 _ADDRESS = re.compile(r"^(?:Address|Access to|Access at) (0x[0-9a-f]+)(?: (.*))?$", re.IGNORECASE)
 
 _SECONDARY = ("Program hit ", "Target application returned an error")
@@ -114,19 +114,16 @@ def _race(record: Record) -> Finding | None:
     if match is None or first is None:
         return None
     sides = [(match[2], first)]
-    hazards = 0
     for detail in record.details:
         end = _RACE_END.match(detail)
         place = read_place(end[2]) if end is not None else None
         if end is not None and place is not None:
             sides.append((end[1], place))
-            hazards += int((end[3] or "0").replace(",", ""))
     words = " and ".join(f"{side.lower()} {_where(place)}" for side, place in sides)
-    count = f" ({hazards} hazards)" if hazards else ""
     own = [place for _, place in sides if _is_own(place)]
     return Finding(
         FindingKind.SHARED_RACE,
-        f"{words}, nothing between{count}",
+        f"{words}, nothing between",
         line=own[0].line if own else 0,
         kernel=_name(sides[0][1].function),
         instruction=sides[0][1].offset,
@@ -211,5 +208,4 @@ def _merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _counted(finding: Finding, lanes: int) -> Finding:
-
     return msgspec.structs.replace(finding, lanes=lanes)
