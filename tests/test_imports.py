@@ -32,6 +32,11 @@ ALLOWED = {
     "astra_tui.lab.check.runner": ("numpy",),
     "astra_tui.lab.draft": ("tree_sitter",),
     "astra_tui.lab.doctor": (),
+    "astra_tui.tui": (),
+    "astra_tui.tui.source": (),
+    "astra_tui.tui.view": ("rich",),
+    "astra_tui.tui.screens.home": ("rich", "textual"),
+    "astra_tui.tui.screens.session": ("rich", "textual"),
 }
 """Which of the heavy packages an import may bring in."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import SystemCommand
@@ -14,16 +14,17 @@ from textual.widgets import Input
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade
-from astra_tui.tui.bridge import TICK
 from astra_tui.tui.guard import Guard
-from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.shell import Shell
-from astra_tui.tui.source import OpenSource
-from astra_tui.tui.terms import HomeContext, Left, Preferences
+from astra_tui.tui.terms import TICK, HomeContext, Left, Preferences
 from astra_tui.tui.text.visible import visible, visible_inline
 
 NOTICE_LENGTH = 300
 """Characters of an error that a notice shows; `details` shows the rest."""
+
+if TYPE_CHECKING:
+    from astra_tui.tui.screens.session import SessionScreen
+    from astra_tui.tui.source import OpenSource
 
 
 class AstraApp(Shell[Left], inherit_bindings=False):
@@ -74,6 +75,8 @@ class AstraApp(Shell[Left], inherit_bindings=False):
 
     def open_session(self, open_source: OpenSource) -> None:
         """Shows a session over what is there."""
+        from astra_tui.tui.screens.session import SessionScreen
+
         self.push_screen(SessionScreen(open_source))
 
     async def on_event(self, event: events.Event) -> None:
@@ -97,16 +100,17 @@ class AstraApp(Shell[Left], inherit_bindings=False):
 
     def action_leave(self) -> None:
         """Leaves the session or the program; asks first when an engine works."""
+        from astra_tui.tui.screens.session import SessionScreen
+
         screen = self.screen
-        if isinstance(screen, SessionScreen):
-            if screen.works:
-                screen.ask_how_to_leave()
-            else:
-                self.leave_session(screen)
-        elif screen.is_modal:
+        if screen.is_modal:
             screen.dismiss()
-        else:
+        elif not isinstance(screen, SessionScreen):
             self.exit(Left())
+        elif screen.works:
+            screen.ask_how_to_leave()
+        else:
+            self.leave_session(screen)
 
     def leave_session(
         self, screen: SessionScreen, error: UserError | None = None, *, detached: bool = False

@@ -37,11 +37,9 @@ from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
 from astra_tui.session.records import Record
 from astra_tui.tui.source import Item, Restart, Source
+from astra_tui.tui.terms import TICK
 from astra_tui.tui.view import Choice, LogEntry, View, newest_choice
 from astra_tui.tui.words import describe
-
-TICK = 0.25
-"""Seconds between two pictures while events stream."""
 
 GATHER = 0.02
 """Seconds in which events that come together are gathered before the first picture."""

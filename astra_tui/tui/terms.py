@@ -10,6 +10,9 @@ from astra_tui.model.state import SessionState
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.wire import Welcome
 
+TICK = 0.25
+"""Seconds between two pictures while events stream."""
+
 
 @dataclass(frozen=True)
 class HomeContext:
