@@ -33,6 +33,7 @@ TOOL_OF_FAULT = {
     "shared_race": SanitizerTool.RACECHECK,
     "uninitialised": SanitizerTool.INITCHECK,
     "divergent_barrier": SanitizerTool.SYNCCHECK,
+    "bad_mask": SanitizerTool.SYNCCHECK,
 }
 TEXT = 4_000
 HELP = 20_000

@@ -33,6 +33,15 @@ from tests.cuda_tools.stand_in import Behaviour, calls
 FIXED = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "CC")
 
 
+REMARKS = """\
+==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, profiling \
+results may be inconsistent.
+==PROF== Connected to process 77 (/usr/bin/python3.12)
+==PROF== Disconnected from process 77
+"""
+"""As ncu 2025.3.1 writes them on an H100."""
+
+
 def table(metrics: dict[str, tuple[str, str]], launches: int = 1) -> str:
     """What ncu writes: units and values by metric, between its own remarks."""
     text = io.StringIO()
@@ -42,7 +51,7 @@ def table(metrics: dict[str, tuple[str, str]], launches: int = 1) -> str:
     for number in range(launches):
         fixed = [str(number), "77", "python3.11", "127.0.0.1", "k(int, float *)", "(128, 1, 1)"]
         writer.writerow([*fixed, "9.0", *(value for _, value in metrics.values())])
-    return f"==PROF== Connected to process 77\n==PROF== Disconnected\n{text.getvalue()}"
+    return f"{REMARKS}{text.getvalue()}"
 
 
 ALL = dict.fromkeys(METRICS, ("%", "1.5")) | {
@@ -127,6 +136,7 @@ def test_a_name_that_ncu_does_not_know_is_left_out_of_a_second_run(
             Behaviour(clean="==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n"),
             "may not read counters: ERR_NVGPUCTRPERM",
         ),
+        (Behaviour(clean=REMARKS + "==ERROR== Out of paper\n"), "no table: Out of paper"),
         (Behaviour(clean="==WARNING== No kernels were profiled.\n"), "No kernels were profiled"),
     ],
 )

@@ -1,4 +1,48 @@
-"""Logs of compute-sanitizer in the format of its manual, with the places of the stand-in."""
+"""Logs of compute-sanitizer: "@x+4@" is the address of buffer x and 4 more.
+
+Those with REAL in their name are of compute-sanitizer 2025.3.1 on an H100 (driver 580.159.04), cut
+to their first records; the others follow the format of its manual.
+"""
+
+_SILU = "void silu_and_mul<__half>(T1 *, const T1 *, long long, long long)"
+
+REAL_OUT_OF_BOUNDS = f"""\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 2 bytes
+=========     at {_SILU}+0x490 in kernel.cu:19
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Access to @input+32768@ is out of bounds
+=========     and is 1 bytes after the nearest allocation at @input@ of size 32768 bytes
+=========\x20
+========= Target application returned an error
+========= ERROR SUMMARY: 1 error
+"""
+
+REAL_RACE = f"""\
+========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at {_SILU}+0x6c0 in kernel.cu:23
+=========     and Read access at {_SILU}+0x6f0 in kernel.cu:24 [32768 hazards]
+=========\x20
+========= Error: Race reported between Write access at {_SILU}+0x6c0 in kernel.cu:23
+=========     and Read access at {_SILU}+0x6f0 in kernel.cu:24 [36840 hazards]
+=========\x20
+========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)
+"""
+
+REAL_UNINITIALISED = f"""\
+========= COMPUTE-SANITIZER
+========= Uninitialized __global__ memory read of size 2 bytes
+=========     at {_SILU}+0x680 in kernel.cu:22
+=========     by thread (0,0,0) in block (8,0,0)
+=========     Address @out+2048@
+=========\x20
+========= Uninitialized __global__ memory read of size 2 bytes
+=========     at {_SILU}+0x680 in kernel.cu:22
+=========     by thread (1,0,0) in block (8,0,0)
+=========     Address @out+2050@
+=========\x20
+========= ERROR SUMMARY: 8192 errors
+"""
 
 OUT_OF_BOUNDS = """\
 ========= COMPUTE-SANITIZER

@@ -1,4 +1,5 @@
-// silu_and_mul with a planted fault: half of the threads of a warp wait at another barrier.
+// silu_and_mul with a planted fault: half of every warp leaves the kernel
+// before its barrier. (Half at one barrier and half at another would hang: the tool says nothing.)
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -12,7 +13,6 @@
 template <typename T>
 __global__ void silu_and_mul(T* __restrict__ out, const T* __restrict__ input, int64_t count,
                              int64_t d) {
-  __shared__ float results[128];
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
     const int64_t token = i / d;
@@ -20,11 +20,9 @@ __global__ void silu_and_mul(T* __restrict__ out, const T* __restrict__ input, i
     const float gate = (float)input[token * 2 * d + column];
     const float up = (float)input[token * 2 * d + d + column];
     const float silu = gate / (1.0f + expf(-gate));
-    results[threadIdx.x] = silu * up;
-    if (threadIdx.x % 32 < 16) {
-      __syncthreads();
-    }
-    out[i] = (T)results[threadIdx.x];
+    out[i] = (T)(silu * up);
+  }
+  if (threadIdx.x % 32 < 16) {
     __syncthreads();
   }
 }
