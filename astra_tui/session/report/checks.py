@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from astra_tui.model.check import CaseResult
+from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.state import CandidateState
 from astra_tui.session.report.document import (
     Badge,
@@ -14,7 +16,7 @@ from astra_tui.session.report.document import (
     Table,
 )
 from astra_tui.session.report.facts import Facts
-from astra_tui.session.report.numbers import decimal
+from astra_tui.session.report.numbers import counted, decimal
 from astra_tui.session.report.tones import CHECKS
 
 _MOST_FAILURES = 20
@@ -79,23 +81,29 @@ def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
 
 
 def _failures(name: str, version: CandidateState) -> list[Block]:
-    failed = version.failures
-    compilation = version.compilation
     blocks: list[Block] = []
-    if compilation is not None and not compilation.ok:
-        rows = tuple(
-            ((str(d.line or ""),), (d.severity.value,), (d.message,))
-            for d in compilation.diagnostics[:_MOST_FAILURES]
-        )
-        table = Table(f"What the compiler says about {name}", ("line", "kind", "message"), rows)
+    if version.compilation is not None and not version.compilation.ok:
+        table = _diagnostics(name, version.compilation.diagnostics)
         blocks.append(Details(f"{name} does not compile", (table,)))
-    if failed:
-        rows = tuple(
-            ((r.case.id,), (r.outcome.value.replace("_", " "),), (r.message,), (r.case.why,))
-            for r in failed[:_MOST_FAILURES]
-        )
-        more = f", the first {_MOST_FAILURES}" if len(failed) > _MOST_FAILURES else ""
-        columns = ("case", "outcome", "message", "why the case is there")
-        table = Table(f"Failed cases of {name}{more}", columns, rows)
-        blocks.append(Details(f"{name}: {len(failed)} cases failed", (table,)))
+    if version.failures:
+        title = f"{name}: {counted(len(version.failures), 'failed case')}"
+        blocks.append(Details(title, (_failed_cases(name, version.failures),)))
     return blocks
+
+
+def _diagnostics(name: str, diagnostics: tuple[Diagnostic, ...]) -> Table:
+    rows = tuple(
+        ((str(d.line or ""),), (d.severity.value,), (d.message,))
+        for d in diagnostics[:_MOST_FAILURES]
+    )
+    return Table(f"What the compiler says about {name}", ("line", "kind", "message"), rows)
+
+
+def _failed_cases(name: str, failed: tuple[CaseResult, ...]) -> Table:
+    rows = tuple(
+        ((r.case.id,), (r.outcome.value.replace("_", " "),), (r.message,), (r.case.why,))
+        for r in failed[:_MOST_FAILURES]
+    )
+    more = f", the first {_MOST_FAILURES}" if len(failed) > _MOST_FAILURES else ""
+    columns = ("case", "outcome", "message", "why the case is there")
+    return Table(f"Failed cases of {name}{more}", columns, rows)

@@ -6,7 +6,16 @@ import shlex
 from collections.abc import Iterator
 
 from astra_tui.model.gpu import GpuIdentity
-from astra_tui.session.report.document import Block, Code, Items, Line, Paragraph, Section, Table
+from astra_tui.session.report.document import (
+    Block,
+    Code,
+    Items,
+    Line,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+)
 from astra_tui.session.report.facts import Facts
 from astra_tui.session.report.numbers import count, decimal
 from astra_tui.session.report.timings import protocol_table
@@ -137,6 +146,10 @@ def evidence_section(facts: Facts) -> Section:
 def _closing(facts: Facts) -> Line:
     if not facts.closing_digest:
         return ("none: the journal does not end with a closed session",)
-    agrees = facts.closing_digest == facts.recomputed_digest
-    said = "agrees with the events" if agrees else "does NOT agree with the events before it"
-    return Code(facts.closing_digest), f" {said}"
+    if facts.closing_digest == facts.recomputed_digest:
+        return Code(facts.closing_digest), " agrees with the events before it"
+    return (
+        Code(facts.closing_digest),
+        Strong(" is not what this version makes of the events before it"),
+        ": they were altered, or another version wrote them",
+    )

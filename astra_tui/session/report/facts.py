@@ -42,7 +42,7 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """ "3", or "3.2" for the second of several proposals."""
+        """As in "3", or "3.2" for the second of several proposals."""
         number = str(self.round.number)
         several = len(self.round.proposals) > 1
         return f"{number}.{self.proposal.index + 1}" if several else number

@@ -55,15 +55,18 @@ def as_html(document: Document) -> str:
     entries = "".join(
         f'<li><a href="#{s.anchor}">{escape(inline(s.title))}</a></li>' for s in document.sections
     )
+    subtitle = f'<p class="subtitle">{escape(inline(document.subtitle))}</p>'
     body = (
-        f"<header>\n<h1>{title}</h1>\n<p class=subtitle>{escape(inline(document.subtitle))}</p>\n"
+        f"<header>\n<h1>{title}</h1>\n{subtitle}\n"
         f"{_blocks(document.opening, 2)}\n</header>\n"
         f'<nav aria-label="Contents"><ul>{entries}</ul></nav>\n'
         f"<main>\n{_blocks(document.sections, 2)}\n</main>\n"
         f"<footer><p>Written by astra-tui {astra_tui.__version__}.</p></footer>"
     )
-    body = body.replace("<p class=subtitle>", '<p class="subtitle">')
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
 
 
 def _blocks(blocks: tuple[Block, ...], level: int) -> str:
@@ -169,7 +172,9 @@ def _code(content: str) -> str:
 def _(block: Details, level: int) -> str:
     kind = ' class="long"' if block.long else ""
     summary = escape(inline(block.summary))
-    return f"<details{kind}><summary>{summary}</summary>\n{_blocks(block.blocks, level)}\n</details>"
+    return (
+        f"<details{kind}><summary>{summary}</summary>\n{_blocks(block.blocks, level)}\n</details>"
+    )
 
 
 @_block.register

@@ -54,8 +54,8 @@ def story_section(facts: Facts) -> Section:
 
 def _overview(facts: Facts) -> Table:
     timed = bool(facts.timings)
-    columns = ("round", "plan", "written by", "outcome")
-    columns += ("speedup (95 % interval)",) if timed else ()
+    columns = ["round", "plan", "written by", "outcome"]
+    columns += ["speedup (95 % interval)"] if timed else []
     rows = []
     for trial in facts.trials:
         verdict = trial.proposal.verdict
@@ -70,7 +70,7 @@ def _overview(facts: Facts) -> Table:
             cells.append(speedup_line(comparison.speedup if comparison else None))
         rows.append(tuple(cells))
     base = "the version it started from"
-    return Table(f"All plans; every outcome is beside {base}", columns, tuple(rows))
+    return Table(f"All plans; every outcome is beside {base}", tuple(columns), tuple(rows))
 
 
 def _said(facts: Facts) -> Items:
@@ -140,8 +140,8 @@ def _trial(facts: Facts, trial: Trial) -> list[Block]:
 
 def _plan_head(trial: Trial) -> Paragraph:
     proposal, plan = trial.proposal, trial.plan
-    words: list[Inline] = [Strong(plan.title), f", by {proposal.author.describe()}"]
-    words.append(f", {plan.risk.value} risk")
+    words: list[Inline] = [Strong(f"Plan {trial.label}: "), plan.title]
+    words.append(f", by {proposal.author.describe()}, {plan.risk.value} risk")
     if plan.move:
         words += [", move ", Code(plan.move)]
     if plan != proposal.plan:
@@ -173,7 +173,8 @@ def _attempts(trial: Trial) -> list[Block]:
     lines: list[Line] = []
     for attempt in trial.proposal.attempts:
         if isinstance(attempt, CodeWritten):
-            summary = f": {attempt.summary}" if attempt.summary else ""
+            new = attempt.summary and attempt.summary != trial.plan.change
+            summary = f": {attempt.summary}" if new else ""
             head: Line = (Strong("Code: "), Code(attempt.candidate[:12]))
             lines.append((*head, f" by {attempt.author.describe()}{summary}"))
         else:
@@ -246,5 +247,3 @@ def ledger_section(facts: Facts) -> Section:
         return Section("Predictions", "ledger", (Paragraph(("No plan was proposed.",)),))
     table = Table("Predictions beside measurements", columns, rows, frozenset(range(1, 6)))
     return Section("Predictions", "ledger", (Paragraph((text,)), table))
-
-

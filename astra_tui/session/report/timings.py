@@ -32,6 +32,13 @@ from astra_tui.session.report.tones import TIMINGS
 
 _EMPTY: Line = ()
 
+Names = tuple[str, str]
+"""What the columns call the two versions of a pair."""
+
+_ROUND_NAMES = "before", "candidate"
+
+_OTHERS = "Paired, warm, and the paper's protocol"
+
 
 def timing_section(facts: Facts) -> Section | None:
     """The winner beside baseline.cu and production.cu, per workload; None where nothing was timed.
@@ -69,15 +76,16 @@ def final_tables(facts: Facts, timing: Timing, beside: str) -> list[Block]:
     title = f"Best beside {beside}"
     blocks: list[Block] = [Paragraph((_badge(timing.verdict), " ", Strong(title)))]
     blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
-    blocks.append(cold_table(facts, timing, f"{title}: paired, cold (decides)"))
-    blocks.append(other_table(timing, f"{title}: paired, warm, and the paper's protocol"))
+    names = beside, "best"
+    blocks.append(cold_table(facts, timing, f"{title}: paired, cold (decides)", names))
+    blocks.append(other_table(timing, f"{title}: {_OTHERS[0].lower()}{_OTHERS[1:]}", names))
     if timing.reasons[1:]:
         further = tuple(Paragraph((reason,)) for reason in timing.reasons[1:])
         blocks.append(Details(f"Further reasons ({len(further)})", further))
     return blocks
 
 
-def cold_table(facts: Facts, timing: Timing, caption: str) -> Table:
+def cold_table(facts: Facts, timing: Timing, caption: str, names: Names) -> Table:
     """A row a workload and one of the means; times in microseconds."""
     rows = [_cold_row(facts, w) for w in timing.workloads]
     mean = timing.speedup
@@ -87,8 +95,8 @@ def cold_table(facts: Facts, timing: Timing, caption: str) -> Table:
          verdict, _EMPTY, _EMPTY, _EMPTY)
     )  # fmt: skip
     columns = (
-        "workload", "older µs", "newer µs", "speedup", "95 % interval", "threshold", "verdict",
-        "floor µs", "of floor", "doubts",
+        "workload", f"{names[0]} µs", f"{names[1]} µs", "speedup", "95 % interval",
+        "threshold", "verdict", "floor µs", "of floor", "doubts",
     )  # fmt: skip
     return Table(caption, columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 7, 8}))
 
@@ -110,15 +118,15 @@ def _cold_row(facts: Facts, timing: WorkloadTiming) -> tuple[Line, ...]:
     )
 
 
-def other_table(timing: Timing, caption: str) -> Table:
+def other_table(timing: Timing, caption: str, names: Names) -> Table:
     """The measurements that do not decide; times in microseconds."""
     rows = [_other_row(w) for w in timing.workloads]
     warm = _mean([w.warm.speedup.value if w.warm else None for w in timing.workloads])
     paper = _mean([_paper_ratio(w) for w in timing.workloads])
     rows.append((("geometric mean",), _EMPTY, _EMPTY, warm, _EMPTY, _EMPTY, _EMPTY, paper))
     columns = (
-        "workload", "warm older µs", "warm newer µs", "warm speedup", "95 % interval",
-        "paper older µs", "paper newer µs", "paper speedup",
+        "workload", f"warm {names[0]} µs", f"warm {names[1]} µs", "warm speedup",
+        "95 % interval", f"paper {names[0]} µs", f"paper {names[1]} µs", "paper speedup",
     )  # fmt: skip
     return Table(caption, columns, tuple(rows), frozenset(range(1, 8)))
 
@@ -161,15 +169,20 @@ def round_timings(facts: Facts, timings: Iterable[Timing]) -> list[Block]:
     """The timings of one candidate that are no final ones, folded away."""
     return [
         Details(
-            f"Times of {t.candidate[:12]} beside {t.base[:12]}: {t.verdict.value}, "
+            f"Times of {t.candidate[:12]} {_beside(t)}: {t.verdict.value}, "
             f"{counted(len(t.workloads), 'workload')}",
             (
-                cold_table(facts, t, f"Beside {t.base[:12]}: paired, cold (decides)"),
-                other_table(t, f"Beside {t.base[:12]}: paired, warm, and the paper's protocol"),
+                cold_table(facts, t, f"Paired, cold (decides), {_beside(t)}", _ROUND_NAMES),
+                other_table(t, f"{_OTHERS}, {_beside(t)}", _ROUND_NAMES),
             ),
         )
         for t in timings
     ]
+
+
+def _beside(timing: Timing) -> str:
+    own = timing.base == timing.candidate
+    return "beside itself" if own else f"beside {timing.base[:12]}"
 
 
 def doubt_section(facts: Facts) -> Section | None:
@@ -177,7 +190,7 @@ def doubt_section(facts: Facts) -> Section | None:
     if not facts.timings:
         return None
     if not facts.doubts:
-        text = "No measurement was dirty: the gates on clocks, power, heat, drift and others held."
+        text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
         return Section("Doubts", "doubts", (Paragraph((text,)),))
     rows = tuple(
         ((f"[{n}]",), (d.kind.replace("_", " "),), (d.message,), (_weight(d.voids),),

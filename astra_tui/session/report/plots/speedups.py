@@ -25,6 +25,8 @@ from astra_tui.session.report.tones import OUTCOMES, TIMINGS
 
 _HEIGHT, _TOP, _BOTTOM = 300.0, 34.0, 250.0
 _LEFT, _RIGHT = 64.0, 16.0
+_SHORTEST_WITH_ENDS = 14.0
+"""Intervals that are shorter, in units of the drawing, hide behind their mark."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _drawn(
         parts += [line(rule, _TOP, rule, _BOTTOM + 24, "rule"), last.drawn(_BOTTOM + 20)]
         parts += [_point(p, last.x(i), axis) for i, p in enumerate(finals)]
         middle = (rule + width - _RIGHT) / 2
-        parts.append(words("winner, measured anew beside", middle, _BOTTOM + 42, "label middle"))
+        parts.append(words("winner, beside", middle, _BOTTOM + 42, "label middle"))
     return drawing("speedups", title, description, (width, _HEIGHT), parts)
 
 
@@ -117,8 +119,9 @@ def _point(point: _Point, x: float, axis: LogAxis) -> str:
     parts = []
     if is_plottable(found.low) and is_plottable(found.high):
         low, high = axis.at(found.low), axis.at(found.high)
-        parts += [line(x, low, x, high, "whisker"), line(x - 7, low, x + 7, low, "whisker")]
-        parts.append(line(x - 7, high, x + 7, high, "whisker"))
+        parts.append(line(x, low, x, high, "whisker"))
+        if low - high > _SHORTEST_WITH_ENDS:
+            parts += [line(x - 7, end, x + 7, end, "whisker") for end in (low, high)]
     if point.kept:
         parts.append(element("circle", cx=x, cy=y, r=10.0, class_="ring"))
     parts.append(mark(x, y, point.tone))

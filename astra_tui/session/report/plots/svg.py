@@ -120,9 +120,9 @@ class LogAxis:
         return inside if len(inside) >= 3 else self._even_ticks()
 
     def _even_ticks(self) -> list[float]:
-        rough = (self.high - self.low) / 4
+        rough = (self.high - self.low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
+        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough)
         first = math.ceil(self.low / step)
         return [n * step for n in range(first, math.floor(self.high / step) + 1)]
 
