@@ -65,6 +65,7 @@ ANSWERS = {
     "astra-tui counters --json": answers.CountersAnswer,
     "astra-tui sass --json": answers.SassAnswer,
     "astra-tui bench --json": answers.BenchAnswer,
+    "astra-tui report --json": answers.ReportAnswer,
     "astra-tui new --json": answers.NewAnswer,
     "astra-tui doctor --json": answers.DoctorAnswer,
     "Errors": answers.ErrorAnswer,

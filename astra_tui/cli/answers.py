@@ -188,6 +188,15 @@ class SessionsAnswer(msgspec.Struct, frozen=True):
     sessions: tuple[SessionSummary, ...]
 
 
+class ReportAnswer(msgspec.Struct, frozen=True):
+    """`report --json`."""
+
+    folder: str
+    html: str | None
+    markdown: str | None
+    damage: tuple[str, ...]
+
+
 class EngineEntry(msgspec.Struct, frozen=True):
     """One running engine."""
 

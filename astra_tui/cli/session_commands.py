@@ -13,6 +13,7 @@ from astra_tui.cli.flags import (
 def session_commands(commands: Commands) -> None:
     """Adds them."""
     _sessions(commands)
+    _report(commands)
     _attach(commands)
     _ps(commands)
     _stop(commands)
@@ -26,6 +27,28 @@ def _sessions(commands: Commands) -> None:
         "Each is listed with what came of it; what is damaged in a journal is said on stderr.",
     )
     parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
+    json_flag(parser)
+
+
+def _report(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "report",
+        "write what came of a session, as a page and as text",
+        "One HTML file that needs nothing else, and one Markdown file, both named after the "
+        "session. They are made from its journal and sources alone, without GPU, key or task; "
+        "the session is only read (docs/reports.md).",
+    )
+    parser.add_argument("session", metavar="SESSION", help="a session's name or folder")
+    parser.add_argument(
+        "--out", default=".", metavar="DIR", help="where the files go (default: here)"
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--html-only", action="store_true", help="write the HTML file alone")
+    kinds.add_argument("--markdown-only", action="store_true", help="write the Markdown file alone")
+    parser.add_argument(
+        "--sessions", metavar="DIR", help="where names are looked up (default: ./sessions)"
+    )
     json_flag(parser)
 
 
