@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import astra_tui
 from astra_tui.agents.team import Team
 from astra_tui.engine.approvals import Policy
+from astra_tui.engine.environment import versions_here
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
 from astra_tui.engine.teams import ExchangeBook
@@ -24,8 +22,6 @@ from astra_tui.model.task import KernelTask
 from astra_tui.session.journal import Journal
 from astra_tui.session.reading import has_session, journal_path
 from astra_tui.session.redaction import Redactor
-
-_PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ def open_session(
         task_hash=task.hash,
         baseline=baseline,
         settings=settings,
-        versions=_versions(),
+        versions=versions_here(),
     )
     kept = journal.append(event)
     return OpenSession(journal, apply(SessionState(), kept.event), settings)
@@ -112,13 +108,3 @@ def _policies(settings: RunSettings, state: SessionState) -> Sequence[Policy]:
     if settings.approval.decisions:
         policies.append(DecisionsFile(Path(settings.approval.decisions), state))
     return [*policies, AutoPolicy(settings.approval)]
-
-
-def _versions() -> dict[str, str]:
-    versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
-    for part in _PARTS:
-        try:
-            versions[part] = importlib.metadata.version(part)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -32,6 +32,14 @@ class Transient(Event, frozen=True):
     """An event that is not kept."""
 
 
+class ForkPoint(msgspec.Struct, frozen=True):
+    """Where a session branched off its parent: behind event `seq`, at the state with `digest`."""
+
+    session: str
+    seq: int
+    digest: str
+
+
 class SessionOpened(Event, frozen=True, tag="session_opened"):
     """A session began."""
 
@@ -42,7 +50,7 @@ class SessionOpened(Event, frozen=True, tag="session_opened"):
     settings: RunSettings
     versions: dict[str, str]
     """Versions of this program and of the parts that results depend on."""
-    forked_from: str = ""
+    forked_from: ForkPoint | None = None
 
 
 class EngineStarted(Event, frozen=True, tag="engine_started"):

@@ -1,0 +1,78 @@
+"""On what this machine works: programs, compiler, GPU.
+
+`python -m astra_tui.engine.environment DEVICE` prints it as JSON: a front end asks in a process of
+its own, because looking at a GPU loads what a screen must not.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+
+import msgspec
+
+import astra_tui
+from astra_tui.lab.compiler import Compiler, CompilerUnavailable
+from astra_tui.lab.devices import DeviceChoice, choose_device
+from astra_tui.model.environment import Environment
+from astra_tui.model.errors import UserError
+from astra_tui.model.gpu import GpuIdentity
+from astra_tui.session.spawn import NotReady
+
+_PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
+
+
+def versions_here() -> dict[str, str]:
+    """Versions of this program and of the parts that results depend on."""
+    versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
+    for part in _PARTS:
+        try:
+            versions[part] = importlib.metadata.version(part)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def environment_here(device: str) -> Environment:
+    """What this machine is, with a device by its name. Raises UserError for one that is missing."""
+    chosen = choose_device(device)
+    return Environment(
+        host=platform.node(),
+        device=chosen.name,
+        compiler=_compiler(),
+        versions=versions_here(),
+        gpu=_gpu(chosen),
+    )
+
+
+def _compiler() -> str:
+    try:
+        with Compiler() as compiler:
+            return str(compiler.start())
+    except CompilerUnavailable:
+        return ""
+
+
+def _gpu(device: DeviceChoice) -> GpuIdentity | None:
+    if not device.uuid:
+        return None
+    from astra_tui.lab.nvml import GpuReader
+
+    with GpuReader(device.uuid) as reader:
+        return reader.identity()
+
+
+def main() -> int:
+    """Prints the environment, or the parts of the UserError that stands in its way."""
+    answer: Environment | NotReady
+    try:
+        answer = environment_here(sys.argv[1])
+    except UserError as error:
+        answer = NotReady.from_error(error)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

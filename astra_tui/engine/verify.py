@@ -1,0 +1,208 @@
+"""Tries the accepted candidates of a session again, from the sources that it stores.
+
+Everything runs in lab processes, on the task that was found here: nothing of the session but the
+kernel sources is run, and these as in any check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+
+from astra_tui.engine.agreement import disagreement, tolerance
+from astra_tui.engine.judging import judge
+from astra_tui.engine.lab import Lab, Text
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.errors import UserError
+from astra_tui.model.plan import Counter
+from astra_tui.model.state import CandidateState, SessionState
+from astra_tui.model.timing import WRONG_OUTPUT, Timing
+from astra_tui.model.verdict import Profile, RoundVerdict
+from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A candidate that became the best in a round; round 0 is the baseline."""
+
+    hash: str
+    round: int
+
+
+def accepted_candidates(state: SessionState) -> tuple[Accepted, ...]:
+    """The baseline and whatever became the best after it, in order."""
+    if state.opened is None:
+        return ()
+    better = (Accepted(r.best, r.number) for r in state.rounds if r.best)
+    return (Accepted(state.opened.baseline, 0), *better)
+
+
+class Verifier:
+    """Compiles, checks, counts and times candidates again, and compares with a state."""
+
+    def __init__(self, state: SessionState, source: Callable[[str], str], lab: Lab):
+        """`source` gives the text of a candidate by its hash."""
+        self._state = state
+        self._source = source
+        self._lab = lab
+        self._profiles: dict[str, Profile] = {}
+
+    async def run(self) -> AsyncIterator[CandidateVerification]:
+        """One candidate after the other, as they are done."""
+        for accepted in accepted_candidates(self._state):
+            yield await self._verify(accepted)
+
+    async def _verify(self, accepted: Accepted) -> CandidateVerification:
+        known = self._state.candidate(accepted.hash)
+        results, report = await self._check(accepted.hash)
+        problems = _check_problems(known, results, report)
+        counters: tuple[CounterPair, ...] = ()
+        timings: tuple[TimingPair, ...] = ()
+        if report.verdict is Verdict.PASSED:
+            try:
+                profile = await self._profile(accepted.hash)
+                counters = _counter_pairs(known.profile, profile)
+                problems += _counter_problems(known.profile, profile)
+                problems += self._verdict_problems(accepted)
+                timings = await self._time(known)
+                problems += [t.disagreement for t in timings if t.disagreement]
+            except UserError as error:
+                problems.append(error.describe())
+        return CandidateVerification(
+            candidate=accepted.hash,
+            round=accepted.round,
+            recorded=known.check.verdict if known.check else None,
+            measured=report.verdict,
+            cases=len(results),
+            worst_recorded=_worst(known.results),
+            worst_measured=_worst(results),
+            counters=counters,
+            timings=timings,
+            problems=tuple(problems),
+        )
+
+    async def _check(self, hash_: str) -> tuple[list[CaseResult], CheckReport]:
+        results: list[CaseResult] = []
+        report: CheckReport | None = None
+        async for event in self._lab.check(self._source(hash_), _file(hash_), self._state.cases):
+            if isinstance(event, CaseResult):
+                results.append(event)
+            elif isinstance(event, CheckReport):
+                report = event
+        assert report is not None
+        return results, report
+
+    async def _profile(self, hash_: str) -> Profile:
+        profile = await self._lab.profile(self._source(hash_), _file(hash_))
+        self._profiles[hash_] = profile
+        return profile
+
+    def _verdict_problems(self, accepted: Accepted) -> list[str]:
+        """Whether the journal's verdict by counters follows from what was counted here."""
+        verdict = _verdict_on(self._state, accepted)
+        if verdict is None:
+            return [] if accepted.round == 0 else ["no verdict of the journal accepts it"]
+        if verdict.comparison is None or verdict.comparison.basis != "counters":
+            return []
+        if verdict.base not in self._profiles:
+            return [f"the verdict rests on {verdict.base[:12]}, which was not accepted"]
+        base, mine = self._profiles[verdict.base], self._profiles[accepted.hash]
+        again = judge(verdict.base, base, accepted.hash, mine)
+        if again.outcome is verdict.outcome:
+            return []
+        return [f"the verdict was {verdict.outcome.value}, and is {again.outcome.value}"]
+
+    async def _time(self, known: CandidateState) -> tuple[TimingPair, ...]:
+        pairs = []
+        for recorded in _latest_timings(known):
+            measured = await self._time_beside(recorded) if self._lab.times else None
+            pairs.append(_timing_pair(recorded, measured))
+        return tuple(pairs)
+
+    async def _time_beside(self, recorded: Timing) -> Timing:
+        texts = [Text(self._source(h), _file(h)) for h in (recorded.base, recorded.candidate)]
+        async for step in self._lab.time(*texts):
+            if isinstance(step, Timing):
+                return step
+        raise UserError("the timing did not come to an end", file=_file(recorded.candidate))
+
+
+def _file(hash_: str) -> str:
+    return f"{hash_[:12]}.cu"
+
+
+def _worst(results: list[CaseResult] | tuple[CaseResult, ...]) -> float:
+    worst = (r.worst for r in results)
+    return max((w.error / w.allowed for w in worst if w is not None and w.allowed), default=0.0)
+
+
+def _check_problems(
+    known: CandidateState, results: list[CaseResult], report: CheckReport
+) -> list[str]:
+    if known.check is None:
+        return ["the journal holds no check of it"]
+    problems = []
+    if report.verdict is not known.check.verdict:
+        was, now = known.check.verdict.value, report.verdict.value
+        problems.append(f"the check was {was}, and is {now}: {report.message}")
+    before = {r.case.id: r.outcome for r in known.results}
+    after = {r.case.id: r.outcome for r in results}
+    changed = [i for i in {**before, **after} if before.get(i) is not after.get(i)]
+    if changed:
+        first, second = (_ending(cases, changed[0]) for cases in (before, after))
+        problems.append(
+            f"{len(changed)} cases end otherwise; {changed[0]} was {first}, and is {second}"
+        )
+    return problems
+
+
+def _ending(cases: Mapping[str, CaseOutcome], id_: str) -> str:
+    return cases[id_].value if id_ in cases else "not run"
+
+
+def _counter_pairs(recorded: Profile | None, measured: Profile) -> tuple[CounterPair, ...]:
+    if recorded is None:
+        return ()
+    return tuple(
+        CounterPair(c.value, recorded.total(c.value), measured.total(c.value)) for c in Counter
+    )
+
+
+def _counter_problems(recorded: Profile | None, measured: Profile) -> list[str]:
+    """Counts are exact: by line, by kind of access, on every workload."""
+    if recorded is None:
+        return ["the journal holds no profile of it"]
+    if "counters" in recorded.missing or "counters" in measured.missing:
+        return []  # The emulator could not run it, there or here; nothing was counted.
+    before = {w.workload: w for w in recorded.workloads}
+    after = {w.workload: w for w in measured.workloads}
+    problems = []
+    for name in {**before, **after}:
+        if name not in before or name not in after:
+            problems.append(
+                f"workload {name} was counted only {'there' if name in before else 'here'}"
+            )
+        elif before[name] != after[name]:
+            problems.append(f"the counters of workload {name} are not as recorded")
+    return problems
+
+
+def _verdict_on(state: SessionState, accepted: Accepted) -> RoundVerdict | None:
+    if accepted.round == 0:
+        return None
+    verdicts = (p.verdict for p in state.round(accepted.round).proposals)
+    return next((v for v in verdicts if v is not None and v.candidate == accepted.hash), None)
+
+
+def _latest_timings(known: CandidateState) -> tuple[Timing, ...]:
+    """The last timing beside each base; of a winner those that were measured anew."""
+    latest = {t.timing.base: t.timing for t in known.timings}
+    return tuple(t for base, t in latest.items() if base != known.hash)
+
+
+def _timing_pair(recorded: Timing, measured: Timing | None) -> TimingPair:
+    if measured is None:
+        return TimingPair(recorded.base, recorded, None, 0.0, "")
+    wrong = (d for w in measured.workloads for d in w.doubts if d.kind == WRONG_OUTPUT)
+    why = next((d.message for d in wrong), "") or disagreement(recorded, measured)
+    return TimingPair(recorded.base, recorded, measured, tolerance(recorded, measured), why)

@@ -1,0 +1,95 @@
+"""On what results came about, and how two such places differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.state import SessionState
+
+UNKNOWN = "unknown"
+NONE = "none"
+
+
+class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A machine as far as results depend on it. `versions` are of programs, by name."""
+
+    host: str
+    device: str
+    compiler: str
+    versions: dict[str, str]
+    gpu: GpuIdentity | None = None
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Something that is not as it was when the session ran."""
+
+    what: str
+    recorded: str
+    here: str
+
+
+def recorded_environment(state: SessionState, host: str = "") -> Environment:
+    """Where a session ran, as its state tells; `host` is of the engine that ran last.
+
+    Raises ValueError before it was opened.
+    """
+    if state.opened is None:
+        raise ValueError("a session that was never opened ran nowhere")
+    baseline = state.candidate(state.opened.baseline).compilation
+    device = state.device
+    return Environment(
+        host=host,
+        device=device.device if device else state.opened.settings.device,
+        compiler=baseline.compiler if baseline else "",
+        versions=state.opened.versions,
+        gpu=device.gpu if device else None,
+    )
+
+
+def differences(recorded: Environment, here: Environment) -> tuple[Difference, ...]:
+    """What differs, the most telling first: device, driver, compiler, programs, machine."""
+    found = [
+        _difference("device", _kind(recorded.device), _kind(here.device)),
+        *_gpu_differences(recorded.gpu, here.gpu),
+        _difference("compiler", recorded.compiler, here.compiler),
+        *(
+            _difference(name, recorded.versions.get(name, NONE), here.versions.get(name, NONE))
+            for name in sorted({*recorded.versions, *here.versions})
+        ),
+        _difference("machine", recorded.host, here.host),
+    ]
+    return tuple(d for d in found if d is not None)
+
+
+def _kind(device: str) -> str:
+    """Without the number of a GPU, which its identity tells better."""
+    return device.partition(":")[0]
+
+
+_GPU_FIELDS = (
+    "name", "uuid", "driver", "cuda_driver", "vbios", "sm_count", "memory_bytes", "max_sm_mhz",
+    "max_mem_mhz", "power_limit_w", "ecc_enabled", "mig_enabled", "persistence",
+)  # fmt: skip
+
+
+def _gpu_differences(
+    recorded: GpuIdentity | None, here: GpuIdentity | None
+) -> Iterator[Difference | None]:
+    if recorded is None or here is None:
+        return
+    for field in _GPU_FIELDS:
+        before, now = getattr(recorded, field), getattr(here, field)
+        yield _difference(f"gpu {field.replace('_', ' ')}", _text(before), _text(now))
+
+
+def _text(value: object) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def _difference(what: str, recorded: str, here: str) -> Difference | None:
+    if recorded == here:
+        return None
+    return Difference(what, recorded or UNKNOWN, here or UNKNOWN)
