@@ -15,6 +15,7 @@ from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.launch import plan_of, validate_plan
 from astra_tui.model.task import KernelTask
+from tests.playbook.path import GPU
 from tests.playbook.variants import VARIANTS
 
 FIRES = {
@@ -28,6 +29,12 @@ FIRES = {
     },
     "silu_and_mul": {"wide_accesses", "row_per_block", "fast_math", "tune_block", "cache_hints"},
 }
+FIRES_ON_GPU = {
+    "fused_add_rmsnorm": FIRES["fused_add_rmsnorm"],
+    "merge_attn_states_lse": FIRES["merge_attn_states_lse"] | {"pack_rows"},
+    "silu_and_mul": FIRES["silu_and_mul"] - {"row_per_block"} | {"row_grid", "full_grid"},
+}
+ONLY_AFTER_OTHERS = {"store_early"}
 DTYPE_VARIANTS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
 SAMPLE = {
     "fused_add_rmsnorm": ("all at once", "half"),
@@ -41,7 +48,19 @@ def baseline(task: KernelTask) -> str:
 
 
 def test_every_move_fires_on_some_baseline() -> None:
-    assert set().union(*FIRES.values()) == {move.name for move in all_moves()}
+    fires = set().union(*FIRES.values(), *FIRES_ON_GPU.values(), ONLY_AFTER_OTHERS)
+    assert fires == {move.name for move in all_moves()}
+
+
+@pytest.mark.parametrize("variant", ["", *VARIANTS])
+@pytest.mark.parametrize("name", FIRES)
+def test_what_fires_where_times_decide(
+    name: str, variant: str, tasks: dict[str, KernelTask]
+) -> None:
+    text = baseline(tasks[name])
+    text = VARIANTS[variant](text) if variant else text
+    proposals, refusals = propose_all(text, Evidence(tasks[name], device=GPU))
+    assert {p.plan.move for p in proposals} == FIRES_ON_GPU[name], refusals
 
 
 @pytest.mark.parametrize("name", FIRES)

@@ -20,6 +20,13 @@ class Evidence(msgspec.Struct, frozen=True):
 
     task: KernelTask
     counters: Counters | None = None
+    device: str = "emulator"
+    """The device whose profile decides, as the profile names it."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether times decide. Only they can judge launch geometry: counters see no waiting."""
+        return self.device != "emulator"
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -8,7 +8,9 @@ from astra_tui.agents.playbook.api import Evidence, Move, NotApplicable, Proposa
 from astra_tui.agents.playbook.edits import OverlappingEdits
 from astra_tui.agents.playbook.kernel_text import KernelText
 from astra_tui.agents.playbook.moves import all_moves
+from astra_tui.agents.playbook.settled import region
 from astra_tui.agents.playbook.syntax import line_of, of_type, parse
+from astra_tui.agents.playbook.timed import seen_on_gpu
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of, validate_plan
 
@@ -17,21 +19,29 @@ def propose_all(
     source: str,
     evidence: Evidence,
     withdrawn: frozenset[tuple[str, str]] = frozenset(),
+    settled: frozenset[tuple[str, str]] = frozenset(),
 ) -> tuple[list[Proposal], list[NotApplicable]]:
     """What the playbook offers for a source, best first, and why its other moves do not.
 
     `withdrawn` names moves that failed or were rejected, each with the hash of the source that it
-    was offered for. Raises PlanError for a source whose launch plan cannot be read.
+    was offered for; `settled` those that gained nothing, each with the `region` that they had to
+    change. Raises PlanError for a source whose launch plan cannot be read.
     """
     text = KernelText.read(source)
     proposals: list[Proposal] = []
     refusals: list[NotApplicable] = []
     for move in all_moves():
         answer = propose(move, text, evidence, withdrawn)
+        if isinstance(answer, Proposal) and (move.name, region(answer.plan, source)) in settled:
+            answer = NotApplicable(
+                move.name, "it gained nothing before, and what it would change is still the same"
+            )
         if isinstance(answer, Proposal):
             proposals.append(answer)
         else:
             refusals.append(answer)
+    if evidence.timed:
+        return seen_on_gpu(proposals), refusals
     return sorted(proposals, key=_preference), refusals
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from astra_tui.agents.playbook import Evidence, Proposal, propose_all
+from astra_tui.agents.playbook.settled import region
 from astra_tui.agents.team import (
     Brief,
     CodeDraft,
@@ -74,10 +75,13 @@ async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     counters = None
     if brief.profile is not None:
         counters = add_counters(w.counters for w in brief.profile.workloads)
+    device = brief.profile.device if brief.profile is not None else "emulator"
+    evidence = Evidence(brief.task, counters, device)
     withdrawn = frozenset(_withdrawn(brief))
+    settled = frozenset(_settled(brief)) if evidence.timed else frozenset()
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
     proposals, refused = await asyncio.to_thread(
-        propose_all, brief.source, Evidence(brief.task, counters), withdrawn
+        propose_all, brief.source, evidence, withdrawn, settled
     )
     return proposals, tuple(f"{r.move}: {r.reason}" for r in refused)
 
@@ -89,3 +93,10 @@ def _withdrawn(brief: Brief) -> Iterator[tuple[str, str]]:
             yield tried.plan.move, brief.base
         elif tried.plan.move:
             yield tried.plan.move, tried.base
+
+
+def _settled(brief: Brief) -> Iterator[tuple[str, str]]:
+    """Moves that were timed and gained nothing, each with the code that they would have changed."""
+    for tried in brief.tried:
+        if tried.plan.move and tried.outcome in (Outcome.SAME, Outcome.WORSE):
+            yield tried.plan.move, region(tried.plan, tried.source)

@@ -4,11 +4,15 @@ from astra_tui.agents.playbook.api import Move
 from astra_tui.agents.playbook.moves.cache_hints import CacheHints
 from astra_tui.agents.playbook.moves.fast_math import FastMath
 from astra_tui.agents.playbook.moves.fit_block import FitBlock
+from astra_tui.agents.playbook.moves.full_grid import FullGrid
 from astra_tui.agents.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.agents.playbook.moves.keep_row import KeepRow
+from astra_tui.agents.playbook.moves.pack_rows import PackRows
 from astra_tui.agents.playbook.moves.reciprocal import Reciprocal
+from astra_tui.agents.playbook.moves.row_grid import RowGrid
 from astra_tui.agents.playbook.moves.row_per_block import RowPerBlock
 from astra_tui.agents.playbook.moves.shuffle_reduction import ShuffleReduction
+from astra_tui.agents.playbook.moves.store_early import StoreEarly
 from astra_tui.agents.playbook.moves.tune_block import TuneBlock
 from astra_tui.agents.playbook.moves.wide_accesses import WideAccesses
 
@@ -22,8 +26,12 @@ def all_moves() -> tuple[Move, ...]:
         HoistInvariants(),
         Reciprocal(),
         FastMath(),
+        RowGrid(),
         RowPerBlock(),
         FitBlock(),
+        FullGrid(),
+        PackRows(),
+        StoreEarly(),
         TuneBlock(),
         CacheHints(),
     )

@@ -23,16 +23,15 @@ class _Unsuitable(Exception):
 
 
 class TuneBlock:
-    """Launch geometry: block sizes to try on a GPU; on the emulator nothing changes."""
+    """Launch geometry: block sizes to try on a GPU; on the emulator nothing changes.
+
+    Where times decide, the constant has twice its value, for the timing to say what that is worth.
+    """
 
     name = "tune_block"
     summary = "a block size to sweep in place of a fixed one"
 
-    def propose(
-        self,
-        source: KernelText,
-        evidence: Evidence,  # noqa: ARG002
-    ) -> Proposal | NotApplicable:
+    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first block size of the plan that stands there as a number."""
         reasons: list[str] = []
         for kernel in source.kernels:
@@ -44,14 +43,15 @@ class TuneBlock:
                 except _Unsuitable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
                     continue
-                return _proposal(source, launch, size, largest)
+                value = min(2 * size, largest) if evidence.timed else size
+                return _proposal(source, launch, size, largest, value)
         return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
 
 
-def _proposal(source: KernelText, launch: Launch, size: int, largest: int) -> Proposal:
+def _proposal(source: KernelText, launch: Launch, size: int, largest: int, value: int) -> Proposal:
     name = Name(fresh_name("threads", source.names() | _task_names(source.plan)))
     choices = tuple(s for s in _SIZES if s <= largest)
-    tune = Tune(name.id, size, tuple(sorted({*choices, size})))
+    tune = Tune(name.id, value, tuple(sorted({*choices, size})))
 
     def tuned(other: Launch) -> Launch:
         if other.kernel != launch.kernel or not _mentions(other.block, size):
@@ -70,7 +70,11 @@ def _proposal(source: KernelText, launch: Launch, size: int, largest: int) -> Pr
         "registers, shared memory and the length of a row",
         evidence=(f"line {launch.place.line}: blocks of {size} threads, whatever the case",),
         change=f"The plan declares '{name.id}' and the sizes {', '.join(map(str, tune.choices))}; "
-        "the value stays until a sweep on a GPU finds a better one.",
+        + (
+            "the value stays until a sweep on a GPU finds a better one."
+            if value == size
+            else f"its value becomes {value}."
+        ),
         prediction=Prediction(1.0, 1.1, Counter.WARP_INSTRUCTIONS, 1.0),
         risk=Risk.LOW,
         places=(CodePlace(launch.place.line, launch.place.line),),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from astra_tui.agents.playbook.api import Evidence, NotApplicable, Proposal
 from astra_tui.agents.playbook.counted import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.agents.playbook.edits import Edit
+from astra_tui.agents.playbook.grids import flat_loops, other_grid_use
 from astra_tui.agents.playbook.kernel_text import KernelText, specialised
 from astra_tui.agents.playbook.lane_indices import NotWidenable
 from astra_tui.agents.playbook.launching import (
@@ -14,6 +15,8 @@ from astra_tui.agents.playbook.launching import (
     all_of,
     divisible,
     is_fallback,
+    map_expressions,
+    plan_value,
     template_values,
     with_branch,
 )
@@ -86,7 +89,7 @@ class WideAccesses:
             places=places_of(nodes),
             move=self.name,
         )
-        return Proposal(plan, _rewrite(source, found))
+        return Proposal(plan, _rewrite(source, found, evidence.timed))
 
 
 def _widen(source: KernelText, kernel: Function, launch: Launch) -> _Widened:
@@ -139,7 +142,7 @@ def _width_of(elements: list[Expression]) -> Expression:
     return Binary("//", Integer(_BYTES), widest)
 
 
-def _rewrite(source: KernelText, found: _Widened) -> str:
+def _rewrite(source: KernelText, found: _Widened, fewer_blocks: bool) -> str:
     taken = found.names.taken
     kernel, launch = found.kernel, found.launch
     wide_name = fresh_name(f"{kernel.name}_wide", taken)
@@ -151,6 +154,8 @@ def _rewrite(source: KernelText, found: _Widened) -> str:
     wide = replace(
         launch, kernel=wide_name, template_args=(*launch.template_args, Name(found.width.name))
     )
+    if fewer_blocks:
+        wide = replace(wide, grid=_grid_of_packs(kernel, launch, Name(found.width.name)))
     plan = with_branch(source.plan, launch, wide, found.condition, (found.width,))
     first = min(source.functions, key=lambda f: f.outer.start_byte).outer
     edits = [
@@ -158,6 +163,22 @@ def _rewrite(source: KernelText, found: _Widened) -> str:
         Edit(kernel.outer.end_byte, kernel.outer.end_byte, f"\n\n{text}"),
     ]
     return source.changed(edits, plan)
+
+
+def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expression, ...]:
+    """The grid, with a thread for each pack where it had one for each element."""
+    loops = flat_loops(kernel)
+    if not loops or other_grid_use(kernel, loops, "x") is not None:
+        return launch.grid
+    bounds = [plan_value(loop.bound, kernel, launch) for loop in loops]
+
+    def of_packs(part: Expression) -> Expression:
+        if isinstance(part, Call) and part.function == "ceil_div" and part.args[0] in bounds:
+            return Call("ceil_div", (Binary("//", part.args[0], width), part.args[1]))
+        return part
+
+    first, *others = launch.grid
+    return (map_expressions(first, of_packs), *others)
 
 
 def _condition(kernel: Function, launch: Launch, loops: list[WideLoop], width: Name) -> Expression:

@@ -1,0 +1,22 @@
+"""The path that the playbook takes where times decide, if every move pays once."""
+
+from __future__ import annotations
+
+from astra_tui.agents.playbook import Evidence, Proposal, propose_all
+from astra_tui.model.task import KernelTask
+
+GPU = "cuda:0"
+
+
+def timed_path(task: KernelTask, source: str, rounds: int = 8) -> list[Proposal]:
+    """The first proposal of each round, taken as the next base; no move is taken twice."""
+    taken: list[Proposal] = []
+    for _ in range(rounds):
+        known = {p.plan.move for p in taken}
+        offered, _ = propose_all(source, Evidence(task, device=GPU))
+        new = next((p for p in offered if p.plan.move not in known), None)
+        if new is None:
+            break
+        taken.append(new)
+        source = new.source
+    return taken
