@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.model.launch import find_plan
+from astra_tui.model.launch import plan_of, print_plan
 from astra_tui.model.plan import Plan
 
 GEOMETRY = frozenset(
@@ -21,5 +21,4 @@ def region(plan: Plan, source: str) -> str:
     named = [line.strip() for p in plan.places for line in lines[p.first - 1 : p.last]]
     if plan.move not in GEOMETRY:
         return "\n".join(named)
-    found = find_plan(source)
-    return "\n".join([source[found.begin : found.end], *named])
+    return "\n".join([print_plan(plan_of(source)), *named])

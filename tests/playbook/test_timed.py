@@ -1,0 +1,161 @@
+"""What the playbook does where times decide: geometry, and nothing twice that gained nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from astra_tui.agents.playbook import Evidence, KernelText, all_moves, propose_all
+from astra_tui.agents.playbook.settled import region
+from astra_tui.agents.playbook.team import PlaybookTeam
+from astra_tui.agents.playbook.thread_count import why_count_matters
+from astra_tui.agents.playbook.timed import SEEN_ON_H100
+from astra_tui.agents.team import Brief, Tried
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.contents import content_hash
+from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.verdict import Outcome, Profile
+from tests.playbook.path import GPU, timed_path
+from tests.playbook.variants import VARIANTS
+
+UNSEEN = Path(__file__).parent / "unseen"
+PATHS = {
+    "fused_add_rmsnorm": (
+        *("wide_accesses", "shuffle_reduction", "reciprocal", "fit_block", "keep_row"),
+    ),
+    "merge_attn_states_lse": ("wide_accesses", "pack_rows", "reciprocal", "fast_math"),
+    "silu_and_mul": ("row_grid", "wide_accesses", "fast_math"),
+}
+UNSEEN_PATHS = {
+    "layernorm": ("wide_accesses", "shuffle_reduction", "reciprocal", "fit_block", "keep_row"),
+    "rotary": ("wide_accesses", "pack_rows"),
+}
+
+
+def check_path(task: KernelTask, source: str, compiler: Compiler, every: int = 1) -> list[str]:
+    """The moves of the path; each source of it has to pass the check."""
+    moves = []
+    with Oracle(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        for proposal in timed_path(task, source):
+            cases = select_cases(task, ("*",))[::every]
+            *_, report = checker.check(proposal.source, "candidate.cu", cases)
+            assert isinstance(report, CheckReport)
+            assert report.verdict is Verdict.PASSED, (proposal.plan.move, report.message)
+            moves.append(proposal.plan.move)
+    return moves
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_every_step_for_a_gpu_is_correct(
+    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    task = tasks[name]
+    moves = check_path(task, task.baseline_file.read_text(), compiler, every=3)
+    assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
+
+
+@pytest.mark.parametrize("name", UNSEEN_PATHS)
+def test_every_step_for_a_gpu_is_correct_on_unseen_kernels(name: str, compiler: Compiler) -> None:
+    task = load_task(UNSEEN / name)
+    moves = check_path(task, task.baseline_file.read_text(), compiler)
+    assert tuple(moves[: len(UNSEEN_PATHS[name])]) == UNSEEN_PATHS[name]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_spelling_does_not_decide_the_path(
+    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    task = tasks[name]
+    spelled = VARIANTS["all at once"](task.baseline_file.read_text())
+    moves = check_path(task, spelled, compiler, every=7)
+    assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
+
+
+def test_the_order_names_every_move() -> None:
+    assert set(SEEN_ON_H100) == {move.name for move in all_moves()}
+
+
+GEOMETRY_FOR_GPUS = {"row_grid", "full_grid", "pack_rows", "store_early"}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_the_emulator_decides_no_geometry_for_gpus(
+    name: str, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks[name]
+    proposals, _ = propose_all(task.baseline_file.read_text(), Evidence(task))
+    assert not {p.plan.move for p in proposals} & GEOMETRY_FOR_GPUS
+
+
+def brief(task: KernelTask, source: str, *tried: Tried, device: str = GPU) -> Brief:
+    base = content_hash(source)
+    return Brief(task, len(tried) + 1, base, source, Profile(device, ()), tried)
+
+
+def moves_of(told: Brief) -> list[str]:
+    answer = asyncio.run(PlaybookTeam().plan(told, 20, lambda *_: None))
+    return [draft.plan.move for draft in answer.plans]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.WORSE])
+def test_what_gained_nothing_is_not_tried_on_the_same_code_again(
+    outcome: Outcome, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    source = task.baseline_file.read_text()
+    hoisted = next(
+        p for p in propose_all(source, Evidence(task, device=GPU))[0]
+        if p.plan.move == "hoist_invariants"
+    )  # fmt: skip
+    tried = Tried(1, hoisted.plan, content_hash(source), outcome, (), source)
+    elsewhere = "// another version\n" + source
+    assert "hoist_invariants" in moves_of(brief(task, elsewhere))
+    assert "hoist_invariants" not in moves_of(brief(task, elsewhere, tried))
+    assert "hoist_invariants" in moves_of(brief(task, elsewhere, tried, device="emulator"))
+    changed = elsewhere.replace("sqrtf(partial[0] / d + eps)", "sqrtf(eps + partial[0] / d)")
+    assert "hoist_invariants" in moves_of(brief(task, changed, tried))
+
+
+def test_geometry_is_tried_again_after_another_launch_plan(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    source = task.baseline_file.read_text()
+    kept = next(
+        p for p in propose_all(source, Evidence(task, device=GPU))[0] if p.plan.move == "keep_row"
+    )
+    assert region(kept.plan, source) == region(kept.plan, source.replace("    ", "\t"))
+    other = source.replace("block=256", "block=128")
+    assert region(kept.plan, source) != region(kept.plan, other)
+
+
+def kernel(body: str, plan: str = "k<T> grid=rows block=256 args=(x, n)") -> KernelText:
+    return KernelText.read(
+        f"/* @launch\n   {plan}\n*/\ntemplate <typename T>\n"
+        f"__global__ void k(T* x, int n) {{\n{body}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("__shared__ float s[32]; s[threadIdx.x / 32] = 0;", ""),
+        ("__shared__ float s[8]; s[threadIdx.x / 32] = 0;", "may be too short"),
+        ("__shared__ float s[256]; s[threadIdx.x] = 0;", "may be too short"),
+        ("__shared__ float s[256]; if (threadIdx.x < 32) s[threadIdx.x] = 0;", ""),
+        ("__shared__ float s[32]; const int w = threadIdx.x >> 5; s[w] = 0;", ""),
+        ("__shared__ float s[32]; x[0] = threadIdx.x < blockDim.x / 32 ? s[threadIdx.x] : 0;", ""),
+        ("__shared__ float s[32]; s[n] = 0;", "may be too short"),
+        ("if (threadIdx.x == 256) x[0] = 0;", "counts on 256"),
+    ],
+)
+def test_whether_a_kernel_bears_more_threads(body: str, why: str) -> None:
+    (found,) = kernel(body).kernels
+    reason = why_count_matters(found, 256)
+    assert why in reason
+    assert bool(reason) == bool(why)
