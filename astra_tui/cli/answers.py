@@ -8,11 +8,16 @@ from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
+from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
+from astra_tui.model.plan import Plan
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import Outcome
+from astra_tui.model.verification import CandidateVerification
+from astra_tui.session.integrity import Integrity
 from astra_tui.session.store import SessionSummary
 
 
@@ -195,6 +200,92 @@ class ReportAnswer(msgspec.Struct, frozen=True):
     html: str | None
     markdown: str | None
     damage: tuple[str, ...]
+
+
+class ReplayAnswer(msgspec.Struct, frozen=True):
+    """`replay --json`."""
+
+    exit_code: int
+    session: str
+    folder: str
+    events: int
+    rounds: int
+    best: str
+    status: str
+    recorded_digest: str
+    digest: str
+    message: str
+    damage: tuple[str, ...]
+
+
+class VerifyAnswer(msgspec.Struct, frozen=True):
+    """`verify --json`."""
+
+    exit_code: int
+    session: str
+    folder: str
+    integrity: Integrity
+    task: str
+    task_hash: str
+    recorded: Environment | None
+    here: Environment | None
+    differences: tuple[Difference, ...]
+    candidates: tuple[CandidateVerification, ...]
+    message: str
+
+
+class BranchEntry(msgspec.Struct, frozen=True):
+    """One side of a comparison: a candidate of a session, with what the journal says of it."""
+
+    session: str
+    folder: str
+    candidate: str
+    round: int
+    task_hash: str
+    plan: Plan | None
+    author: str
+    verdict: Verdict | None
+    cases: int
+    failed: tuple[str, ...]
+    worst_error: float
+    counters: dict[str, int] | None
+    outcome: Outcome | None
+    reasons: tuple[str, ...]
+    timings: tuple[Timing, ...]
+
+
+class CompareAnswer(msgspec.Struct, frozen=True):
+    """`compare --json`."""
+
+    exit_code: int
+    sides: tuple[BranchEntry, BranchEntry]
+    diff: str
+    timing: Timing | None
+    not_timed: str
+
+
+class BisectStep(msgspec.Struct, frozen=True):
+    """One candidate that was tried."""
+
+    round: int
+    candidate: str
+    value: float
+    lost: bool
+    text: str
+
+
+class BisectAnswer(msgspec.Struct, frozen=True):
+    """`bisect --json`."""
+
+    exit_code: int
+    session: str
+    folder: str
+    question: str
+    candidates: int
+    steps: tuple[BisectStep, ...]
+    round: int | None
+    candidate: str | None
+    message: str
 
 
 class EngineEntry(msgspec.Struct, frozen=True):

@@ -35,8 +35,11 @@ def run(options: argparse.Namespace) -> int:
     Somebody at a terminal attends an engine in a process of its own. Without anybody the engine
     is in this process: it has nothing to outlive.
     """
-    choices = read_choices(options)
-    request = run_request(options, choices)
+    return carry_out(run_request(options, read_choices(options)), options)
+
+
+def carry_out(request: RunRequest, options: argparse.Namespace) -> int:
+    """Runs what was asked for, on the screen, in lines or headless; returns the exit code."""
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
         if screen_choices := choices_for_screen(options):
             return show_run(request, screen_choices, as_json=options.json)

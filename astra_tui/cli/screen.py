@@ -46,6 +46,15 @@ def show_engine(socket: Path, choices: Choices) -> int:
     return _show_session(partial(attach, socket), choices, as_json=False)
 
 
+def show_replay(folder: Path, choices: Choices) -> int:
+    """Plays a saved session on the screen."""
+    from astra_tui.tui import open_session
+    from astra_tui.tui.source import open_saved
+
+    open_session(partial(open_saved, folder), _preferences(choices))
+    return ExitCode.OK
+
+
 def show_home(choices: Choices) -> int:
     """Shows kernels and sessions."""
     from astra_tui.cli.run import request_for

@@ -5,14 +5,18 @@ from __future__ import annotations
 from astra_tui.cli.flags import (
     Commands,
     add_command,
+    device_flag,
     json_flag,
     plain_flag,
 )
+from astra_tui.cli.parsing import CommandParser, positive_number, whole_number
 
 
 def session_commands(commands: Commands) -> None:
     """Adds them."""
     _sessions(commands)
+    _replay(commands)
+    _verify(commands)
     _report(commands)
     _attach(commands)
     _ps(commands)
@@ -50,6 +54,65 @@ def _report(commands: Commands) -> None:
         "--sessions", metavar="DIR", help="where names are looked up (default: ./sessions)"
     )
     json_flag(parser)
+
+
+def _replay(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "replay",
+        "show a saved session again",
+        "It needs neither a GPU nor a model nor the task. In lines, the journal is folded again, "
+        "and at the end compared with the digest that the engine wrote. Without SESSION, all "
+        "sessions are listed, those that come with the program too.",
+    )
+    _session(parser, "a session's name or folder")
+    parser.add_argument(
+        "--headless", action="store_true", help="print the lines of the run instead of the screen"
+    )
+    parser.add_argument(
+        "--speed",
+        type=positive_number,
+        metavar="X",
+        help="in lines: so many times as fast as it happened, idle stretches shortened "
+        "(default: at once)",
+    )
+    parser.add_argument(
+        "--to", type=whole_number, metavar="SEQ", help="in lines: stop behind this event"
+    )
+    plain_flag(parser)
+    json_flag(parser)
+
+
+def _verify(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "verify",
+        "check a saved session, and try its accepted candidates again",
+        "Every line, text and digest of the session is looked at first. Then each accepted "
+        "candidate is compiled, checked, counted and, on a GPU, timed again from the stored "
+        "source, on the task of this machine that has the same hash. Exit code 1 where anything "
+        "was altered or disagrees.",
+    )
+    _session(parser, "a session's name or folder; by default the one written last")
+    _task_flags(parser)
+    device_flag(parser)
+    json_flag(parser)
+
+
+def _session(parser: CommandParser, text: str) -> None:
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=text)
+    parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
+
+
+def _task_flags(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--task", metavar="TASK", help="the session's task, where it has no name on this machine"
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run code, and use addresses, that only the session names: it is your own",
+    )
 
 
 def _attach(commands: Commands) -> None:

@@ -1,0 +1,120 @@
+"""`astra-tui replay`: shows a saved session again, with neither GPU nor model nor the task."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from astra_tui import plain
+from astra_tui.cli.answers import ReplayAnswer, SessionsAnswer
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.saved import saved_session
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import SessionClosed
+from astra_tui.model.task import bundled
+from astra_tui.session.reading import journal_path
+from astra_tui.session.store import DEFAULT_FOLDER, list_sessions, sessions_folder
+from astra_tui.session.timeline import Timeline, open_timeline
+
+
+def run(options: argparse.Namespace) -> int:
+    """Opens the screen, or prints lines; without a session it lists what can be replayed."""
+    if options.session is None:
+        return _list(options)
+    folder = saved_session(options.session, options.sessions)
+    if not (options.headless or options.json) and (code := _on_screen(options, folder)) is not None:
+        return code
+    return _print(options, folder)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from astra_tui.plain.sessions import print_sessions
+
+    root = sessions_folder(options.sessions)
+    found = [*list_sessions(bundled(DEFAULT_FOLDER)), *list_sessions(root)]
+    unique = list({Path(s.folder).resolve(): s for s in found}.values())
+    if options.json:
+        plain.print_json(SessionsAnswer(str(root), tuple(unique)))
+    elif unique:
+        print_sessions(unique)
+    else:
+        plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
+    return ExitCode.OK
+
+
+def _on_screen(options: argparse.Namespace, folder: Path) -> int | None:
+    """None where there is no terminal, or lines are wanted."""
+    from astra_tui.cli.screen import choices_for_screen, show_replay
+
+    choices = choices_for_screen(options)
+    return None if choices is None else show_replay(folder, choices)
+
+
+def _print(options: argparse.Namespace, folder: Path) -> int:
+    from astra_tui.plain.replay import ReplayLines
+    from astra_tui.plain.run import print_run
+
+    timeline = open_timeline(folder)
+    end = _end(timeline, options.to, folder)
+    for damage in timeline.damage:
+        plain.note(damage.describe(journal_path(folder)))
+    ReplayLines(timeline, options.speed or math.inf).show(end)
+    answer = _answer(timeline, folder, end)
+    if options.json:
+        plain.print_json(answer)
+    else:
+        if end == len(timeline) and timeline.final_state().opened is not None:
+            print_run(timeline.final_state(), folder)
+        plain.note(answer.message)
+    return answer.exit_code
+
+
+def _end(timeline: Timeline, to: int | None, folder: Path) -> int:
+    if to is None:
+        return len(timeline)
+    last = timeline.records[-1].seq if len(timeline) else -1
+    if to > last:
+        hint = f"its last event is {last}"
+        raise UserError(
+            f"this session has no event {to}", file=str(journal_path(folder)), hint=hint
+        )
+    return timeline.position_of(to)
+
+
+def _answer(timeline: Timeline, folder: Path, end: int) -> ReplayAnswer:
+    state = timeline.state(end)
+    last = timeline.event(end) if end else None
+    stated = last.digest if isinstance(last, SessionClosed) else ""
+    reached = timeline.state(end - 1).digest() if stated else state.digest()
+    message, code = _judge(timeline, end, stated, reached)
+    return ReplayAnswer(
+        exit_code=int(code),
+        session=state.opened.session if state.opened else folder.name,
+        folder=str(folder),
+        events=end,
+        rounds=sum(r.closed for r in state.rounds if r.number > 0),
+        best=state.best,
+        status=state.status.value,
+        recorded_digest=stated,
+        digest=reached,
+        message=message,
+        damage=tuple(d.describe(journal_path(folder)) for d in timeline.damage),
+    )
+
+
+def _judge(timeline: Timeline, end: int, stated: str, reached: str) -> tuple[str, ExitCode]:
+    broken = timeline.broken
+    if broken is not None and end == len(timeline):
+        text = f"the replay ends before event {broken.seq}, which makes no sense: {broken.message}"
+        return text, ExitCode.FAILED
+    if stated and stated != reached:
+        text = f"the replay reached the state {reached[:12]}, and the engine wrote {stated[:12]}"
+        return text, ExitCode.FAILED
+    if timeline.damage and end == len(timeline):
+        return "parts of the journal could not be read", ExitCode.FAILED
+    if stated:
+        return f"the replay reached the state that the engine had: {reached[:12]}", ExitCode.OK
+    where = "at event" if end < len(timeline) else "where the journal ends, at event"
+    seq = timeline.records[end - 1].seq if end else 0
+    return f"stopped {where} {seq}; no digest of the engine to compare with", ExitCode.OK

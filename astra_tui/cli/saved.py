@@ -1,0 +1,126 @@
+"""Saved sessions as commands take them: by name, with the local task that they ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import EngineStarted
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask, bundled, find_task, list_tasks, load_task
+from astra_tui.model.task.table import TaskError
+from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.store import DEFAULT_FOLDER, find_session, sessions_folder
+from astra_tui.session.timeline import Timeline, open_timeline
+
+_SHORT = 12
+
+
+def saved_session(name: str | None, configured: str | None = None) -> Path:
+    """The folder of a session by its name or folder, also of one that comes with the program.
+
+    Without a name, the session that was written last. Raises UserError where there is none.
+    """
+    root = sessions_folder(configured)
+    if name is None:
+        return _newest(root)
+    shipped = bundled(DEFAULT_FOLDER)
+    if journal_path(shipped / name).is_file() and not journal_path(root / name).is_file():
+        return shipped / name
+    return find_session(name, root)
+
+
+def _newest(root: Path) -> Path:
+    journals = [j for j in root.glob("*/journal.jsonl") if j.is_file()]
+    if not journals:
+        hint = "begin one with: astra-tui run TASK"
+        raise UserError(f"{root} holds no sessions", hint=hint)
+    return max(journals, key=lambda j: j.stat().st_mtime).parent
+
+
+def whole_timeline(folder: Path) -> Timeline:
+    """The timeline of a session that was opened. Raises UserError where no state can be made."""
+    timeline = open_timeline(folder)
+    if timeline.broken is not None:
+        raise UserError(
+            f"event {timeline.broken.seq} makes no sense: {timeline.broken.message}",
+            file=str(journal_path(folder)),
+            hint="see what can be read of it: astra-tui replay --headless",
+        )
+    if timeline.final_state().opened is None:
+        raise UserError("the journal holds no session", file=str(folder))
+    return timeline
+
+
+def local_task(
+    state: SessionState, folder: Path, given: str | None, *, trust: bool
+) -> tuple[str, KernelTask]:
+    """The task of this machine on which a session ran, told by its hash, and how to name it.
+
+    It is the given one, else one that has a name here. A folder that only the session names is
+    taken with `trust`, since its reference.py will be run. Raises UserError where there is none.
+    """
+    assert state.opened is not None
+    wanted, named = state.opened.task_hash, state.opened.settings.task
+    if given is not None:
+        task = find_task(given)
+        if task.hash != wanted:
+            raise _other_version(task, wanted)
+        return given, task
+    same_name: KernelTask | None = None
+    for name, task in _named_tasks():
+        if task.hash == wanted:
+            return name, task
+        if name == Path(named).name:
+            same_name = task
+    if trust or _is_path(named):
+        return _trusted(named, wanted, folder, trust)
+    if same_name is not None:
+        raise _other_version(same_name, wanted)
+    raise UserError(
+        f"the task of this session, {named}, is not on this machine",
+        file=str(folder),
+        hint="say where it is: --task FOLDER",
+    )
+
+
+def _named_tasks() -> Iterator[tuple[str, KernelTask]]:
+    for found in list_tasks():
+        try:
+            yield found.name, load_task(found.folder)
+        except TaskError:
+            continue  # It is not the one: what has this hash can be read.
+
+
+def _is_path(named: str) -> bool:
+    return Path(named).name != named and (Path(named) / "task.toml").is_file()
+
+
+def _trusted(named: str, wanted: str, folder: Path, trust: bool) -> tuple[str, KernelTask]:
+    if not trust:
+        raise UserError(
+            f"the session names the folder of its task, {named}, whose reference.py would be run",
+            file=str(folder),
+            hint=f"if it is yours, say: --task {named}",
+        )
+    task = find_task(named)
+    if task.hash != wanted:
+        raise _other_version(task, wanted)
+    return named, task
+
+
+def _other_version(task: KernelTask, wanted: str) -> UserError:
+    return UserError(
+        f"the task {task.name} here is not the one of this session: its hash is "
+        f"{task.hash[:_SHORT]}, and the session ran on {wanted[:_SHORT]}",
+        file=str(task.folder),
+        hint="results of two versions of a task do not compare; name the folder of the "
+        "right one: --task FOLDER",
+    )
+
+
+def last_host(folder: Path) -> str:
+    """The machine of the engine that ran a session last; empty where the journal does not say."""
+    events = read_journal(folder).events
+    return next((e.host for e in reversed(events) if isinstance(e, EngineStarted)), "")

@@ -1,0 +1,53 @@
+"""A saved session as the lines that its run wrote, at a speed of one's own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from astra_tui.plain.output import note
+from astra_tui.plain.run import RunLines
+from astra_tui.session.timeline import Timeline, paced
+
+IDLE_SECONDS = 30.0
+"""A gap as long as this is worth a line, however much of it is waited for."""
+
+LONGEST_WAIT = 2.0
+
+
+class ReplayLines:
+    """Shows a timeline event by event; `write` gets the lines, `sleep` waits between them."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        speed: float = math.inf,
+        write: Callable[[str], None] = note,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self._timeline = timeline
+        self._speed = speed
+        self._write = write
+        self._sleep = sleep
+        self._lines = RunLines(write, progress=False)
+
+    def show(self, end: int) -> None:
+        """Everything up to a position."""
+        for position in range(1, end + 1):
+            self._wait(self._timeline.seconds_before(position))
+            self._lines.show(self._timeline.event(position))
+
+    def _wait(self, seconds: float) -> None:
+        wait = paced(seconds, self._speed, LONGEST_WAIT)
+        if seconds >= IDLE_SECONDS:
+            self._write(f"  ({_duration(seconds)} without an event, shortened)")
+        if wait.seconds > 0:
+            self._sleep(wait.seconds)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "min"), (rest, "s"))
+    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 s"

@@ -1,0 +1,76 @@
+"""What the verification of a session found, in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from astra_tui.model.environment import Difference
+from astra_tui.model.timing import Timing
+from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
+from astra_tui.plain.output import console, note, print_table, table, visible
+from astra_tui.session.integrity import Integrity
+
+_HASH_LENGTH = 12
+
+
+def print_integrity(integrity: Integrity) -> None:
+    """What was looked at; on stderr every place that was altered."""
+    console().print(
+        f"journal   {integrity.events:,} events, {integrity.texts} texts, "
+        f"{integrity.closings} closings; seal {integrity.seal or 'none'}"
+    )
+    for flaw in integrity.flaws:
+        note(flaw.describe())
+
+
+def print_differences(found: Sequence[Difference], title: str = "differs") -> None:
+    """What is not as it was when the session ran, one line each."""
+    if not found:
+        console().print(f"{title}   nothing that is known of the machine")
+        return
+    rows = table(title, "recorded", "here")
+    for difference in found:
+        rows.add_row(*map(visible, (difference.what, difference.recorded, difference.here)))
+    print_table(console(), rows)
+
+
+def print_candidate(verified: CandidateVerification) -> None:
+    """One candidate: old beside new."""
+    out = console()
+    out.print("")
+    where = f"round {verified.round}" if verified.round else "baseline"
+    out.print(f"{where}  {verified.candidate[:_HASH_LENGTH]}")
+    recorded = verified.recorded.value if verified.recorded else "not recorded"
+    out.print(
+        f"  check     {verified.measured.value} (recorded: {recorded}), {verified.cases} cases; "
+        f"largest error {verified.worst_measured:.3g} of what is allowed "
+        f"(recorded: {verified.worst_recorded:.3g})"
+    )
+    for line in (*_counters(verified.counters), *map(_timing, verified.timings)):
+        out.print(visible(line))
+    for problem in verified.problems:
+        out.print(visible(f"  DISAGREES {problem}"))
+    if verified.agrees:
+        out.print("  agrees")
+
+
+def _counters(pairs: Sequence[CounterPair]) -> Iterator[str]:
+    for number, pair in enumerate(pairs):
+        head = "counters" if number == 0 else ""
+        same = "" if pair.recorded == pair.measured else f" (recorded: {pair.recorded:,})"
+        yield f"  {head:<9} {pair.name.replace('_', ' '):<18}{pair.measured:>16,}{same}"
+
+
+def _timing(pair: TimingPair) -> str:
+    head = f"  time      beside {pair.base[:_HASH_LENGTH]}: "
+    if pair.measured is None:
+        return f"{head}not timed here (recorded: {_ratio(pair.recorded)})"
+    return (
+        f"{head}{_ratio(pair.measured)} (recorded: {_ratio(pair.recorded)}); "
+        f"{pair.tolerance:.1%} apart is allowed"
+    )
+
+
+def _ratio(timing: Timing) -> str:
+    ratio = timing.speedup
+    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] {timing.verdict.value}"
