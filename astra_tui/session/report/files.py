@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +57,8 @@ def _written(path: Path, text: str) -> Path:
             file.write(text)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         message = f"cannot be written: {error.strerror}"
         raise UserError(message, file=str(path), hint="choose a folder with --out") from None
     return path
-
-

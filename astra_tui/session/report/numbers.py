@@ -7,6 +7,8 @@ import math
 from astra_tui.model.timing import Ratio
 from astra_tui.session.report.document import Line, Number
 
+_SMALLEST, _LARGEST = 1e-9, 1e9
+
 
 def microseconds(time: float) -> Number:
     """Two decimals, one from 100 on; the unit is the column's."""
@@ -46,8 +48,8 @@ def change(before: float, after: float) -> str:
 
 
 def is_plottable(value: float) -> bool:
-    """Whether a value has a place on a logarithmic axis."""
-    return math.isfinite(value) and value > 0
+    """Whether a value has a place on a logarithmic axis that can still be read."""
+    return _SMALLEST <= value <= _LARGEST
 
 
 def counted(number: int, what: str) -> str:
@@ -59,5 +61,5 @@ def _number(value: float, text: str) -> Number:
     if math.isnan(value):
         return Number(value, "not a number")
     if math.isinf(value):
-        return Number(value, "unbounded")
+        return Number(value, "infinite" if value > 0 else "-infinite")
     return Number(value, text)

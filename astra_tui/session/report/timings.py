@@ -63,8 +63,8 @@ def timing_section(facts: Facts) -> Section | None:
 
 _PROTOCOLS = (
     "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
-    "turn, in random order over rotated buffers; cold, where every launch finds its data outside the L2 "
-    "cache, decides, and warm stands beside it. The Astra paper's protocol (arXiv 2509.07506, "
+    "turn, in random order over rotated buffers; cold, where every launch finds its data outside "
+    "the L2 cache, decides, and warm stands beside it. The Astra paper's protocol (arXiv 2509.07506, "
     "section 4.1) is 20 warm-ups and 100 launches from the host with an event pair around each, "
     "and the arithmetic mean; it times the launch path as well and has no interval. A speedup is "
     "the time of the older version over that of the newer one."

@@ -103,7 +103,7 @@ def _panel(
     for index, (point, found) in enumerate(zip(points, ratios, strict=True)):
         x = slots.x(index)
         if found is None:
-            parts.append(titled(f"{point.title}, not counted", cross(x, _BOTTOM - 6)))
+            parts.append(titled(f"{point.title}, not counted", cross(x, _BOTTOM + 4)))
         else:
             drawn = mark(x, axis.at(max(found, _SMALLEST)), point.tone, size=4.5)
             parts.append(titled(f"{point.title}: {found:.4f} of the baseline's", drawn))

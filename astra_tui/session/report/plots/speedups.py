@@ -114,7 +114,7 @@ def _axes(axis: LogAxis, width: float) -> str:
 def _point(point: _Point, x: float, axis: LogAxis) -> str:
     found = point.speedup
     if found is None or not is_plottable(found.value):
-        return titled(f"{point.title}, no speedup measured", cross(x, _BOTTOM - 6))
+        return titled(f"{point.title}, no speedup measured", cross(x, _BOTTOM + 4))
     y = axis.at(found.value)
     parts = []
     if is_plottable(found.low) and is_plottable(found.high):

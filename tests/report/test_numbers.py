@@ -1,0 +1,169 @@
+"""Numbers of a report are those of the journal, read here as plain JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.conftest import (
+    DRIFT,
+    PRODUCTION,
+    VOID,
+    Written,
+    html_of,
+    markdown_of,
+    page_of,
+    timed_session,
+)
+from tests.report.page import Cell, Page, ReadTable, markdown_tables
+from tests.session.samples import BASELINE, whole_session
+
+
+def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    return [e for e in events if e["event"] == kind]
+
+
+def table(page: Page, caption: str) -> ReadTable:
+    (found,) = [t for t in page.tables if t.caption == caption]
+    return found
+
+
+def values(cells: list[Cell]) -> list[float]:
+    return [value for cell in cells for value in cell.values]
+
+
+def shown(cell: Cell) -> list[tuple[float, float]]:
+    """The numbers of a cell as a reader sees them, each with half a unit of its last digit."""
+    numbers = re.findall(r"-?[\d,]+(?:\.\d+)?|infinite", cell.text)
+    scale = 0.01 if cell.text.endswith("%") else 1.0
+    return [
+        (scale * float(n.replace(",", "").replace("infinite", "inf")), scale * _half_digit(n))
+        for n in numbers
+    ]
+
+
+def _half_digit(number: str) -> float:
+    return 0.5 * 10.0 ** -len(number.partition(".")[2])
+
+
+@pytest.fixture
+def timed(written: Written) -> Path:
+    return written(timed_session())
+
+
+@pytest.mark.parametrize(
+    ("base", "beside"), [(BASELINE, "baseline.cu"), (PRODUCTION, "production.cu")]
+)
+def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> None:
+    (timing,) = [
+        e["timing"]
+        for e in events_of(timed, "timing_finished")
+        if e.get("final") and e["timing"]["base"] == base
+    ]
+    rows = timing["workloads"]
+    page = page_of(timed)
+    cold = table(page, f"Best beside {beside}: paired, cold (decides)")
+    assert values(cold.column(f"{beside} µs")) == [w["cold"]["base_us"] for w in rows]
+    assert values(cold.column("best µs")) == [w["cold"]["candidate_us"] for w in rows]
+    of_workloads = [w["cold"]["speedup"]["value"] for w in rows]
+    assert values(cold.column("speedup")) == [*of_workloads, timing["speedup"]["value"]]
+    ratios = [w["cold"]["speedup"] for w in rows] + [timing["speedup"]]
+    assert values(cold.column("95 % interval")) == [r[k] for r in ratios for k in ("low", "high")]
+    assert values(cold.column("threshold")) == [w["threshold"] for w in rows]
+    assert values(cold.column("floor µs")) == [w["floor"]["copy_us"] for w in rows]
+    assert [c.text for c in cold.column("doubts")] == ["[2]", "[2] [3] decides nothing", ""]
+
+    other = table(page, f"Best beside {beside}: paired, warm, and the paper's protocol")
+    assert values(other.column(f"warm {beside} µs")) == [w["warm"]["base_us"] for w in rows]
+    assert values(other.column("warm best µs")) == [w["warm"]["candidate_us"] for w in rows]
+    assert values(other.column(f"paper {beside} µs")) == [w["paper"]["base_us"] for w in rows]
+    assert values(other.column("paper best µs")) == [w["paper"]["candidate_us"] for w in rows]
+    means = [w["paper"]["base_us"] / w["paper"]["candidate_us"] for w in rows]
+    mean = (means[0] * means[1]) ** 0.5
+    assert values(other.column("paper speedup")) == pytest.approx([*means, mean])
+
+
+def test_what_is_shown_is_what_is_behind_it(timed: Path, emulated: Path) -> None:
+    for page in (page_of(timed), page_of(emulated)):
+        cells = [c for t in page.tables for row in t.rows for c in row if c.values]
+        assert len(cells) > 50
+        for cell in cells:
+            for (text, rounding), value in zip(shown(cell), cell.values, strict=True):
+                assert text == pytest.approx(value, rel=0, abs=rounding * 1.000001)
+
+
+def test_counters_are_the_sums_over_the_workloads(emulated: Path) -> None:
+    totals = []
+    for event in events_of(emulated, "profile_taken"):
+        accesses = [a for w in event["profile"]["workloads"] for a in w["counters"]["accesses"]]
+        totals.append(sum(a["sectors"] for a in accesses if a["space"] == "global"))
+    found = table(page_of(emulated), "All counters, added up over 7 workloads")
+    assert values(found.column("sectors")) == totals
+    assert [c.text for c in found.column("version")] == ["baseline", "round 1", "round 3"]
+
+
+def test_cases_and_errors_of_the_tests(emulated: Path) -> None:
+    found = table(page_of(emulated), "Checks")
+    started = events_of(emulated, "check_started")
+    checked = events_of(emulated, "case_checked")
+    for row, check in zip(found.rows[1:], started, strict=True):
+        results = [e["result"] for e in checked if e["candidate"] == check["candidate"]]
+        passed = sum(r["outcome"] in ("passed", "refused") for r in results)
+        assert row[3].text == f"{passed} of {check['cases']}"
+        outputs = [o for r in results for o in r["outputs"]]
+        errors = [(float(o["error"]), o.get("allowed", 1.0)) for o in outputs]
+        worst = max(errors, key=lambda e: e[0] / e[1])
+        assert row[4].values + row[5].values == list(worst)
+
+
+def test_cost_is_that_of_the_exchanges(timed: Path) -> None:
+    page = page_of(timed)
+    sums = values(table(page, "Cost").column("sum"))
+    seconds = sum(e["timing"]["gpu_seconds"] for e in events_of(timed, "timing_finished"))
+    assert sums == [1, 100, 20, 0.25, 0, seconds]
+    (by_model,) = table(page, "By purpose and model").rows[1:]
+    assert [c.text for c in by_model[:2]] == ["plan", "qwen3"]
+
+
+def test_every_doubt_is_explained_where_its_mark_leads(timed: Path) -> None:
+    found = table(page_of(timed), "Reasons not to trust a measurement fully")
+    assert [c.text for c in found.column("mark")] == ["[1]", "[2]", "[3]"]
+    assert [c.text for c in found.column("what was seen")][1:] == [DRIFT.message, VOID.message]
+    assert found.column("weight")[2].text == "the measurement decides nothing"
+
+
+def test_the_summary_has_the_verdict_with_its_interval(timed: Path) -> None:
+    page = page_of(timed)
+    (header,) = page.all("header")
+    best, production = (1.1 * 2.4137, 0.9 * 2.4137)
+    assert f"FASTER beside baseline.cu, speedup {best:.4f} (95 % interval 2.6400" in header.text
+    assert f"FASTER beside production.cu, speedup {production:.4f}" in header.text
+    assert "Doubts were raised about 4 of 4 measurements, and 2 of them decide" in header.text
+
+
+def test_a_winner_that_was_not_measured_anew_is_said_to_be_so(written: Written) -> None:
+    (header,) = page_of(written(whole_session())).all("header")
+    assert "was not measured anew at the end" in header.text
+    assert "beside the version it started from, speedup 1.3333" in header.text
+
+
+def test_the_emulator_gives_neither_times_nor_ratios_of_them(emulated: Path) -> None:
+    for text in (html_of(emulated), markdown_of(emulated)):
+        assert "speedup" not in text.lower()
+        assert "µs" not in text
+        assert "faster" not in text.lower()
+
+
+@pytest.mark.parametrize("which", ["timed", "emulated"])
+def test_both_files_have_the_same_tables(which: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(which)
+    in_page, in_text = page_of(folder).tables, markdown_tables(markdown_of(folder))
+    assert [t.caption for t in in_page] == [t.caption for t in in_text]
+    for one, other in zip(in_page, in_text, strict=True):
+        assert [[c.strip() for c in row] for row in one.texts] == other.texts
