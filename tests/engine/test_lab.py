@@ -35,5 +35,22 @@ def test_one_process_serves_every_step_of_a_candidate():
     assert first == second == third
 
 
+def test_processes_that_rest_are_not_taken_meanwhile():
+    """Else the answer to one request is read as that to another."""
+
+    async def both() -> bool:
+        task = find_task("silu_and_mul")
+        text = task.baseline_file.read_text(encoding="utf-8")
+        lab = Lab(task)
+        try:
+            await lab.compile(text, "baseline.cu")
+            _, profile = await asyncio.gather(lab.rest(), lab.profile(text, "baseline.cu"))
+            return bool(profile.workloads)
+        finally:
+            lab.close()
+
+    assert asyncio.run(both())
+
+
 def pids(lab: Lab) -> list[int]:
     return [child.pid for child in lab.idle]
