@@ -61,6 +61,16 @@ def device_flag(parser: CommandParser) -> None:
     )
 
 
+def sanitize_flag(parser: CommandParser) -> None:
+    """`--sanitize`, for a command that checks candidates."""
+    parser.add_argument(
+        "--sanitize",
+        action=argparse.BooleanOptionalAction,
+        help="run compute-sanitizer on what passed its check; what it finds is an error, and "
+        "where it is not installed that is said",
+    )
+
+
 def run_flags(parser: CommandParser) -> None:
     """What a run, new or old, may be told."""
     _work_flags(parser)
@@ -105,6 +115,12 @@ def _work_flags(parser: CommandParser) -> None:
         "--repairs", type=int, metavar="N",
         help="how often failed code goes back to be mended (default: 2)",
     )  # fmt: skip
+    sanitize_flag(parser)
+    parser.add_argument(
+        "--ncu",
+        action=argparse.BooleanOptionalAction,
+        help="read hardware counters of every best candidate with ncu, where that is permitted",
+    )
 
 
 def _approval_flags(parser: CommandParser) -> None:
@@ -134,6 +150,7 @@ def _limit_flags(parser: CommandParser) -> None:
         metavar="S",
         help="stop after so many seconds of timing",
     )
+    parser.add_argument("--title", metavar="TEXT", help="what the session is called in lists")
     parser.add_argument(
         "--roofline",
         type=float,

@@ -72,10 +72,18 @@ class RunSettings(msgspec.Struct, frozen=True):
     device: str = "emulator"
     rounds: int = 5
     candidates: int = 1
+    title: str = ""
+    """What the session is called where sessions are listed."""
     repairs: int = 2
     """How often a failed compile or check goes back to the coding agent."""
     roofline: float = 0.95
     """Share of the measured floor on every workload at which a run stops; 0 never."""
+    sanitize: bool = False
+    """Whether the tools of compute-sanitizer have to find nothing in a candidate, where they are
+    installed.
+    """
+    ncu: bool = False
+    """Whether ncu reads hardware counters of every best candidate, where that is permitted."""
     approval: Approval = Approval()
     budget: Budget = Budget()
     model: str = ""

@@ -30,7 +30,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
 
     `status` is one of SessionStatus, or "interrupted", or "unreadable", where `damage` says why.
     `rounds` counts the closed ones without the baseline; `best` is the hash of the best candidate.
-    `started` and `ended` are times of the first and last event, UTC.
+    `started` and `ended` are times of the first and last event, UTC. `parent` is the session that
+    it branched off, and `fork_seq` the event behind which it did; "" and 0 where it is no branch.
     """
 
     name: str
@@ -44,6 +45,9 @@ class SessionSummary(msgspec.Struct, frozen=True):
     started: str
     ended: str
     damage: tuple[str, ...]
+    parent: str = ""
+    fork_seq: int = 0
+    title: str = ""
 
 
 def sessions_folder(configured: str | None) -> Path:
@@ -117,7 +121,7 @@ def summarise(folder: Path) -> SessionSummary:
         return _unreadable(folder, str(error))
     if state.opened is None:
         return _unreadable(folder, "the journal does not begin with the opening of a session")
-    settings = state.opened.settings
+    settings, origin = state.opened.settings, state.opened.forked_from
     path = journal_path(folder)
     return SessionSummary(
         name=folder.name,
@@ -131,6 +135,9 @@ def summarise(folder: Path) -> SessionSummary:
         started=contents.records[0].time,
         ended=contents.records[-1].time,
         damage=tuple(d.describe(path) for d in contents.damage),
+        parent=origin.session if origin else "",
+        fork_seq=origin.seq if origin else 0,
+        title=settings.title,
     )
 
 
