@@ -5,7 +5,7 @@ Texts may come from anybody; the writers make them harmless.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -96,6 +96,16 @@ class Table:
     rows: tuple[tuple[Line, ...], ...]
     numeric: frozenset[int] = frozenset()
     anchors: tuple[str, ...] = ()
+
+    def without_empty_columns(self) -> Table:
+        """The same without the columns in which no row has anything."""
+        kept = [i for i in range(len(self.columns)) if any(row[i] for row in self.rows)]
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+            numeric=frozenset(n for n, i in enumerate(kept) if i in self.numeric),
+        )
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,10 @@ def evidence_section(facts: Facts) -> Section:
         (("baseline",), (Code(facts.baseline.hash),)),
         (("best",), (Code(facts.best.hash),)),
     ]
-    if facts.opened.forked_from:
-        rows.append((("forked from",), (Code(facts.opened.forked_from),)))
+    origin = facts.opened.forked_from
+    if origin is not None:
+        where: Line = (Code(origin.session), f", after event {origin.seq}, at the state ")
+        rows.append((("forked from",), (*where, Code(origin.digest))))
     command = f"astra-tui verify {shlex.quote(facts.folder.resolve().name)}"
     text: Line = (
         "Everything above was read from the session's journal and sources, and nothing else. ",

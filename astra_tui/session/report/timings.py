@@ -37,8 +37,6 @@ Names = tuple[str, str]
 
 _ROUND_NAMES = "before", "candidate"
 
-_OTHERS = "Paired, warm, and the paper's protocol"
-
 
 def timing_section(facts: Facts) -> Section | None:
     """The winner beside baseline.cu and production.cu, per workload; None where nothing was timed.
@@ -64,10 +62,10 @@ def timing_section(facts: Facts) -> Section | None:
 _PROTOCOLS = (
     "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
     "turn, in random order over rotated buffers; cold, where every launch finds its data outside "
-    "the L2 cache, decides, and warm stands beside it. The Astra paper's protocol (arXiv 2509.07506, "
-    "section 4.1) is 20 warm-ups and 100 launches from the host with an event pair around each, "
-    "and the arithmetic mean; it times the launch path as well and has no interval. A speedup is "
-    "the time of the older version over that of the newer one."
+    "the L2 cache, decides, and warm stands beside it. The Astra paper's protocol (arXiv "
+    "2509.07506, section 4.1) is 20 warm-ups and 100 launches from the host with an event pair "
+    "around each, and the arithmetic mean; it times the launch path as well and has no interval. A "
+    "speedup is the time of the older version over that of the newer one."
 )
 
 
@@ -78,7 +76,7 @@ def final_tables(facts: Facts, timing: Timing, beside: str) -> list[Block]:
     blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
     names = beside, "best"
     blocks.append(cold_table(facts, timing, f"{title}: paired, cold (decides)", names))
-    blocks.append(other_table(timing, f"{title}: {_OTHERS[0].lower()}{_OTHERS[1:]}", names))
+    blocks.append(other_table(timing, f"{title}: {_others(timing).lower()}", names))
     if timing.reasons[1:]:
         further = tuple(Paragraph((reason,)) for reason in timing.reasons[1:])
         blocks.append(Details(f"Further reasons ({len(further)})", further))
@@ -98,7 +96,8 @@ def cold_table(facts: Facts, timing: Timing, caption: str, names: Names) -> Tabl
         "workload", f"{names[0]} µs", f"{names[1]} µs", "speedup", "95 % interval",
         "threshold", "verdict", "floor µs", "of floor", "doubts",
     )  # fmt: skip
-    return Table(caption, columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 7, 8}))
+    made = Table(caption, columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 7, 8}))
+    return made.without_empty_columns()
 
 
 def _cold_row(facts: Facts, timing: WorkloadTiming) -> tuple[Line, ...]:
@@ -128,7 +127,7 @@ def other_table(timing: Timing, caption: str, names: Names) -> Table:
         "workload", f"warm {names[0]} µs", f"warm {names[1]} µs", "warm speedup",
         "95 % interval", f"paper {names[0]} µs", f"paper {names[1]} µs", "paper speedup",
     )  # fmt: skip
-    return Table(caption, columns, tuple(rows), frozenset(range(1, 8)))
+    return Table(caption, columns, tuple(rows), frozenset(range(1, 8))).without_empty_columns()
 
 
 def _other_row(timing: WorkloadTiming) -> tuple[Line, ...]:
@@ -173,11 +172,16 @@ def round_timings(facts: Facts, timings: Iterable[Timing]) -> list[Block]:
             f"{counted(len(t.workloads), 'workload')}",
             (
                 cold_table(facts, t, f"Paired, cold (decides), {_beside(t)}", _ROUND_NAMES),
-                other_table(t, f"{_OTHERS}, {_beside(t)}", _ROUND_NAMES),
+                other_table(t, f"{_others(t)}, {_beside(t)}", _ROUND_NAMES),
             ),
         )
         for t in timings
     ]
+
+
+def _others(timing: Timing) -> str:
+    by_paper = any(w.paper for w in timing.workloads)
+    return "Paired, warm, and the paper's protocol" if by_paper else "Paired, warm"
 
 
 def _beside(timing: Timing) -> str:
