@@ -1,0 +1,58 @@
+"""One number for a whole value, which stays the same when a later version knows more fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from astra_tui.model.contents import content_hash
+
+
+def digest_of(value: msgspec.Struct) -> str:
+    """SHA-256 of a structure, on any machine the same.
+
+    Fields that have their default are left out: what an older version did not know of reads as
+    the default, and does not change the digest that it wrote.
+    """
+    return content_hash(msgspec.json.encode(_canonical(value), order="deterministic"))
+
+
+_LEAVES = frozenset((str, int, float, bool, type(None)))
+
+
+def _canonical(value: Any) -> Any:
+    if type(value) in _LEAVES:
+        return value
+    if isinstance(value, msgspec.Struct):
+        fields = {
+            name: _canonical(held)
+            for name, default in _fields(type(value))
+            if (held := getattr(value, name)) != default
+        }
+        tag = value.__struct_config__.tag
+        return {"": tag, **fields} if tag is not None else fields
+    if isinstance(value, tuple | list):
+        return [_canonical(v) for v in value]
+    if isinstance(value, Mapping):
+        return {key: _canonical(v) for key, v in value.items()}
+    return value
+
+
+_MISSING = object()
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    """Names with their defaults; `_MISSING`, which equals nothing, where there is none."""
+    return tuple((f.name, _default(f)) for f in msgspec.structs.fields(kind))
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return _MISSING
