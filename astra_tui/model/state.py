@@ -9,7 +9,7 @@ import msgspec
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case, CaseResult, Verdict
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import digest_of
 from astra_tui.model.events import (
     AnalysisGiven,
     CheckFinished,
@@ -184,5 +184,5 @@ class SessionState(msgspec.Struct, frozen=True):
         return proposed
 
     def digest(self) -> str:
-        """The same for the same events, on any machine."""
-        return content_hash(msgspec.json.encode(self, order="deterministic"))
+        """The same for the same events, on any machine and with any later version."""
+        return digest_of(self)
