@@ -8,6 +8,7 @@ from astra_tui.cli.flags import (
     device_flag,
     json_flag,
     plain_flag,
+    run_flags,
 )
 from astra_tui.cli.parsing import CommandParser, positive_number, whole_number
 
@@ -16,6 +17,8 @@ def session_commands(commands: Commands) -> None:
     """Adds them."""
     _sessions(commands)
     _replay(commands)
+    _resume(commands)
+    _fork(commands)
     _verify(commands)
     _report(commands)
     _attach(commands)
@@ -81,6 +84,54 @@ def _replay(commands: Commands) -> None:
     )
     plain_flag(parser)
     json_flag(parser)
+
+
+def _resume(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "resume",
+        "go on with a session",
+        "However it ended, on this machine or another. What differs from when it ran is said "
+        "first. Settings that are not given are those of the session; --rounds counts all its "
+        "rounds.",
+    )
+    _session(parser, "a session's name or folder; by default the one written last")
+    _task_flags(parser)
+    run_flags(parser)
+
+
+def _fork(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "fork",
+        "begin a new session with the past of another",
+        "The new session holds all that happened up to the place, and runs on from there; the "
+        "other one stays as it is. docs/sessions.md names the places.",
+    )
+    parser.add_argument("parent", metavar="SESSION", help="the other session's name or folder")
+    parser.add_argument(
+        "--at",
+        required=True,
+        metavar="PLACE",
+        help="behind a round (r3), before a decision (3.0.plan), or behind a candidate's round "
+        "with the candidate as the best (its hash)",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="your plan, as JSON or TOML: the fields that change at a plan's decision, else a "
+        "whole plan for the next round",
+    )
+    parser.add_argument("--note", metavar="TEXT", help="what the team should know")
+    parser.add_argument("--session", metavar="DIR", help="the new session's folder")
+    parser.add_argument(
+        "--sessions", metavar="DIR", help="where sessions are (default: ./sessions)"
+    )
+    parser.add_argument(
+        "--no-run", action="store_true", help="write the branch; it goes on with: resume"
+    )
+    _task_flags(parser)
+    run_flags(parser)
 
 
 def _verify(commands: Commands) -> None:

@@ -64,14 +64,13 @@ def _gpu(device: DeviceChoice) -> GpuIdentity | None:
 
 
 def main() -> int:
-    """Prints the environment, or the parts of the UserError that stands in its way."""
-    answer: Environment | NotReady
+    """Prints the environment; with exit code 1 the parts of the UserError in its place."""
     try:
-        answer = environment_here(sys.argv[1])
+        answer, code = msgspec.json.encode(environment_here(sys.argv[1])), 0
     except UserError as error:
-        answer = NotReady.from_error(error)
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
-    return 0
+        answer, code = msgspec.json.encode(NotReady.from_error(error)), 1
+    sys.stdout.buffer.write(answer)
+    return code
 
 
 if __name__ == "__main__":

@@ -55,6 +55,11 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     hunks: int = 0
 
 
+def plan_question(round_: int, proposal: int, plan: Plan) -> Question:
+    """The question at the plan gate of a proposal."""
+    return Question(f"{round_}.{proposal}.plan", Gate.PLAN, round_, proposal, plan.hash)
+
+
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a reviewer says to a question.
 

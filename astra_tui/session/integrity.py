@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -31,7 +32,7 @@ from astra_tui.model.events import (
 from astra_tui.model.state import SessionState
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.inside import LARGEST_TEXT, files_inside, read_inside
-from astra_tui.session.reading import journal_bytes, journal_path, parse_journal
+from astra_tui.session.reading import Damage, journal_bytes, journal_path, parse_journal
 from astra_tui.session.records import Record, decode_record, seal_holds
 from astra_tui.session.timeline import Timeline
 
@@ -41,12 +42,21 @@ MOST_FLAWS = 100
 """Of a session that is damaged all over, the first ones say enough."""
 
 
+class FlawKind(StrEnum):
+    """What a flaw tells of."""
+
+    ALTERED = "altered"
+    CUT = "cut"
+    """The end is not there: an engine was killed, still runs, or somebody cut it off."""
+
+
 class Flaw(msgspec.Struct, frozen=True):
     """Something that an engine did not write so; `line` counts from 1, 0 is the whole file."""
 
     file: str
     line: int
     message: str
+    kind: FlawKind = FlawKind.ALTERED
 
     def describe(self) -> str:
         """As in "sessions/x/journal.jsonl:7: message"."""
@@ -57,7 +67,7 @@ class Integrity(msgspec.Struct, frozen=True):
     """What was looked at, and what is wrong.
 
     `seal` is the last line's: it stands for the whole journal, and can be written down elsewhere.
-    `digest` is of the state that the journal makes, as far as it can be read.
+    `digest` is of the state before the last closing, or at the end where there is none.
     """
 
     events: int
@@ -72,6 +82,11 @@ class Integrity(msgspec.Struct, frozen=True):
         """Whether nothing is wrong."""
         return not self.flaws
 
+    @property
+    def altered(self) -> tuple[Flaw, ...]:
+        """What is wrong even of a session that was cut off and is to go on."""
+        return tuple(f for f in self.flaws if f.kind is FlawKind.ALTERED)
+
 
 def check_integrity(folder: Path) -> tuple[Integrity, SessionState]:
     """Looks at all of a session; also returns the state, as far as it can be read.
@@ -82,7 +97,7 @@ def check_integrity(folder: Path) -> tuple[Integrity, SessionState]:
     content = journal_bytes(folder)
     found = parse_journal(content, path)
     timeline = Timeline(found.records, found.damage)
-    flaws = [Flaw(str(path), d.line, d.message) for d in found.damage]
+    flaws = [_damaged(path, d) for d in found.damage]
     flaws += _seals(content, path)
     flaws += _order(timeline, path)
     digests = _Digests(timeline, path)
@@ -120,6 +135,11 @@ def _named(event: Event) -> tuple[str, ...]:
     return ()
 
 
+def _damaged(path: Path, damage: Damage) -> Flaw:
+    kind = FlawKind.CUT if damage.truncated else FlawKind.ALTERED
+    return Flaw(str(path), damage.line, damage.message, kind)
+
+
 def _seals(content: bytes, path: Path) -> Iterator[Flaw]:
     before, lines = "", content.split(b"\n")[:-1]
     for number, line in enumerate(lines, start=1):
@@ -150,7 +170,7 @@ def _order(timeline: Timeline, path: Path) -> Iterator[Flaw]:
     last = timeline.records[-1].event if len(timeline) else None
     if not isinstance(last, SessionClosed):
         message = "the session was not closed, so that nothing says whether its end is missing"
-        yield Flaw(str(path), len(timeline), message)
+        yield Flaw(str(path), len(timeline), message, FlawKind.CUT)
 
 
 class _Digests:
@@ -159,7 +179,7 @@ class _Digests:
     def __init__(self, timeline: Timeline, path: Path):
         self.count = 0
         self.flaws: list[Flaw] = []
-        self.reached = timeline.final_state().digest()
+        self.reached = ""
         for number, record in enumerate(timeline.records):
             if isinstance(record.event, SessionClosed):
                 self.count += 1
@@ -170,6 +190,8 @@ class _Digests:
                         f"and the engine wrote {record.event.digest[:12]}"
                     )
                     self.flaws.append(Flaw(str(path), number + 1, message))
+        if not self.reached:
+            self.reached = timeline.final_state().digest()
 
 
 def _texts(folder: Path, records: tuple[Record, ...]) -> tuple[int, list[Flaw]]:

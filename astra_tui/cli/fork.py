@@ -1,0 +1,102 @@
+"""`astra-tui fork`: a new session that begins with the past of another one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tomllib
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from astra_tui import plain
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.going_on import go_on, intact_state
+from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.cli.settings import read_choices
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.plan import Plan
+from astra_tui.session.client import user_at_terminal
+from astra_tui.session.forking import ForkPlace, find_place, fork_session
+from astra_tui.session.redaction import Redactor
+from astra_tui.session.store import new_session_folder, sessions_folder
+from astra_tui.session.timeline import Timeline
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the branch, then runs on with it like `run`; the parent is only read."""
+    choices = read_choices(options)
+    parent = saved_session(options.parent, choices.sessions)
+    timeline = whole_timeline(parent)
+    place = find_place(timeline, options.at)
+    plan = _plan(Path(options.plan), timeline, place) if options.plan else None
+    named, _ = local_task(intact_state(parent), parent, options.task, trust=options.trust)
+    folder = _folder(options.session, sessions_folder(choices.sessions), named)
+    try:
+        fork_session(
+            parent, timeline, place, folder, Redactor(), user_at_terminal(),
+            plan=plan, note=options.note or "",
+        )  # fmt: skip
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    seq = timeline.records[place.position - 1].seq
+    plain.note(f"session {folder}, from {parent} behind event {seq}")
+    return int(ExitCode.OK) if options.no_run else go_on(folder, options, choices)
+
+
+def _folder(given: str | None, root: Path, task: str) -> Path:
+    """A folder that was not there before: it is removed if the branch cannot be written."""
+    if given is None:
+        return new_session_folder(root, task, datetime.now())
+    folder = Path(given)
+    if folder.exists():
+        raise UserError("this folder is there already", file=given, hint="name one that is not")
+    return folder
+
+
+def _plan(file: Path, timeline: Timeline, place: ForkPlace) -> Plan:
+    """A whole plan, or the fields of the one at a decision that change."""
+    given = _read(file)
+    for name in given:
+        if name not in Plan.__struct_fields__:
+            raise UserError(
+                f"a plan has no '{name}'",
+                file=str(file),
+                hint=nearest(name, Plan.__struct_fields__),
+            )
+    whole = {**_plan_at(timeline, place), **given}
+    try:
+        return msgspec.convert(whole, Plan)
+    except msgspec.ValidationError as error:
+        raise UserError(f"the plan: {error}", file=str(file), hint=_FIELDS) from None
+
+
+_FIELDS = f"a plan has: {', '.join(Plan.__struct_fields__)}"
+
+
+def _plan_at(timeline: Timeline, place: ForkPlace) -> dict[str, Any]:
+    if not place.question:
+        return {}
+    state = timeline.state(place.position)
+    question = state.questions[place.question]
+    proposed = state.round(question.round).proposals[question.proposal].plan
+    plan: dict[str, Any] = msgspec.to_builtins(proposed)
+    return plan
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The table of a TOML file, or the object of a JSON file."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        found = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+    except FileNotFoundError:
+        raise UserError("there is no such file", file=str(file)) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"cannot be read: {error}", file=str(file)) from None
+    if not isinstance(found, dict):
+        raise UserError("this is no plan", file=str(file), hint=_FIELDS)
+    return found

@@ -1,0 +1,115 @@
+"""Going on with a session that is on the disk: what `resume` and `fork` share."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from astra_tui import plain
+from astra_tui.cli.run import carry_out, request_for
+from astra_tui.cli.saved import last_host, local_task
+from astra_tui.cli.settings import Choices
+from astra_tui.model.environment import (
+    Difference,
+    Environment,
+    differences,
+    recorded_environment,
+)
+from astra_tui.model.errors import UserError
+from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.state import SessionState
+from astra_tui.session.integrity import check_integrity
+from astra_tui.session.spawn import NotReady
+from astra_tui.session.store import settings_of
+
+_ENVIRONMENT = "astra_tui.engine.environment"
+
+
+def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
+    """Says what differs from when the session ran, then runs it on; returns the exit code.
+
+    Raises UserError for a session that was altered, and where its task is not on this machine.
+    """
+    state = intact_state(folder)
+    before = settings_of(folder)
+    assert before is not None
+    named, _ = local_task(state, folder, options.task, trust=options.trust)
+    _refuse_foreign_server(before, choices, folder, trust=options.trust)
+    request = replace(request_for(choices, named, before), folder=str(folder))
+    here = _environment(request.settings.device)
+    recorded = recorded_environment(state, last_host(folder))
+    _say(folder, (*differences(recorded, here), *_changed(before, request.settings)))
+    return carry_out(request, options)
+
+
+def intact_state(folder: Path) -> SessionState:
+    """The state of a session of which nothing was altered; its end may be missing.
+
+    Raises UserError, which names the first place.
+    """
+    integrity, state = check_integrity(folder)
+    if integrity.altered:
+        first = integrity.altered[0]
+        raise UserError(
+            f"{first.describe()}",
+            hint="what was altered does not go on; see all of it: astra-tui verify",
+        )
+    if state.opened is None:
+        raise UserError("the journal holds no session", file=str(folder))
+    return state
+
+
+def _refuse_foreign_server(
+    before: RunSettings, choices: Choices, folder: Path, *, trust: bool
+) -> None:
+    """A key must not go to a server that nobody here has named."""
+    if choices.base_url is not None or trust or not before.base_url:
+        return
+    if (choices.team or before.team) is not TeamKind.PLAYBOOK:
+        raise UserError(
+            f"the session names the model's server, {before.base_url}, to which your key would go",
+            file=str(folder),
+            hint=f"if it is yours, say: --base-url {before.base_url}",
+        )
+
+
+def _environment(device: str) -> Environment:
+    """What this machine is, from a process of its own. Raises UserError for a missing device."""
+    command = [sys.executable, "-P", "-m", _ENVIRONMENT, device]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    try:
+        if ended.returncode == 0:
+            return msgspec.json.decode(ended.stdout, type=Environment)
+        error = msgspec.json.decode(ended.stdout, type=NotReady).error()
+    except msgspec.MsgspecError:
+        words = ended.stderr.decode(errors="replace").strip()
+        raise UserError("this machine could not be looked at", hint=words) from None
+    raise error
+
+
+def _changed(before: RunSettings, now: RunSettings) -> tuple[Difference, ...]:
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(now)
+    return tuple(
+        Difference(f"setting {name.replace('_', ' ')}", _words(old[name]), _words(new[name]))
+        for name in old
+        if old[name] != new[name]
+    )
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {v}" for k, v in value.items() if v not in (None, ""))
+    return str(value)
+
+
+def _say(folder: Path, found: tuple[Difference, ...]) -> None:
+    plain.note(f"going on with {folder}")
+    for difference in found:
+        plain.note(f"  {difference.what}: was {difference.recorded}, is {difference.here}")
+    if not found:
+        plain.note("  nothing differs from when it ran")
