@@ -25,7 +25,7 @@ from astra_tui.engine.trial import (
     profile_candidate,
     time_candidate,
 )
-from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question, plan_question
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import Verdict
 from astra_tui.model.errors import UserError
@@ -138,13 +138,7 @@ class Proposal:
 
     async def _decide_plan(self) -> Decision:
         plan = self._state.plan
-        question = Question(
-            id=f"{self.place.round}.{self.place.proposal}.plan",
-            gate=Gate.PLAN,
-            round=self.place.round,
-            proposal=self.place.proposal,
-            subject=plan.hash,
-        )
+        question = plan_question(self.place.round, self.place.proposal, plan)
         await self.ports.control.checkpoint()
         return await self.ports.approvals.decide(question, plan)
 
