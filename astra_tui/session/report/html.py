@@ -33,7 +33,7 @@ from astra_tui.session.report.document import (
     Strong,
     Table,
 )
-from astra_tui.session.report.visible import bounded, inline
+from astra_tui.session.report.visible import bounded, inline, spaced
 
 _STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 
@@ -191,11 +191,11 @@ def _line(line: Line) -> str:
 def _inline(part: Inline) -> str:
     match part:
         case str():
-            return escape(_spaced(part))
+            return escape(spaced(part))
         case Code(text):
             return f"<code>{escape(inline(text))}</code>"
         case Strong(text):
-            return f"<strong>{escape(_spaced(text))}</strong>"
+            return f"<strong>{escape(spaced(text))}</strong>"
         case Number(value, text):
             return f'<data value="{value!r}">{escape(text)}</data>'
         case Badge(text, tone):
@@ -203,10 +203,3 @@ def _inline(part: Inline) -> str:
             return f'<span class="badge {tone.value}">{sign}{escape(inline(text))}</span>'
         case Link(text, anchor):
             return f'<a href="#{anchor}">{escape(inline(text))}</a>'
-
-
-def _spaced(text: str) -> str:
-    """On one line, with the spaces at both ends that set it off from its neighbours."""
-    before = " " if text[:1].isspace() else ""
-    after = " " if text[-1:].isspace() and text.strip() else ""
-    return before + inline(text) + after

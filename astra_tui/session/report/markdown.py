@@ -27,7 +27,7 @@ from astra_tui.session.report.document import (
     Strong,
     Table,
 )
-from astra_tui.session.report.visible import bounded, inline, visible
+from astra_tui.session.report.visible import bounded, inline, spaced, visible
 
 _ACTIVE = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
 _OPENS_BLOCK = re.compile(r"^(\s*)([#+=-]|\d+(?=[.)]))")
@@ -115,19 +115,17 @@ def _cell(line: Line) -> str:
 
 
 def _line(line: Line) -> str:
-    return "".join(map(_inline, line)).strip()
+    return "".join(map(_inline, line)).strip(" ")
 
 
 def _inline(part: Inline, in_table: bool = False) -> str:
     match part:
         case str():
-            before = " " if part[:1].isspace() else ""
-            after = " " if part[-1:].isspace() and part.strip() else ""
-            return before + _plain(part) + after
+            return _escaped(spaced(part))
         case Code(text):
             return _code(inline(text), in_table)
         case Strong(text):
-            after = " " if text[-1:].isspace() else ""
+            after = " " if text.endswith(" ") else ""
             return f"**{_plain(text)}**{after}"
         case Number(_, text):
             return _escaped(text)

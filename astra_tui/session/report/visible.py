@@ -12,7 +12,7 @@ LONGEST_TEXT = 4000
 """Longer texts are cut; a hostile journal must not make a page that no browser opens."""
 
 _SUSPECT = re.compile(r"[^\n\t -~]")
-_KEPT_ON_ONE_LINE = re.compile(r"[\n\t\r\v\f ]+")
+_SPACE = re.compile(r"[\n\t ]+")
 
 
 def visible(text: str) -> str:
@@ -31,7 +31,12 @@ def bounded(text: str, limit: int = LONGEST_TEXT) -> str:
 
 def inline(text: str, limit: int = LONGEST_TEXT) -> str:
     """The same on one line."""
-    return _KEPT_ON_ONE_LINE.sub(" ", bounded(text, limit)).strip()
+    return spaced(text, limit).strip(" ")
+
+
+def spaced(text: str, limit: int = LONGEST_TEXT) -> str:
+    """On one line, with a space at an end where it has one: a piece between other pieces."""
+    return _SPACE.sub(" ", bounded(text, limit))
 
 
 def _written_out(match: re.Match[str]) -> str:
