@@ -42,12 +42,30 @@ class Slice:
         while True:
             before = len(self.names)
             self.nodes.clear()
-            self.lines = self._of(list(body))
+            parts = [(statement, self._part(statement)) for statement in reversed(body)]
             if len(self.names) == before:
                 break
+        self._parts = [(statement, lines) for statement, lines in reversed(parts) if lines]
         for statement in body:
             if statement in self.nodes and statement.type == "declaration":
                 self.declared |= {v.name for v in variables_of(statement)}
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements of the slice, in order."""
+        return [line for _, lines in self._parts for line in lines]
+
+    @property
+    def guard(self) -> Node | None:
+        """The condition that decides about the store, where it is the last thing in the loop."""
+        last = self._parts[-1][0]
+        return field(last, "condition") if last.type == "if_statement" else None
+
+    def lines_within(self) -> list[str]:
+        """The statements without the condition that decides about the store."""
+        *before, (_, branch) = self._parts
+        inner = [line.removeprefix("  ") for line in branch[1:-1]]
+        return [*(line for _, lines in before for line in lines), *inner]
 
     def _of(self, statements: list[Node]) -> list[str]:
         lines: list[str] = []

@@ -23,6 +23,7 @@ from astra_tui.agents.playbook.loops import Loop, loops_of
 from astra_tui.agents.playbook.names import PURE_FUNCTIONS, Function, Variable, variables_of
 from astra_tui.agents.playbook.slicing import NotSliced, Slice, written_only
 from astra_tui.agents.playbook.syntax import (
+    bare,
     called_name,
     cast_of,
     contains,
@@ -31,6 +32,7 @@ from astra_tui.agents.playbook.syntax import (
     line_of,
     of_type,
     operator_of,
+    statements_of,
     subscript_of,
     text_of,
 )
@@ -47,6 +49,7 @@ class _Unsuitable(Exception):
 class _Early:
     """A store of a later loop, and what it needs at the end of the first."""
 
+    kernel: Function
     first: Loop
     later: Loop
     store: Node
@@ -125,7 +128,7 @@ def _early(
         _check_node(kernel, first, later, access, node)
     for name in sorted(needs.names | identifiers_in(later.start) | identifiers_in(later.bound)):
         _check_name(kernel, first, later, name)
-    return _Early(first, later, store, needs)
+    return _Early(kernel, first, later, store, needs)
 
 
 def _statement(node: Node) -> Node:
@@ -163,9 +166,12 @@ def _element(kernel: Function, loop: Loop, access: Access) -> Polynomial | None:
     if offset is None:
         return None
     index = offset + reader.read(access.index)
+    return _with_any_turn(index, (loop.name,))
+
+
+def _with_any_turn(form: Polynomial, names: tuple[str, ...]) -> Polynomial:
     terms = {
-        tuple(sorted(_ANY_TURN if a == loop.name else a for a in m)): c
-        for m, c in index.terms.items()
+        tuple(sorted(_ANY_TURN if a in names else a for a in m)): c for m, c in form.terms.items()
     }
     return Polynomial(dict(sorted(terms.items())))
 
@@ -223,21 +229,55 @@ def _check_name(kernel: Function, first: Loop, later: Loop, name: str) -> None:
 
 
 def _rewrite(source: KernelText, early: _Early) -> list[Edit]:
-    first, later = early.first, early.later
-    lines = list(early.needs.lines)
-    if first.name != later.name:
-        lines.insert(0, f"const {later.variable.type} {later.name} = {first.name};")
-    declared = {v.name for s in first.body for v in _declared(s)}
-    if first.name != later.name or declared & early.needs.declared:
-        lines = ["{", *block(lines).split("\n"), "}"]
-    body = field(first.node, "body")
-    indent = indentation(source.data, first.body[-1])
-    edits = [_appended(body, indented("\n".join(lines), indent))]
-    edits.append(remove_statement(source.data, early.store))
+    edits = [_inserted(source, early), remove_statement(source.data, early.store)]
     for name in _locals_of(early):
-        dead = written_only(name, later.body, early.store)
+        dead = written_only(name, early.later.body, early.store)
         edits += [remove_statement(source.data, statement) for statement in dead]
     return edits
+
+
+def _inserted(source: KernelText, early: _Early) -> Edit:
+    """The slice at the end of the first loop, within the same condition where it has that too.
+
+    A condition of its own would keep the compiler from ending the life of registers there.
+    """
+    first, later = early.first, early.later
+    body, lines = field(first.node, "body"), early.needs.lines
+    branch = _same_branch(early)
+    if branch is not None:
+        body, lines = field(branch, "consequence"), early.needs.lines_within()
+    if first.name != later.name:
+        lines.insert(0, f"const {later.variable.type} {later.name} = {first.name};")
+    statements = statements_of(body)
+    declared = {v.name for s in (*first.body, *statements) for v in _declared(s)}
+    again = {v.name for line in early.needs.nodes for v in _declared(line)}
+    if first.name != later.name or declared & again:
+        lines = ["{", *block(lines).split("\n"), "}"]
+    return _appended(body, indented("\n".join(lines), indentation(source.data, statements[-1])))
+
+
+def _same_branch(early: _Early) -> Node | None:
+    """The last statement of the first loop, where it asks what decides about the store."""
+    guard, last = early.needs.guard, early.first.body[-1]
+    if guard is None or last.type != "if_statement":
+        return None
+    if last.child_by_field_name("alternative") is not None:
+        return None
+    body = field(last, "consequence")
+    both = (bare(guard), bare(field(last, "condition")))
+    if body.type != "compound_statement" or any(c.type != "binary_expression" for c in both):
+        return None
+    forms = [_compared(early, condition) for condition in both]
+    return last if forms[0] == forms[1] else None
+
+
+def _compared(early: _Early, condition: Node) -> tuple[str, Polynomial, Polynomial]:
+    """A comparison in terms of the turn."""
+    reader = IndexReader(early.kernel)
+    sides = (reader.read(field(condition, side)) for side in ("left", "right"))
+    names = (early.first.name, early.later.name)
+    left, right = (_with_any_turn(side, names) for side in sides)
+    return operator_of(condition), left, right
 
 
 def _appended(body: Node, text: str) -> Edit:
