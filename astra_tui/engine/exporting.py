@@ -1,0 +1,169 @@
+"""Exports a session's winner, and checks the export before it is called done."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_tui.engine.export_cases import whole_cases
+from astra_tui.engine.export_checks import ExportChecks, Tools
+from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.layout import layouts_of, plan_layouts
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, kernels_to_compile, read_source
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.devices import open_device
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import DEVICE_ATTRIBUTES
+from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.task import KernelTask, find_task
+from astra_tui.session.export import (
+    ExportReport,
+    ExportStep,
+    Files,
+    Format,
+    StepOutcome,
+    Subject,
+    Winner,
+    export_files,
+)
+
+OTHER_ARCHS = ("sm_80", "sm_100", "sm_120")
+"""Compiled into a PyTorch package beside the architecture that is checked."""
+
+_NOT_ASKED = "--no-check"
+
+
+def require_task(winner: Winner, folder: str = "") -> KernelTask:
+    """The task that a winner was made for: `folder`, else the one of that name.
+
+    Raises UserError when it is not there, or is not the task of the session.
+    """
+    task = find_task(folder or winner.task)
+    if task.hash != winner.task_hash:
+        raise UserError(
+            f"this task is not the one of session {winner.session}: its hash is "
+            f"{task.hash[:12]}, the session's is {winner.task_hash[:12]}",
+            file=str(task.folder),
+            hint="task.toml or reference.py has changed; name the folder of the right one: --task",
+        )
+    return task
+
+
+@contextmanager
+def open_exporter(task: KernelTask, device: str) -> Iterator[Exporter]:
+    """Opens compiler, oracle and device. Raises UserError, CompilerUnavailable."""
+    with ExitStack() as stack:
+        compiler = stack.enter_context(Compiler())
+        oracle = stack.enter_context(Oracle(task))
+        opened = stack.enter_context(open_device(device, compiler))
+        checker = Checker(task, opened.device, compiler, oracle)
+        yield Exporter(checker, Tools.found(on_gpu=opened.gpu is not None))
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """Writes and checks exports of one task on one device."""
+
+    checker: Checker
+    tools: Tools
+
+    def subject(self, winner: Winner) -> Subject:
+        """A winner with its kernels compiled. Raises PlanError, UserError."""
+        task, compiler = self.checker.task, self.checker.compiler
+        source = read_source(task, winner.text, f"candidate {winner.candidate[:12]}")
+        cases = (*build_suite(task), *whole_cases(task))
+        attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
+        kernels = kernels_to_compile(task, source, cases, attributes)
+        samples = tuple(
+            Bindings(
+                case.dtype,
+                case.dims,
+                plan_layouts(layouts_of(task, case)),
+                scalars_of(task, case),
+                attributes,
+            )
+            for case in cases
+        )
+        compilation = compiler.compile(winner.text, kernels)
+        if not compilation.ok:
+            raise UserError(
+                f"the candidate does not compile here: {compilation.errors[0].message}",
+                file=source.file,
+            )
+        return Subject(winner, task, source.plan, samples, (compilation,))
+
+    def export(self, winner: Winner, to: Format, out: Path, *, check: bool = True) -> ExportReport:
+        """Writes an export into a folder that is not there yet, or is empty.
+
+        It is checked beside it first, and only moved there when no check failed.
+        """
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UserError("is there already", file=str(out), hint="name a new folder: --out DIR")
+        subject = self.subject(winner)
+        if to is Format.TORCH:
+            subject = self._for_all_archs(subject)
+        files = export_files(subject, to)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as temporary:
+                draft = Path(temporary) / "export"
+                _write(draft, files)
+                steps = self._steps(subject, to, draft) if check else (_unasked(),)
+                failed = any(s.outcome is StepOutcome.FAILED for s in steps)
+                if not failed:
+                    _move(draft, out)
+        except OSError as error:
+            raise UserError(f"cannot be written: {error.strerror}", file=str(out)) from None
+        return ExportReport(
+            format=to,
+            session=winner.session,
+            task=self.checker.task.name,
+            candidate=winner.candidate,
+            folder="" if failed else str(out),
+            files=tuple(sorted(files)),
+            steps=steps,
+        )
+
+    def _steps(self, subject: Subject, to: Format, draft: Path) -> tuple[ExportStep, ...]:
+        with tempfile.TemporaryDirectory(prefix="astra-export-") as scratch:
+            checks = ExportChecks(subject, self.checker, self.tools, draft, Path(scratch))
+            return tuple(checks.run(to))
+
+    def _for_all_archs(self, subject: Subject) -> Subject:
+        """The kernels for every architecture that they compile for, the checked one first."""
+        (first,) = subject.compilations
+        compiled: list[Compilation] = [first]
+        for arch in OTHER_ARCHS:
+            if arch.rstrip("a") == first.arch.rstrip("a"):
+                continue
+            names = tuple(k.expression for k in first.kernels)
+            other = self.checker.compiler.compile(subject.winner.text, names, arch)
+            if other.ok:
+                compiled.append(other)
+        return Subject(subject.winner, subject.task, subject.plan, subject.samples, tuple(compiled))
+
+
+def _unasked() -> ExportStep:
+    return ExportStep("every check", StepOutcome.NOT_CHECKED, _NOT_ASKED)
+
+
+def _write(folder: Path, files: Files) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def _move(draft: Path, out: Path) -> None:
+    if out.is_dir():
+        out.rmdir()  # It is empty.
+    for cache in draft.rglob("__pycache__"):
+        shutil.rmtree(cache)
+    draft.rename(out)

@@ -1,0 +1,44 @@
+"""What leaves a session: its winner as source, patch, C++, PyTorch operator, TVM-FFI module.
+
+Everything here is text made from a journal and a task; nothing is compiled, run or written. The
+checks are in `astra_tui.engine.exporting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from astra_tui.session.export.artefact import Files, Format, Subject
+from astra_tui.session.export.cpp_project import cpp_project
+from astra_tui.session.export.report import ExportReport, ExportStep, StepOutcome
+from astra_tui.session.export.source_files import cu_file, patch_file
+from astra_tui.session.export.torch_package import package_name, torch_package
+from astra_tui.session.export.tvm_ffi_project import tvm_ffi_project
+from astra_tui.session.export.winner import BEST, Winner, find_winner
+
+__all__ = [
+    "BEST",
+    "ExportReport",
+    "ExportStep",
+    "Files",
+    "Format",
+    "StepOutcome",
+    "Subject",
+    "Winner",
+    "export_files",
+    "find_winner",
+    "package_name",
+]
+
+_WRITERS: Mapping[Format, Callable[[Subject], Files]] = {
+    Format.CU: cu_file,
+    Format.PATCH: patch_file,
+    Format.CPP: cpp_project,
+    Format.TORCH: torch_package,
+    Format.TVM_FFI: tvm_ffi_project,
+}
+
+
+def export_files(subject: Subject, to: Format) -> Files:
+    """The files of an export. Raises UserError for what a format cannot hold."""
+    return _WRITERS[to](subject)

@@ -1,0 +1,218 @@
+"""Loads compiled kernels through the CUDA driver and launches them; nothing is compiled here."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ._host import Buffer, PlanFault, Refused
+from ._host import Launch as Wanted
+
+_ATTRIBUTES = {
+    "sm_count": 16,
+    "warp_size": 10,
+    "max_threads_per_block": 1,
+    "max_threads_per_sm": 39,
+    "max_shared_memory_per_block": 97,
+    "max_shared_memory_per_sm": 81,
+    "l2_cache_bytes": 38,
+}
+"""Numbers of CUdevice_attribute, by the names that launch plans use."""
+
+_MAJOR, _MINOR = 75, 76
+_MAX_DYNAMIC_SHARED = 8
+_BUFFER_POINTER, _BUFFER_SIZE = 1, 2
+_INTEGERS = {
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+}  # fmt: skip
+_FLOATS = {"float16": "e", "float32": "f", "float64": "d"}
+
+
+class DriverError(RuntimeError):
+    """The CUDA driver refused something."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that is ready but for its pointers: (offset in `parameters`, buffer)."""
+
+    function: int
+    sizes: tuple[int, int, int, int, int, int]
+    shared: int
+    parameters: bytes
+    pointers: tuple[tuple[int, str], ...]
+
+
+class Kernels:
+    """The kernels of a package: cubins in its folder, signatures in its manifest."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        self._signatures: dict[str, Any] = manifest["kernels"]
+        self._archs: list[str] = manifest["archs"]
+        self._modules: dict[int, ctypes.c_void_p] = {}
+        self._functions: dict[tuple[int, str], ctypes.c_void_p] = {}
+        self._shared: dict[tuple[int, str], int] = {}
+        self._lock = threading.Lock()
+
+    def prepare(self, wanted: Sequence[Wanted], ordinal: int) -> tuple[Launch, ...]:
+        """Makes launches ready for a device. Raises Refused for a kernel that was not compiled."""
+        make_current(ordinal)
+        with self._lock:
+            return tuple(self._prepare(each, ordinal) for each in wanted)
+
+    def _prepare(self, wanted: Wanted, ordinal: int) -> Launch:
+        signature = self._signatures.get(wanted.kernel)
+        if signature is None:
+            raise Refused(f"{wanted.kernel} is not among the compiled kernels")
+        function = self._function(wanted.kernel, signature["symbol"], ordinal)
+        if wanted.shared > self._shared.get((ordinal, wanted.kernel), 0):
+            _call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, wanted.shared)
+            self._shared[(ordinal, wanted.kernel)] = wanted.shared
+        packed = bytearray(signature["bytes"])
+        pointers = []
+        for argument, parameter in zip(wanted.args, signature["parameters"], strict=True):
+            if isinstance(argument, Buffer):
+                pointers.append((parameter["offset"], argument.name))
+            else:
+                _pack(packed, parameter, argument)
+        assert function.value is not None
+        sizes = (*wanted.grid, *wanted.block)
+        return Launch(function.value, sizes, wanted.shared, bytes(packed), tuple(pointers))
+
+    def _function(self, kernel: str, symbol: str, ordinal: int) -> ctypes.c_void_p:
+        key = (ordinal, kernel)
+        if key not in self._functions:
+            function = ctypes.c_void_p()
+            module = self._module(ordinal)
+            _call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+            self._functions[key] = function
+        return self._functions[key]
+
+    def _module(self, ordinal: int) -> ctypes.c_void_p:
+        if ordinal not in self._modules:
+            arch = choose_arch(self._archs, *_capability(ordinal))
+            cubin = (self._folder / f"{arch}.cubin").read_bytes()
+            module = ctypes.c_void_p()
+            _call("cuModuleLoadData", ctypes.byref(module), cubin)
+            self._modules[ordinal] = module
+        return self._modules[ordinal]
+
+
+def choose_arch(archs: Sequence[str], major: int, minor: int) -> str:
+    """The best of some architectures for a device; a cubin runs on later minors of its major."""
+    exact = [f"sm_{major}{minor}a", *(f"sm_{major}{m}" for m in range(minor, -1, -1))]
+    for arch in exact:
+        if arch in archs:
+            return arch
+    raise Refused(f"there is no code for compute capability {major}.{minor} (only {archs})")
+
+
+def launch(launches: Sequence[Launch], addresses: Mapping[str, int], stream: int) -> None:
+    """Launches kernels in order on a stream of the current device."""
+    for each in launches:
+        packed = bytearray(each.parameters)
+        for offset, name in each.pointers:
+            struct.pack_into("<Q", packed, offset, addresses[name])
+        buffer = (ctypes.c_char * len(packed)).from_buffer(packed)
+        size = ctypes.c_size_t(len(packed))
+        extra = (ctypes.c_void_p * 5)(
+            _BUFFER_POINTER, ctypes.addressof(buffer), _BUFFER_SIZE, ctypes.addressof(size), None
+        )
+        function = ctypes.c_void_p(each.function)
+        queue = ctypes.c_void_p(stream)
+        _call("cuLaunchKernel", function, *each.sizes, each.shared, queue, None, extra)
+
+
+@cache
+def attributes(ordinal: int) -> dict[str, int]:
+    """What launch plans may ask about a device."""
+    return {name: _attribute(ordinal, number) for name, number in _ATTRIBUTES.items()}
+
+
+def make_current(ordinal: int) -> None:
+    """Makes the device's primary context current in this thread, where none is."""
+    context = ctypes.c_void_p()
+    _call("cuCtxGetCurrent", ctypes.byref(context))
+    if not context.value:
+        _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), _device(ordinal))
+        _call("cuCtxSetCurrent", context)
+
+
+def _capability(ordinal: int) -> tuple[int, int]:
+    return _attribute(ordinal, _MAJOR), _attribute(ordinal, _MINOR)
+
+
+def _attribute(ordinal: int, number: int) -> int:
+    value = ctypes.c_int()
+    _call("cuDeviceGetAttribute", ctypes.byref(value), number, _device(ordinal))
+    return value.value
+
+
+def _device(ordinal: int) -> int:
+    device = ctypes.c_int()
+    _call("cuDeviceGet", ctypes.byref(device), ordinal)
+    return device.value
+
+
+def _pack(packed: bytearray, parameter: Mapping[str, Any], value: float) -> None:
+    """Puts a number into a parameter buffer. Raises PlanFault where it does not fit."""
+    dtype, offset = parameter["dtype"], parameter["offset"]
+    if dtype == "bfloat16":
+        struct.pack_into("<H", packed, offset, _bfloat16(float(value)))
+    elif dtype in _FLOATS:
+        struct.pack_into("<" + _FLOATS[dtype], packed, offset, _representable(value, dtype))
+    elif dtype == "bool" and value not in (0, 1):
+        raise PlanFault(f"{value} does not fit in {dtype}")
+    else:
+        try:
+            struct.pack_into("<" + _INTEGERS[dtype], packed, offset, value)
+        except struct.error:
+            raise PlanFault(f"{value} does not fit in {dtype}") from None
+
+
+def _representable(value: float, dtype: str) -> float:
+    """The number, or an infinity where the type has none so large."""
+    try:
+        struct.pack("<" + _FLOATS[dtype], float(value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(value)
+
+
+def _bfloat16(value: float) -> int:
+    """The bits of a float32 rounded to bfloat16, ties to even."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    if value != value:
+        return 0x7FC0
+    return int((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+
+
+@cache
+def _library() -> Any:
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise DriverError(f"no CUDA driver: {error}") from None
+    if library.cuInit(0):
+        raise DriverError("cuInit failed")
+    return library
+
+
+def _call(name: str, *arguments: Any) -> None:
+    library = _library()
+    status = getattr(library, name)(*arguments)
+    if status:
+        text = ctypes.c_char_p()
+        library.cuGetErrorString(status, ctypes.byref(text))
+        raise DriverError(f"{name}: {(text.value or b'unknown error').decode()} ({status})")

@@ -1,0 +1,249 @@
+// What a generated launch plan is written with: plain C++17, without CUDA.
+#ifndef ASTRA_HOST_HPP
+#define ASTRA_HOST_HPP
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace astra {
+
+// What a call answers. From kRefused on, a reason of the launch plan; from kCuda on, a CUDA error.
+enum Status : int {
+  kDone = 0,
+  kNullPointer = 1,
+  kUnknownDtype = 2,
+  kOutsideContract = 3,
+  kBadStrides = 4,
+  kMisaligned = 5,
+  kPlanFault = 6,
+  kNotCompiled = 7,
+  kNoBranch = 8,
+  kRefused = 100,
+  kCuda = 1000,
+};
+
+// Thrown inside of a call, and caught at its end.
+struct Fault {
+  int status;
+};
+
+inline void require(bool holds, int status) {
+  if (!holds) throw Fault{status};
+}
+
+// A whole number of 64 bits. Arithmetic rounds down, as in the launch plan, and never wraps.
+struct Int {
+  std::int64_t value;
+  constexpr Int(std::int64_t given) : value(given) {}
+};
+
+inline Int bounded(bool overflow, std::int64_t value) {
+  require(!overflow && value != INT64_MIN, kPlanFault);
+  return Int(value);
+}
+
+inline Int operator+(Int a, Int b) {
+  std::int64_t r = 0;
+  const bool overflow = __builtin_add_overflow(a.value, b.value, &r);
+  return bounded(overflow, r);
+}
+
+inline Int operator-(Int a, Int b) {
+  std::int64_t r = 0;
+  const bool overflow = __builtin_sub_overflow(a.value, b.value, &r);
+  return bounded(overflow, r);
+}
+
+inline Int operator*(Int a, Int b) {
+  std::int64_t r = 0;
+  const bool overflow = __builtin_mul_overflow(a.value, b.value, &r);
+  return bounded(overflow, r);
+}
+
+inline Int operator-(Int a) { return Int(-a.value); }
+
+inline Int floor_div(Int a, Int b) {
+  require(b.value != 0, kPlanFault);
+  const std::int64_t q = a.value / b.value;
+  const bool down = a.value % b.value != 0 && (a.value < 0) != (b.value < 0);
+  return Int(down ? q - 1 : q);
+}
+
+inline Int operator%(Int a, Int b) {
+  require(b.value != 0, kPlanFault);
+  const std::int64_t r = a.value % b.value;
+  return Int(r != 0 && (r < 0) != (b.value < 0) ? r + b.value : r);
+}
+
+inline bool operator==(Int a, Int b) { return a.value == b.value; }
+inline bool operator!=(Int a, Int b) { return a.value != b.value; }
+inline bool operator<(Int a, Int b) { return a.value < b.value; }
+inline bool operator<=(Int a, Int b) { return a.value <= b.value; }
+inline bool operator>(Int a, Int b) { return a.value > b.value; }
+inline bool operator>=(Int a, Int b) { return a.value >= b.value; }
+
+inline Int ceil_div(Int a, Int b) {
+  require(a.value >= 0 && b.value > 0, kPlanFault);
+  return Int(a.value / b.value + (a.value % b.value != 0));
+}
+
+inline Int min(std::initializer_list<Int> values) {
+  Int found = *values.begin();
+  for (Int each : values) found = each < found ? each : found;
+  return found;
+}
+
+inline Int max(std::initializer_list<Int> values) {
+  Int found = *values.begin();
+  for (Int each : values) found = each > found ? each : found;
+  return found;
+}
+
+// A number that a kernel takes: a whole one, or one of floating point.
+struct Number {
+  bool is_float;
+  std::int64_t whole;
+  double real;
+  Number(Int v) : is_float(false), whole(v.value), real(static_cast<double>(v.value)) {}
+  Number(bool v) : is_float(false), whole(v), real(v) {}
+  Number(double v) : is_float(true), whole(0), real(v) {}
+};
+
+// Where a tensor lies: its address, and its strides in elements.
+struct Layout {
+  std::uint64_t address;
+  std::vector<Int> strides;
+};
+
+inline Int stride(const Layout& tensor, int axis) { return tensor.strides[axis]; }
+
+// Alignment beyond 256 bytes is not seen.
+inline bool aligned(const Layout& tensor, Int count) {
+  require(count.value >= 1 && (count.value & (count.value - 1)) == 0, kPlanFault);
+  return count.value <= 256 && tensor.address % static_cast<std::uint64_t>(count.value) == 0;
+}
+
+inline Int elements(const std::vector<Int>& shape) {
+  Int count = 1;
+  for (Int size : shape) {
+    require(size.value >= 0, kOutsideContract);
+    count = count * size;
+  }
+  return count;
+}
+
+inline std::vector<Int> contiguous(const std::vector<Int>& shape) {
+  std::vector<Int> strides(shape.size(), Int(1));
+  for (std::size_t axis = shape.size(); axis-- > 1;) {
+    strides[axis - 1] = strides[axis] * shape[axis];
+  }
+  return strides;
+}
+
+inline void require_pointer(const void* data, int size, const std::vector<Int>& shape) {
+  if (elements(shape) == 0) return;
+  require(data != nullptr, kNullPointer);
+  require(reinterpret_cast<std::uint64_t>(data) % static_cast<std::uint64_t>(size) == 0,
+          kMisaligned);
+}
+
+// A tensor without gaps, of elements of `size` bytes.
+inline Layout tensor(const void* data, int size, const std::vector<Int>& shape) {
+  require_pointer(data, size, shape);
+  return {reinterpret_cast<std::uint64_t>(data), contiguous(shape)};
+}
+
+// A tensor whose rows may lie apart. An axis of one element may have any stride.
+inline Layout strided(const void* data, int size, const std::vector<Int>& shape,
+                      const std::int64_t* strides) {
+  require_pointer(data, size, shape);
+  std::vector<Int> expected = contiguous(shape);
+  const std::size_t last = shape.size() - 1;
+  if (elements(shape) > 0) {
+    require(shape[last] == 1 || strides[last] == 1, kBadStrides);
+    Int row = shape[last];
+    for (std::size_t axis = last; axis-- > 0;) {
+      if (shape[axis] > 1) {
+        row = strides[axis];
+        break;
+      }
+    }
+    require(row >= shape[last], kBadStrides);
+    for (std::size_t axis = last; axis-- > 0;) {
+      expected[axis] = row;
+      require(shape[axis] <= 1 || Int(strides[axis]) == row, kBadStrides);
+      row = row * shape[axis];
+    }
+  }
+  return {reinterpret_cast<std::uint64_t>(data), expected};
+}
+
+struct Device {
+  std::int64_t sm_count;
+  std::int64_t warp_size;
+  std::int64_t max_threads_per_block;
+  std::int64_t max_threads_per_sm;
+  std::int64_t max_shared_memory_per_block;
+  std::int64_t max_shared_memory_per_sm;
+  std::int64_t l2_cache_bytes;
+};
+
+using Sizes = std::array<std::uint32_t, 3>;
+
+// One launch: which of the generated kernels, and with what.
+struct Launch {
+  int kernel;
+  Sizes grid;
+  Sizes block;
+  std::uint32_t shared;
+  std::vector<Number> numbers;
+};
+
+// What one call launches, in order, and the bytes of its workspaces.
+struct Plan {
+  std::vector<Int> workspaces;
+  std::vector<Launch> launches;
+};
+
+inline Sizes sizes(const std::array<Int, 3>& given, const std::array<std::int64_t, 3>& limits,
+                   int smallest) {
+  Sizes found{};
+  for (int axis = 0; axis < 3; ++axis) {
+    require(given[axis] >= smallest && given[axis] <= limits[axis], kPlanFault);
+    found[axis] = static_cast<std::uint32_t>(given[axis].value);
+  }
+  return found;
+}
+
+inline Sizes grid(Int x, Int y = 1, Int z = 1) {
+  return sizes({x, y, z}, {2147483647, 65535, 65535}, 0);
+}
+
+inline bool is_empty(const Sizes& grid) { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
+
+inline Sizes block(const Device& device, Int x, Int y = 1, Int z = 1) {
+  const Sizes found = sizes({x, y, z}, {1024, 1024, 64}, 1);
+  const std::int64_t threads = std::int64_t{found[0]} * found[1] * found[2];
+  require(threads <= device.max_threads_per_block, kPlanFault);
+  return found;
+}
+
+inline std::uint32_t shared(const Device& device, Int bytes) {
+  require(bytes >= 0 && bytes <= device.max_shared_memory_per_block, kPlanFault);
+  return static_cast<std::uint32_t>(bytes.value);
+}
+
+// Scratch memory of a call; its address is not known yet, but is a multiple of 256.
+inline Layout workspace(Plan& plan, int size, const std::vector<Int>& shape) {
+  for (Int length : shape) require(length >= 0, kPlanFault);
+  const Int bytes = elements(shape) * size;
+  require(bytes <= Int(std::int64_t{1} << 34), kPlanFault);
+  plan.workspaces.push_back(bytes);
+  return {0, contiguous(shape)};
+}
+
+}  // namespace astra
+
+#endif

@@ -1,0 +1,133 @@
+// Launches kernels from a plan: whatever a kernel takes, its arguments become exactly that.
+#ifndef ASTRA_LAUNCH_CUH
+#define ASTRA_LAUNCH_CUH
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <mutex>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "astra_host.hpp"
+
+namespace astra {
+
+inline void check(cudaError_t error) {
+  require(error == cudaSuccess, kCuda + static_cast<int>(error));
+}
+
+template <typename P>
+P to_parameter(void* pointer) {
+  static_assert(std::is_pointer_v<P>, "the launch plan passes a tensor, the kernel takes a number");
+  return static_cast<P>(pointer);
+}
+
+template <typename P>
+P to_parameter(const Number& number) {
+  static_assert(!std::is_pointer_v<P>,
+                "the launch plan passes a number, the kernel takes a pointer");
+  if constexpr (std::is_integral_v<P>) {
+    require(!number.is_float, kPlanFault);
+    if constexpr (std::is_signed_v<P> || sizeof(P) < sizeof(std::int64_t)) {
+      require(number.whole >= static_cast<std::int64_t>(std::numeric_limits<P>::min()) &&
+                  number.whole <= static_cast<std::int64_t>(std::numeric_limits<P>::max()),
+              kPlanFault);
+    } else {
+      require(number.whole >= 0, kPlanFault);
+    }
+    return static_cast<P>(number.whole);
+  } else if constexpr (std::is_floating_point_v<P>) {
+    return static_cast<P>(number.real);
+  } else {
+    return P(number.real);  // __half, __nv_bfloat16
+  }
+}
+
+template <typename... P, std::size_t... I, typename... A>
+void launch_with(void (*kernel)(P...), const Launch& launch, cudaStream_t stream,
+                 std::index_sequence<I...>, A... arguments) {
+  std::tuple<std::remove_cv_t<P>...> parameters{to_parameter<std::remove_cv_t<P>>(arguments)...};
+  // One more than there are, for kernels without parameters.
+  void* pointers[] = {static_cast<void*>(&std::get<I>(parameters))..., nullptr};
+  const void* function = reinterpret_cast<const void*>(kernel);
+  if (launch.shared > 0) {
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(launch.shared)));
+  }
+  check(cudaLaunchKernel(function, dim3(launch.grid[0], launch.grid[1], launch.grid[2]),
+                         dim3(launch.block[0], launch.block[1], launch.block[2]), pointers,
+                         launch.shared, stream));
+}
+
+// Launches a kernel; `arguments` are void* and Number, one for each of its parameters.
+template <typename... P, typename... A>
+void launch(void (*kernel)(P...), const Launch& launch, cudaStream_t stream, A... arguments) {
+  static_assert(sizeof...(P) == sizeof...(A), "the launch plan passes another number of arguments");
+  launch_with(kernel, launch, stream, std::index_sequence_for<P...>{}, arguments...);
+}
+
+inline std::int64_t attribute(int ordinal, cudaDeviceAttr name) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, name, ordinal));
+  return value;
+}
+
+// The current device, asked once.
+inline const Device& current_device() {
+  static std::mutex mutex;
+  static std::array<Device, 64> known{};
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal));
+  require(ordinal < static_cast<int>(known.size()), kPlanFault);
+  const std::lock_guard<std::mutex> guard(mutex);
+  Device& device = known[ordinal];
+  if (device.sm_count == 0) {
+    device = {attribute(ordinal, cudaDevAttrMultiProcessorCount),
+              attribute(ordinal, cudaDevAttrWarpSize),
+              attribute(ordinal, cudaDevAttrMaxThreadsPerBlock),
+              attribute(ordinal, cudaDevAttrMaxThreadsPerMultiProcessor),
+              attribute(ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin),
+              attribute(ordinal, cudaDevAttrMaxSharedMemoryPerMultiprocessor),
+              attribute(ordinal, cudaDevAttrL2CacheSize)};
+  }
+  return device;
+}
+
+// Scratch memory of one call, from the stream's own pool: a graph that is captured holds it too.
+class Scratch {
+ public:
+  Scratch(const Plan& plan, cudaStream_t stream) : stream_(stream) {
+    for (Int bytes : plan.workspaces) {
+      void* memory = nullptr;
+      const cudaError_t error = bytes == 0 ? cudaSuccess
+                                           : cudaMallocAsync(&memory, bytes.value, stream);
+      if (error != cudaSuccess) {
+        release();
+        check(error);
+      }
+      memory_.push_back(memory);
+    }
+  }
+  ~Scratch() { release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* operator[](std::size_t number) const { return memory_[number]; }
+
+ private:
+  void release() {
+    for (void* memory : memory_) {
+      if (memory != nullptr) cudaFreeAsync(memory, stream_);
+    }
+    memory_.clear();
+  }
+  cudaStream_t stream_;
+  std::vector<void*> memory_;
+};
+
+}  // namespace astra
+
+#endif
