@@ -12,6 +12,7 @@ from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
+from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
@@ -101,6 +102,8 @@ class CountedEntry(msgspec.Struct, frozen=True):
     warp_instructions: int
     counters: Counters
     findings: tuple[Finding, ...]
+    hardware: NcuReport | None
+    compared: tuple[ComparedCounter, ...]
 
 
 class CountersAnswer(msgspec.Struct, frozen=True):

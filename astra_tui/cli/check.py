@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from astra_tui import plain
 from astra_tui.cli.answers import CasesAnswer, CheckAnswer, TaskCases
 from astra_tui.cli.devices import open_compiler, open_device
@@ -21,6 +23,8 @@ from astra_tui.model.task import KernelTask, find_task, list_tasks, load_task
 
 if TYPE_CHECKING:
     from astra_tui.lab.check.runner import Checker
+    from astra_tui.lab.compiler import Compiler
+    from astra_tui.lab.devices import Opened
 
 
 @dataclass(frozen=True)
@@ -110,17 +114,46 @@ def _check_task(
             errors.add(error)
     with ExitStack() as opened:
         compiler = opened.enter_context(open_compiler())
-        device = opened.enter_context(open_device(options.device, compiler)).device
+        device = opened.enter_context(open_device(options.device, compiler))
         oracle = opened.enter_context(Oracle(wanted.task))
-        checker = Checker(wanted.task, device, compiler, oracle)
+        checker = Checker(wanted.task, device.device, compiler, oracle)
         for file, text in texts.items():
             try:
                 chosen = wanted.cases if options.case else None
-                yield check_source(checker, file, text, chosen, len(wanted.cases))
+                report = check_source(checker, file, text, chosen, len(wanted.cases))
+                if options.sanitize and report.verdict is Verdict.PASSED:
+                    report = _sanitized(wanted.task, compiler, device, text, report, chosen)
+                yield report
             except UnavailableHere:
                 raise
             except UserError as error:
                 errors.add(error)
+
+
+def _sanitized(
+    task: KernelTask,
+    compiler: Compiler,
+    opened: Opened,
+    text: str,
+    report: CheckReport,
+    cases: tuple[Case, ...] | None,
+) -> CheckReport:
+    """The report with what compute-sanitizer says; what it finds turns the verdict.
+
+    It watches the cases that were named, else a few small ones.
+    """
+    from astra_tui.lab.cuda.sanitizer.source import sanitize_source
+
+    if opened.gpu is not None:
+        plain.note(f"running compute-sanitizer on {Path(report.source).name} ...")
+    named = tuple(c for c in cases if not c.outside_contract) if cases else None
+    found = sanitize_source(task, compiler, opened, text, report.source, named)
+    report = replace(report, sanitizer=found)
+    names = [r.tool.value for r in found if r.found]
+    if not names:
+        return report
+    message = f"{report.message}, but compute-sanitizer found errors ({', '.join(names)})"
+    return replace(report, verdict=Verdict.FAILED, message=message)
 
 
 def check_source(

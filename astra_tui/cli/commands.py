@@ -10,6 +10,7 @@ from astra_tui.cli.flags import (
     device_flag,
     json_flag,
     run_flags,
+    sanitize_flag,
 )
 from astra_tui.cli.parsing import CommandParser, at_least_one
 from astra_tui.cli.session_commands import session_commands
@@ -80,6 +81,7 @@ def _check(commands: Commands) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the cases with their reasons")
     parser.add_argument("--verbose", "-v", action="store_true", help="show every case")
+    sanitize_flag(parser)
     device_flag(parser)
     json_flag(parser)
 
@@ -89,7 +91,8 @@ def _counters(commands: Commands) -> None:
         commands,
         "counters",
         "count memory traffic and instructions, line by line",
-        "Counts come from the emulator: they are exact for memory, and never a time.",
+        "Counts come from the emulator: they are exact for memory, and never a time. --hardware "
+        "puts those of a GPU beside them.",
     )
     parser.add_argument("task", metavar="TASK", help="a task's name or folder")
     parser.add_argument("source", metavar="SOURCE.cu", help="the kernel source to count")
@@ -100,6 +103,11 @@ def _counters(commands: Commands) -> None:
         type=at_least_one,
         metavar="N",
         help="rows to run; by default as many as stay quick",
+    )
+    parser.add_argument(
+        "--hardware",
+        action="store_true",
+        help="read the first GPU's own counters with ncu as well, and show both",
     )
     json_flag(parser)
 

@@ -11,8 +11,10 @@ from astra_tui.cli.answers import CountedEntry, CountersAnswer
 from astra_tui.cli.check import find_source, read_text
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.hardware import compare, read_on_gpu
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
+from astra_tui.model.ncu import NcuReport
 from astra_tui.model.task import KernelTask, find_task
 
 if TYPE_CHECKING:
@@ -33,11 +35,14 @@ def run(options: argparse.Namespace) -> int:
     names = [options.source, *([options.against] if options.against else [])]
     counted = _count(task, case, [find_source(task, name) for name in names])
     compulsory = task.compulsory_bytes(case.dims, case.dtype)
+    on_gpu = _on_gpu(task, case, counted) if options.hardware else {}
     if options.json:
-        entries = tuple(_entry(*each) for each in counted)
+        entries = tuple(_entry(*each, on_gpu.get(each[0])) for each in counted)
         plain.print_json(CountersAnswer(task.name, case, compulsory, entries))
     else:
         _print(task, case, compulsory, counted)
+        for file, count in ((file, count) for file, _, count in counted if file in on_gpu):
+            plain.print_compared(str(file), on_gpu[file], compare(count.counters, on_gpu[file]))
     if not all(count.compilation.ok for _, _, count in counted):
         return ExitCode.COMPILE_ERROR
     return ExitCode.FAILED if any(count.faults for _, _, count in counted) else ExitCode.OK
@@ -59,7 +64,15 @@ def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, 
     return counted
 
 
-def _entry(file: Path, _text: str, count: Count) -> CountedEntry:
+def _on_gpu(
+    task: KernelTask, case: Case, counted: list[tuple[Path, str, Count]]
+) -> dict[Path, NcuReport]:
+    """What ncu says about each file that compiles and does not fault."""
+    sound = [(f, text) for f, text, c in counted if c.compilation.ok and not c.faults]
+    return dict(zip((f for f, _ in sound), read_on_gpu(task, case, sound), strict=True))
+
+
+def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> CountedEntry:
     return CountedEntry(
         source=str(file),
         compiled=count.compilation.ok,
@@ -72,6 +85,8 @@ def _entry(file: Path, _text: str, count: Count) -> CountedEntry:
         warp_instructions=count.counters.warp_instructions,
         counters=count.counters,
         findings=count.faults,
+        hardware=on_gpu,
+        compared=compare(count.counters, on_gpu) if on_gpu is not None else (),
     )
 
 

@@ -27,6 +27,7 @@ def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
         notes=(*(n.text for n in state.notes), *_refused_hunks(record)),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
+        hardware=known.hardware,
     )
 
 

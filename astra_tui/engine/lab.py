@@ -15,6 +15,8 @@ from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
+from astra_tui.model.ncu import NcuReport
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing, WorkloadTiming
@@ -26,6 +28,12 @@ CASE_SECONDS = 120.0
 
 TIMING_SECONDS = 300.0
 """How long one step of a timing may take; building graphs and the first floors are the longest."""
+
+SANITIZER_SECONDS = 1800.0
+"""For all four tools. Each run of one has a limit of its own; this is for our process alone."""
+
+HARDWARE_SECONDS = 300.0
+"""For reading hardware counters: ncu replays every launch many times, and has limits of its own."""
 
 LabEvent = Compilation | int | CaseResult | CheckReport
 """What a check tells: the compilation, the number of cases, each case, at last the report."""
@@ -78,6 +86,8 @@ class Lab:
         """The process that times, kept apart: it holds a warm GPU process from one to the next."""
         self._slots = asyncio.Semaphore(processes + self.times)
         self._turns = Turns()
+        self._taking = asyncio.Lock()
+        """Held while idle processes are spoken to, so that nobody takes one meanwhile."""
 
     @property
     def times(self) -> bool:
@@ -109,6 +119,28 @@ class Lab:
                     case "report":
                         yield msgspec.convert(value, CheckReport)
 
+    async def sanitize(self, text: str, file: str) -> tuple[SanitizerReport, ...]:
+        """Has compute-sanitizer watch a source that passed its check; one report a tool.
+
+        Raises UserError for a source that cannot be run.
+        """
+        async with self._turns.shared() if self.times else nullcontext():
+            answer = await self._answer("sanitize", SANITIZER_SECONDS, text=text, file=file)
+        return msgspec.convert(answer["sanitizer"], tuple[SanitizerReport, ...])
+
+    async def read_hardware(self, text: str, file: str, workload: str) -> NcuReport:
+        """Hardware counters of a correct source on a workload, or why there are none.
+
+        Nothing else of ours uses the GPU meanwhile. Raises UserError for a source that cannot be
+        run.
+        """
+        request = {"text": text, "file": file, "workload": workload}
+        async with self._turns.alone():
+            await self.rest()
+            with self._quiet():
+                answer = await self._answer("hardware", HARDWARE_SECONDS, **request)
+        return msgspec.convert(answer["hardware"], NcuReport)
+
     async def profile(self, text: str, file: str) -> Profile:
         """Profiles a correct source. Raises UserError when a workload cannot be run."""
         answer = await self._answer("profile", CASE_SECONDS, text=text, file=file)
@@ -138,15 +170,19 @@ class Lab:
             "workloads": workloads,
         }
         async with self._turns.alone():
-            await self._rest()
+            await self.rest()
             with self._quiet():
                 async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):
                     yield _timing_step(key, value)
 
-    async def _rest(self) -> None:
+    async def rest(self) -> None:
         """Has the idle processes leave the GPU, which would count as others in a measurement."""
-        for child in self._free:
-            await _in_thread(child, child.ask, {"do": "rest"}, CASE_SECONDS)
+        async with self._taking:
+            for child in tuple(self._free):
+                try:
+                    await _in_thread(child, child.ask, {"do": "rest"}, CASE_SECONDS)
+                except (ChildDied, ChildTimeout):  # It holds no GPU any more either.
+                    self._free.remove(child)
 
     def close(self) -> None:
         """Ends the processes."""
@@ -175,7 +211,8 @@ class Lab:
     @asynccontextmanager
     async def _child(self, pool: list[Child]) -> AsyncIterator[Child]:
         async with self._slots:
-            child = pool.pop() if pool else self._new()
+            async with self._taking:
+                child = pool.pop() if pool else self._new()
             try:
                 yield child
             except UserError:

@@ -30,12 +30,14 @@ from astra_tui.engine.trial import (
     describe_errors,
     describe_failures,
     profile_candidate,
+    read_hardware_counters,
+    sanitize_candidate,
     time_candidate,
 )
 from astra_tui.engine.winner import measure_winner
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.author import Author
-from astra_tui.model.check import Case
+from astra_tui.model.check import Case, Verdict
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -167,6 +169,7 @@ class Engine:
             await self._rounds()
         except Stop as reached:
             if reached.reason in FINISHED:
+                await self._read_hardware(self.state.best, self.state.rounds[-1].number)
                 await measure_winner(self.record, self._ports.lab, self._ports.task)
             raise
 
@@ -200,7 +203,9 @@ class Engine:
         if not compiled.ok:
             why = describe_errors(compiled)
             raise Stop(StopReason.BASELINE, f"the baseline does not compile: {why}")
-        await check_candidate(record, lab, baseline, place)
+        check = await check_candidate(record, lab, baseline, place)
+        if self._settings.sanitize and check.verdict is Verdict.PASSED:
+            await sanitize_candidate(record, lab, baseline, place)
         if not self.state.candidate(baseline).correct:
             why = describe_failures(record, baseline)
             raise Stop(StopReason.BASELINE, f"the baseline fails its own check: {why}")
@@ -237,6 +242,7 @@ class Engine:
         if state.proposals:  # The journal ends between a plan and the end of planning.
             self.record.emit(PlansEnded(number))
             return
+        await self._read_hardware(self.state.round(number).base, number)
         self.record.emit(StageBegan("plan", number))
         await self._read_profile(number)
         brief = brief_for(self.record, self._ports.task, number)
@@ -244,6 +250,11 @@ class Engine:
         for index, draft in enumerate(answer.plans):
             self.record.emit(PlanProposed(number, index, draft.plan, draft.author))
         self.record.emit(PlansEnded(number, answer.reason, answer.refused))
+
+    async def _read_hardware(self, candidate: str, round_: int) -> None:
+        if self._settings.ncu:
+            lab, task = self._ports.lab, self._ports.task
+            await read_hardware_counters(self.record, lab, task, candidate, Place(round_))
 
     async def _read_profile(self, number: int) -> None:
         base = self.state.round(number).base

@@ -23,6 +23,7 @@ from astra_tui.engine.trial import (
     describe_errors,
     describe_failures,
     profile_candidate,
+    sanitize_candidate,
     time_candidate,
 )
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question, plan_question
@@ -243,6 +244,11 @@ class Proposal:
         if check.verdict is not Verdict.PASSED:
             return await self._explain(candidate, text)
         await self.ports.control.checkpoint()
+        if self.ports.settings.sanitize:
+            await sanitize_candidate(self.record, self.ports.lab, candidate, self.place)
+            if not self.record.state.candidate(candidate).correct:
+                return await self._explain(candidate, text)
+            await self.ports.control.checkpoint()
         try:
             await self._measure(candidate)
         except UserError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -16,12 +17,17 @@ from astra_tui.model.events import (
     CheckFinished,
     CheckStarted,
     CompileFinished,
+    HardwareCountersRead,
     ProfileTaken,
     RoundsTimed,
+    Sanitized,
     StageBegan,
     TimingFinished,
     WorkloadTimed,
 )
+from astra_tui.model.ncu import NcuReport
+from astra_tui.model.sanitizer import SanitizerReport, SanitizerVerdict, not_looked_at
+from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
 
 SHOWN_FAILURES = 5
@@ -72,6 +78,37 @@ async def check_candidate(record: Record, lab: Lab, candidate: str, place: Place
     assert finished is not None
     record.emit(finished)
     return finished
+
+
+async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> None:
+    """Has compute-sanitizer watch a candidate that passed its check, unless the journal says what
+    came of it. What cannot be watched is in the journal as such.
+    """
+    if record.state.candidate(candidate).sanitizer:
+        return
+    record.emit(StageBegan("sanitize", place.round, place.proposal))
+    try:
+        reports = await lab.sanitize(record.store.get(candidate), _file(candidate))
+    except UserError as error:
+        reports = not_looked_at(SanitizerVerdict.FAILED, error.describe())
+    record.emit(Sanitized(candidate, reports))
+
+
+async def read_hardware_counters(
+    record: Record, lab: Lab, task: KernelTask, candidate: str, place: Place
+) -> None:
+    """Reads a correct candidate's hardware counters on the workload that moves most bytes, unless
+    the journal holds them. Why there are none is in the journal as well.
+    """
+    if record.state.candidate(candidate).hardware is not None:
+        return
+    record.emit(StageBegan("hardware", place.round, place.proposal))
+    workload = max(task.workloads, key=lambda w: task.compulsory_bytes(w.dims, w.dtype)).name
+    try:
+        report = await lab.read_hardware(record.store.get(candidate), _file(candidate), workload)
+    except UserError as error:
+        report = NcuReport(workload, problem=error.describe())
+    record.emit(HardwareCountersRead(candidate, report))
 
 
 async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> None:
@@ -131,13 +168,27 @@ def describe_errors(compilation: CompileFinished) -> str:
 
 
 def describe_failures(record: Record, candidate: str) -> str:
-    """The first failed cases of a check, with why each case exists."""
+    """What the tools found, or the first failed cases of a check with why each case exists."""
     known = record.state.candidate(candidate)
     lines = [known.check.message] if known.check is not None else []
+    found = [report for report in known.sanitizer if report.found]
+    if found:
+        source = record.store.get(candidate).splitlines()
+        return "\n".join([*(x for r in found for x in _found_lines(r, source)), *lines])
     for result in known.failures[:SHOWN_FAILURES]:
         lines.append(f"case {result.case.id} ({result.case.why}): {result.message}")
     more = len(known.failures) - SHOWN_FAILURES
     return "\n".join([*lines, *([f"and {more} cases more"] if more > 0 else [])])
+
+
+def _found_lines(report: SanitizerReport, source: list[str]) -> Iterator[str]:
+    """What one tool found, each with its line of the source."""
+    yield f"compute-sanitizer's {report.tool.value}: {report.outcome}"
+    for finding in report.findings[:SHOWN_FAILURES]:
+        yield finding.describe()
+        if 0 < finding.line <= len(source):
+            yield f"    {source[finding.line - 1].strip()}"
+    yield from report.unread[:SHOWN_FAILURES]
 
 
 def _finished(candidate: str, compilation: Compilation) -> CompileFinished:

@@ -21,6 +21,8 @@ from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.cuda.bench import Bench, BenchEvent, WorkloadDone
 from astra_tui.lab.cuda.device import CudaDevice
 from astra_tui.lab.cuda.measuring import MeasurementFailed, Options, Progress
+from astra_tui.lab.cuda.ncu.source import read_source_counters
+from astra_tui.lab.cuda.sanitizer.source import sanitize_source
 from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.devices import Opened, open_device
 from astra_tui.lab.explain.profile import profile_source
@@ -28,6 +30,8 @@ from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
+from astra_tui.model.ncu import NcuReport
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.verdict import Profile
 
@@ -47,14 +51,28 @@ class _Worker:
                 yield self._compile(request["text"], request["file"])
             case "check":
                 yield from self._check(request["text"], request["file"], request["cases"])
+            case "sanitize":
+                yield {"sanitizer": msgspec.to_builtins(self._sanitize(request))}
             case "profile":
                 yield {"profile": msgspec.to_builtins(self._profile(request))}
             case "time":
                 yield from self._time(request)
+            case "hardware":
+                yield {"hardware": msgspec.to_builtins(self._hardware(request))}
             case "rest":
                 self._rest()
             case other:
                 raise UserError(f"this process does not know how to do {other!r}")
+
+    def _sanitize(self, request: dict[str, Any]) -> tuple[SanitizerReport, ...]:
+        source = request["text"], request["file"]
+        return sanitize_source(self.task, self.compiler, self.opened, *source)
+
+    def _hardware(self, request: dict[str, Any]) -> NcuReport:
+        self._rest()
+        (workload,) = (w for w in self.task.workloads if w.name == request["workload"])
+        source = request["text"], request["file"]
+        return read_source_counters(self.task, self.compiler, self.opened, *source, workload)
 
     def _profile(self, request: dict[str, Any]) -> Profile:
         self._rest()

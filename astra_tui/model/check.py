@@ -10,6 +10,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task.values import Values
 
 
@@ -148,6 +149,8 @@ class CheckReport(msgspec.Struct, frozen=True):
     fakes: tuple[FakeResult, ...]
     counters: Counters | None
     seconds: float
+    sanitizer: tuple[SanitizerReport, ...] = ()
+    """One a tool of compute-sanitizer; empty where they were not asked for."""
 
     @property
     def failed_cases(self) -> tuple[CaseResult, ...]:

@@ -16,7 +16,9 @@ from astra_tui.model.author import Author
 from astra_tui.model.check import Case, CaseResult, FakeResult, PropertyResult, Verdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.gpu import GpuIdentity, GpuSample
+from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile, RoundVerdict
@@ -163,11 +165,25 @@ class CheckFinished(Event, frozen=True, tag="check_finished"):
     seconds: float
 
 
+class Sanitized(Event, frozen=True, tag="sanitized"):
+    """The tools of compute-sanitizer ran on a candidate that had passed its check, or could not."""
+
+    candidate: str
+    reports: tuple[SanitizerReport, ...]
+
+
 class ProfileTaken(Event, frozen=True, tag="profile_taken"):
     """What the device tells about a correct candidate."""
 
     candidate: str
     profile: Profile
+
+
+class HardwareCountersRead(Event, frozen=True, tag="hardware_counters_read"):
+    """ncu read a candidate's hardware counters on one workload, or could not."""
+
+    candidate: str
+    report: NcuReport
 
 
 class WorkloadTimed(Event, frozen=True, tag="workload_timed"):
@@ -317,8 +333,8 @@ class GpuSampled(Transient, frozen=True, tag="gpu_sampled"):
 
 
 class StageBegan(Transient, frozen=True, tag="stage_began"):
-    """What is going on for a proposal: "plan", "code", "compile", "check", "profile",
-    "time".
+    """What is going on for a proposal: "plan", "code", "compile", "check", "sanitize",
+    "profile", "time", or "hardware" while hardware counters are read.
     """
 
     stage: str
@@ -343,8 +359,8 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlansEnded, ApprovalAsked,
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
-    CheckFinished, ProfileTaken, DeviceOpened, WorkloadTimed, TimingFinished, AnalysisGiven,
-    VerdictReached, BestChanged, RoundClosed,
+    CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened, WorkloadTimed,
+    TimingFinished, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
     NoteAdded, CaseAdded, ExchangeMade, StepRemembered, Paused, Continued, TroubleMet,
     SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip

@@ -25,6 +25,7 @@ from astra_tui.model.events import (
     EngineStarted,
     Event,
     ExchangeMade,
+    HardwareCountersRead,
     NoteAdded,
     Paused,
     PlanProposed,
@@ -32,6 +33,7 @@ from astra_tui.model.events import (
     ProfileTaken,
     RoundClosed,
     RoundOpened,
+    Sanitized,
     SessionClosed,
     SessionOpened,
     TimingFinished,
@@ -146,7 +148,9 @@ def _compiled(state: SessionState, event: CompileFinished) -> SessionState:
 
 
 def _check_started(state: SessionState, event: CheckStarted) -> SessionState:
-    return _candidate(state, event.candidate, cases=event.cases, results=(), check=None)
+    return _candidate(
+        state, event.candidate, cases=event.cases, results=(), check=None, sanitizer=()
+    )
 
 
 def _case_checked(state: SessionState, event: CaseChecked) -> SessionState:
@@ -158,8 +162,16 @@ def _check_finished(state: SessionState, event: CheckFinished) -> SessionState:
     return _candidate(state, event.candidate, check=event)
 
 
+def _sanitized(state: SessionState, event: Sanitized) -> SessionState:
+    return _candidate(state, event.candidate, sanitizer=event.reports)
+
+
 def _profiled(state: SessionState, event: ProfileTaken) -> SessionState:
     return _candidate(state, event.candidate, profile=event.profile)
+
+
+def _hardware_read(state: SessionState, event: HardwareCountersRead) -> SessionState:
+    return _candidate(state, event.candidate, hardware=event.report)
 
 
 def _device_opened(state: SessionState, event: DeviceOpened) -> SessionState:
@@ -249,7 +261,9 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     CheckStarted: _check_started,
     CaseChecked: _case_checked,
     CheckFinished: _check_finished,
+    Sanitized: _sanitized,
     ProfileTaken: _profiled,
+    HardwareCountersRead: _hardware_read,
     DeviceOpened: _device_opened,
     WorkloadTimed: _workload_timed,
     TimingFinished: _timing_finished,

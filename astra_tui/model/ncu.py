@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+DURATION = "gpu__time_duration.sum"
+"""Of a launch as ncu runs it: never a time of the candidate."""
+
 SHARED_WAVEFRONTS = "memory_l1_wavefronts_shared"
 SHARED_WAVEFRONTS_IDEAL = "memory_l1_wavefronts_shared_ideal"
 
@@ -57,3 +60,26 @@ class NcuReport(msgspec.Struct, frozen=True, omit_defaults=True):
     def available(self) -> bool:
         """Whether counters were read."""
         return not self.problem
+
+
+class ComparedCounter(msgspec.Struct, frozen=True):
+    """One counter of the emulator beside the GPU's; `gpu` and `difference` are None where ncu did
+    not read it.
+    """
+
+    counter: str
+    emulator: int
+    gpu: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """GPU less emulator."""
+        return None if self.gpu is None else self.gpu - self.emulator
+
+
+def total(launches: tuple[LaunchCounters, ...], names: tuple[str, ...]) -> float | None:
+    """Metrics added up over launches; None where one is missing."""
+    found = [launch.metrics.get(name) for launch in launches for name in names]
+    if not found or any(metric is None for metric in found):
+        return None
+    return sum(metric.value for metric in found if metric is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -50,3 +51,40 @@ class SanitizerReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What to do about the problem, where something can be done."""
     version: str = ""
     seconds: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        """Whether the tool speaks against the candidate."""
+        return self.verdict is SanitizerVerdict.FOUND
+
+    @property
+    def looked(self) -> bool:
+        """Whether the tool watched the candidate to the end."""
+        return self.verdict in (SanitizerVerdict.CLEAN, SanitizerVerdict.FOUND)
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in words, without the name of the tool."""
+        cases = f"case {self.cases[0]}" if len(self.cases) == 1 else f"{len(self.cases)} cases"
+        if self.verdict is SanitizerVerdict.CLEAN:
+            return f"nothing found in {cases}"
+        if self.found:
+            return f"{self.errors} {'error' if self.errors == 1 else 'errors'} in {cases}"
+        return f"not looked at: {'; '.join(self.problem.splitlines())}"
+
+
+def sanitizer_words(reports: Iterable[SanitizerReport]) -> tuple[str, ...]:
+    """A line for each outcome, with the tools that had it."""
+    tools: dict[str, list[str]] = {}
+    for report in reports:
+        tools.setdefault(report.outcome, []).append(report.tool.value)
+    return tuple(f"{', '.join(names)}: {outcome}" for outcome, names in tools.items())
+
+
+def not_looked_at(
+    verdict: SanitizerVerdict, problem: str, remedy: str = ""
+) -> tuple[SanitizerReport, ...]:
+    """A report of every tool, none of which looked at anything."""
+    return tuple(
+        SanitizerReport(tool, verdict, problem=problem, remedy=remedy) for tool in SanitizerTool
+    )

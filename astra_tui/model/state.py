@@ -24,7 +24,9 @@ from astra_tui.model.events import (
     TroubleMet,
     WorkloadTimed,
 )
+from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile, RoundVerdict
 
@@ -38,7 +40,11 @@ class CandidateState(msgspec.Struct, frozen=True):
     """Cases that the running or finished check has."""
     results: tuple[CaseResult, ...] = ()
     check: CheckFinished | None = None
+    sanitizer: tuple[SanitizerReport, ...] = ()
+    """One a tool; empty unless the session asks for compute-sanitizer."""
     profile: Profile | None = None
+    hardware: NcuReport | None = None
+    """None unless the session asks for hardware counters."""
     timed: tuple[WorkloadTimed, ...] = ()
     """Workloads of the timing that runs; empty once it has ended."""
     timings: tuple[TimingFinished, ...] = ()
@@ -47,8 +53,11 @@ class CandidateState(msgspec.Struct, frozen=True):
 
     @property
     def correct(self) -> bool:
-        """Whether every case has passed."""
-        return self.check is not None and self.check.verdict is Verdict.PASSED
+        """Whether every case has passed, and no tool found anything. One that did not look at the
+        candidate says nothing against it.
+        """
+        passed = self.check is not None and self.check.verdict is Verdict.PASSED
+        return passed and not any(report.found for report in self.sanitizer)
 
     def timing(self, base: str, *, final: bool = False) -> Timing | None:
         """The latest timing beside a base."""

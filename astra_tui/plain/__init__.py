@@ -2,6 +2,7 @@
 
 from astra_tui.plain.counters import CountedSource, print_counters
 from astra_tui.plain.drafts import print_draft
+from astra_tui.plain.hardware import print_compared
 from astra_tui.plain.health import print_probe, print_prognosis
 from astra_tui.plain.live_timing import TimingProgress
 from astra_tui.plain.output import note, print_json, print_pairs, progress, visible
@@ -27,6 +28,7 @@ __all__ = [
     "gpu_words",
     "note",
     "print_cases",
+    "print_compared",
     "print_compile_errors",
     "print_counters",
     "print_draft",

@@ -12,8 +12,10 @@ from rich.text import Text
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, OutputError, Verdict
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
+from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.task import KernelTask
 from astra_tui.plain.output import console, indented, print_table, table, visible
+from astra_tui.plain.sanitizer import print_sanitizer
 
 MAX_SHOWN_CAUSES = 5
 
@@ -75,6 +77,9 @@ def print_report_table(reports: Sequence[CheckReport]) -> None:
             f"{report.seconds:.1f} s",
         )
     print_table(out, rows)
+    for report in reports:
+        for words in sanitizer_words(report.sanitizer):
+            indented(out, f"{report.task} {report.source.rpartition('/')[2]}: {words}", 0)
 
 
 def print_report(
@@ -103,6 +108,7 @@ def print_report(
     if len(causes) > MAX_SHOWN_CAUSES:
         left = _counted(len(causes) - MAX_SHOWN_CAUSES, "more kind")
         out.print(f"  and {left} of failure; --verbose shows every case, --json everything")
+    print_sanitizer(out, report.sanitizer, lambda line: source_line(report.source, line))
     _print_remarks(out, report)
     if report.verdict is Verdict.PASSED:
         _print_evidence(out, report)

@@ -20,12 +20,14 @@ from astra_tui.model.events import (
     DecisionTaken,
     DeviceOpened,
     Event,
+    HardwareCountersRead,
     NoteAdded,
     Paused,
     PlanProposed,
     PlansEnded,
     RoundOpened,
     RoundsTimed,
+    Sanitized,
     SessionClosed,
     StageBegan,
     TimingFinished,
@@ -34,7 +36,9 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.plain.output import console, note
+from astra_tui.plain.hardware import hardware_words, print_hardware
+from astra_tui.plain.output import console, note, visible
+from astra_tui.plain.sanitizer import sanitizer_lines
 from astra_tui.plain.timing import (
     gpu_words,
     overall_words,
@@ -63,6 +67,7 @@ class RunLines:
         self._failed = 0
         self._reported = 0
         self._held: list[str] | None = None
+        self._sanitized: list[str] = []
 
     def hold(self) -> None:
         """Keeps what it would write, while something else has the terminal."""
@@ -115,7 +120,7 @@ class RunLines:
 
     def _step(self, event: Event) -> str:
         match event:
-            case StageBegan(stage="profile" | "time"):
+            case StageBegan(stage="sanitize" | "profile" | "time" | "hardware"):
                 return f"  {event.stage} ..."
             case CompileFinished():
                 errors = [d for d in event.diagnostics if d.severity.value == "error"]
@@ -130,6 +135,10 @@ class RunLines:
                 return self._case(event)
             case CheckFinished():
                 return f"  check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)"
+            case Sanitized():
+                return self._sanitizer(event)
+            case HardwareCountersRead():
+                return f"  {hardware_words(event.report)}"
             case DeviceOpened() | RoundsTimed() | WorkloadTimed() | TimingFinished():
                 return self._timing(event)
             case _:
@@ -150,6 +159,13 @@ class RunLines:
                 again = "measured anew" if event.final else "timed"
                 base = event.timing.base[:12]
                 return f"  {again} beside {base}: {overall_words(event.timing)}"
+
+    def _sanitizer(self, event: Sanitized) -> str:
+        """What nobody looked at is said once, and again when its reason is another."""
+        lines = sanitizer_lines(event.reports)
+        before, self._sanitized = self._sanitized, lines
+        looked = any(report.looked for report in event.reports)
+        return "" if lines == before and not looked else "\n".join(f"    {x}" for x in lines)
 
     def _case(self, event: CaseChecked) -> str:
         if event.result.outcome.ok:
@@ -196,9 +212,18 @@ def print_run(state: SessionState, folder: Path) -> None:
         out.print("best     the baseline: no candidate was correct and better")
     else:
         out.print(f"best     {best.hash[:12]}  (sources/{best.hash[:12]}.cu)")
+    _print_tools(out, best)
     for final in final_timings(state):
         print_timing(final.timing, base=final.beside, candidate=best.hash[:12])
     _print_counters(out, baseline, best)
+
+
+def _print_tools(out: Console, best: CandidateState) -> None:
+    """What the tools of the CUDA toolkit say about the best, where they were asked."""
+    for number, line in enumerate(sanitizer_lines(best.sanitizer)):
+        out.print(f"{'' if number else 'sanitizer':9}{visible(line)}")
+    if best.hardware is not None:
+        print_hardware(out, best.hardware)
 
 
 def _print_counters(out: Console, baseline: CandidateState, best: CandidateState) -> None:

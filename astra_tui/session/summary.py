@@ -8,7 +8,9 @@ import msgspec
 
 from astra_tui.model.approval import ApprovalStatus, Gate
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
+from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Prediction, Risk
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.state import ProposalState, RoundState, SessionState, Usage
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
@@ -27,13 +29,18 @@ COUNTERS = (
 
 
 class CandidateReport(msgspec.Struct, frozen=True):
-    """One kernel source; `verdict` is that of its check, `counters` what its profile adds up to."""
+    """One kernel source; `verdict` is that of its check, `counters` what its profile adds up to.
+
+    `sanitizer` and `hardware` are there where the session asked for them.
+    """
 
     candidate: str
     source: str
     verdict: str | None
     message: str
     counters: dict[str, int] | None
+    sanitizer: tuple[SanitizerReport, ...]
+    hardware: NcuReport | None
 
 
 class DecisionReport(msgspec.Struct, frozen=True):
@@ -157,6 +164,8 @@ def _candidate_report(state: SessionState, folder: Path, hash_: str) -> Candidat
         verdict=known.check.verdict.value if known.check else None,
         message=known.check.message if known.check else "",
         counters=counter_totals(known.profile) if known.profile else None,
+        sanitizer=known.sanitizer,
+        hardware=known.hardware,
     )
 
 

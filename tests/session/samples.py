@@ -28,6 +28,7 @@ from astra_tui.model.events import (
     EngineStarted,
     Event,
     ExchangeMade,
+    HardwareCountersRead,
     NoteAdded,
     Paused,
     PlanProposed,
@@ -35,6 +36,7 @@ from astra_tui.model.events import (
     ProfileTaken,
     RoundClosed,
     RoundOpened,
+    Sanitized,
     SessionClosed,
     SessionOpened,
     StepRemembered,
@@ -44,8 +46,11 @@ from astra_tui.model.events import (
     VerdictReached,
     WorkloadTimed,
 )
+from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.ncu import LaunchCounters, Metric, NcuReport
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerVerdict
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.timing import (
     Doubt,
@@ -121,6 +126,36 @@ def checked(candidate: str, outcome: CaseOutcome = CaseOutcome.PASSED) -> list[E
     ]
 
 
+def sanitized(*, found: bool = False) -> tuple[SanitizerReport, ...]:
+    """Two tools that watched, the first of which may have found something, and one that did not."""
+    finding = Finding(FindingKind.GLOBAL_OUT_OF_BOUNDS, "read of 2 bytes", 1)
+    memcheck = SanitizerReport(
+        SanitizerTool.MEMCHECK,
+        SanitizerVerdict.FOUND if found else SanitizerVerdict.CLEAN,
+        findings=(finding,) if found else (),
+        cases=(CASE.id,),
+        errors=1 if found else 0,
+    )
+    return (
+        memcheck,
+        SanitizerReport(SanitizerTool.INITCHECK, SanitizerVerdict.CLEAN, cases=(CASE.id,)),
+        SanitizerReport(
+            SanitizerTool.RACECHECK, SanitizerVerdict.FAILED, problem="was not done after 60 s"
+        ),
+    )
+
+
+def hardware() -> NcuReport:
+    """One launch with a counter that was read and one that was not."""
+    metrics = {
+        "lts__t_sector_hit_rate.pct": Metric(50.25, "%"),
+        "gpu__time_duration.sum": Metric(7777.0, "ns"),
+    }
+    missing = {"dram__bytes_read.sum": "ncu left it empty"}
+    launch = LaunchCounters("k", (132, 1, 1), (256, 1, 1), metrics, missing)
+    return NcuReport("decode", (launch,), version="2025.3.1")
+
+
 def verdict() -> RoundVerdict:
     ratios = {"requests": 0.5, "sectors": 1.0}
     comparison = Comparison("counters", (64, 64, 10), (64, 32, 10), ratios)
@@ -168,7 +203,9 @@ def whole_session() -> list[Event]:
         DeviceOpened("cuda:0", GpuIdentity(name="NVIDIA H100", missing={"vbios": "not read"})),
         RoundOpened(0, 0, BASELINE),
         *checked(BASELINE),
+        Sanitized(BASELINE, sanitized()),
         ProfileTaken(BASELINE, profile(64)),
+        HardwareCountersRead(BASELINE, hardware()),
         RoundClosed(0),
         RoundOpened(1, 0, BASELINE),
         ExchangeMade("plan", "qwen3", "request", "reply", 100, 20, 1.5, 0.25),
@@ -187,6 +224,9 @@ def whole_session() -> list[Event]:
         accepted(DIFF_QUESTION),
         *checked(BETTER, CaseOutcome.WRONG),
         *checked(BETTER),
+        Sanitized(BETTER, sanitized(found=True)),
+        *checked(BETTER),
+        Sanitized(BETTER, sanitized()),
         ProfileTaken(BETTER, profile(32)),
         WorkloadTimed(BETTER, BASELINE, workload_timing(), ((2.0, 1.5), (2.1, 1.6))),
         TimingFinished(timing()),

@@ -123,7 +123,7 @@ def test_the_report_of_a_session(tmp_path):
 
 
 def test_a_report_of_what_was_not_measured_has_holes(tmp_path):
-    report = run_report(fold(whole_session()[:14]), tmp_path)
+    report = run_report(fold(whole_session()[:16]), tmp_path)
     (proposal,) = report.rounds[0].proposals
     assert (proposal.outcome, proposal.measured, proposal.source) == (None, None, None)
     assert (report.best, report.stopped) == (report.baseline, None)
@@ -157,7 +157,7 @@ def test_a_counter_that_the_base_lacks_has_no_score():
 def test_the_ledger_of_a_session():
     (entry,) = ledger(fold(whole_session()))
     assert entry == LedgerEntry("playbook", "", 1, 1, 1, 1, pytest.approx(0.6931471805599453))
-    (unmeasured,) = ledger(fold(whole_session()[:14]))
+    (unmeasured,) = ledger(fold(whole_session()[:16]))
     assert unmeasured == LedgerEntry("playbook", "", 1, 0, 0, 0, None)
     assert ledger(fold([])) == ()
 

@@ -8,6 +8,7 @@ from astra_tui.agents.llm.roles.material import clipped
 from astra_tui.agents.team import Brief, Tried
 from astra_tui.model.counters import AccessCount, Counters, add_counters
 from astra_tui.model.launch import print_expression
+from astra_tui.model.ncu import DURATION, NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
 from astra_tui.model.timing import Timing
@@ -76,9 +77,35 @@ def timing_text(timing: Timing | None) -> str:
     return "\n".join(lines)
 
 
+def hardware_text(report: NcuReport | None) -> str:
+    """What ncu read on the GPU, with what it did not. Its durations are no times, and left out."""
+    if report is None:
+        return ""
+    if not report.available:
+        return f"hardware counters: none were read: {report.problem}"
+    lines = [f"hardware counters of workload {report.workload}, read by ncu, launch by launch:"]
+    for launch in report.launches:
+        grid, block = (" x ".join(map(str, size)) for size in (launch.grid, launch.block))
+        lines.append(f"kernel {launch.kernel}, {grid} blocks of {block} threads:")
+        lines += [
+            f"{name} = {metric.value:.10g} {metric.unit}".rstrip()
+            for name, metric in launch.metrics.items()
+            if name != DURATION
+        ]
+        if launch.excess_shared_wavefronts is not None:
+            excess = launch.excess_shared_wavefronts
+            lines.append(f"passes over shared memory that bank conflicts cost: {excess:g}")
+        lines += [f"{name} was not read: {why}" for name, why in launch.missing.items()]
+    return "\n".join(lines)
+
+
 def measured_text(brief: Brief) -> str:
     """All that was measured on the source to improve."""
-    texts = (profile_text(brief.profile), timing_text(brief.timing))
+    texts = (
+        profile_text(brief.profile),
+        timing_text(brief.timing),
+        hardware_text(brief.hardware),
+    )
     return "\n".join(text for text in texts if text)
 
 

@@ -27,6 +27,8 @@ class WatchRequest(msgspec.Struct, frozen=True):
     """How often all launches of a case run, each time on inputs uploaded anew."""
     seconds: float = 60.0
     """After which the launcher ends itself, should nobody else do it."""
+    watcher: int = 0
+    """The process that waits for the answer; when it is gone, so are the launcher and the tool."""
 
 
 class WatchAnswer(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from astra_tui.lab.child import child_environment
 from astra_tui.lab.cuda.launcher.request import (
     WatchAnswer,
@@ -95,7 +97,7 @@ def _watch(
     path: Path, options: Sequence[str], request: WatchRequest, folder: Path, began: float
 ) -> WatchedRun:
     file, log = folder / "cases.request", folder / "tool.log"
-    write_request(file, request)
+    write_request(file, msgspec.structs.replace(request, watcher=os.getpid()))
     launcher = [sys.executable, "-P", "-m", MODULE, str(file)]
     output = _Output()
     command = [str(path), "--log-file", str(log), *options, *launcher]

@@ -37,3 +37,8 @@ METRICS = (
     SHARED_WAVEFRONTS,
     SHARED_WAVEFRONTS_IDEAL,
 )
+
+REQUESTS = tuple(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st"))
+SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st"))
+COMPARED = (*REQUESTS, *SECTORS, SHARED_WAVEFRONTS, SHARED_WAVEFRONTS_IDEAL)
+"""What the emulator counts as well."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -91,11 +93,32 @@ def main() -> int:
     request = read_request(file)
     # Nobody catches it: a kernel that never ends goes with this process.
     signal.alarm(math.ceil(request.seconds))
+    end_with(request.watcher)
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     os.environ["CUDA_MODULE_LOADING"] = "EAGER"
     answer = _run(request)
     write_answer(file, answer)
     return EXIT_FAILED if answer.failed is not None else 0
+
+
+def end_with(watcher: int) -> None:
+    """Kills our process group, in which the tool is, as soon as a process is gone.
+
+    Whoever waits for the answer may be killed without a chance to end the tool. Where processes
+    cannot be waited for, the alarm has to do.
+    """
+    try:
+        handle = os.pidfd_open(watcher)
+    except ProcessLookupError:
+        os.killpg(0, signal.SIGKILL)
+    except OSError:
+        return
+    threading.Thread(target=_end_when_readable, args=(handle,), daemon=True).start()
+
+
+def _end_when_readable(handle: int) -> None:
+    select.select([handle], [], [])
+    os.killpg(0, signal.SIGKILL)
 
 
 def _run(request: WatchRequest) -> WatchAnswer:
