@@ -86,11 +86,11 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         """
         if isinstance(event, events.Key):
             is_typing = self._is_typing()
-            is_stray = event.character is not None and event.character.isalpha()
-            is_stray = is_stray and not is_typing and self.guard.just_typed
-            self.guard.key_pressed(into_text=is_typing or is_stray)
-            if is_stray:
+            is_letter = event.character is not None and event.character.isalpha()
+            if is_letter and not is_typing and self.guard.just_typed:
+                self.guard.stray_letter()
                 return
+            self.guard.key_pressed(into_text=is_typing)
         await super().on_event(event)
 
     def _is_typing(self) -> bool:

@@ -15,6 +15,10 @@ DEAF = 0.5
 """Seconds after a question was drawn in which nothing answers it."""
 
 
+TYPING_ON = 0.5
+"""Letters that follow each other more quickly than this are one piece of typing."""
+
+
 class Guard:
     """Knows when keys were pressed and when the question was drawn. `clock` gives seconds."""
 
@@ -28,6 +32,13 @@ class Guard:
         self._key = self._clock()
         if into_text:
             self._text = self._key
+
+    def stray_letter(self) -> None:
+        """A letter was pressed after a field was closed, too soon to be meant for anything else."""
+        now = self._clock()
+        if now - self._key < TYPING_ON:
+            self._text = now
+        self._key = now
 
     def drawn(self) -> None:
         """The question is on the screen, as it is now, from this moment on."""

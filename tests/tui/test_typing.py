@@ -108,7 +108,7 @@ class Typist:
         await self._key(self._random.choice(["enter", "escape"]), after=0.1)
         await self._desk.until(lambda: not self._field.is_open, "the end of the note")
         for _ in range(self._random.randint(0, 3)):
-            await self._key(self._random.choice("aerqx"), after=self._random.uniform(0.02, 0.9))
+            await self._key(self._random.choice("aerqx"), after=self._random.uniform(0.02, 0.49))
 
     async def _key(self, key: str, after: float) -> None:
         self._desk.clock.advance(after)
