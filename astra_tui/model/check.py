@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -97,6 +98,12 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     def worst(self) -> OutputError | None:
         """The output closest to, or furthest beyond, its bound."""
         return max(self.outputs, key=lambda o: o.error / o.allowed, default=None)
+
+
+def worst_error(results: Sequence[CaseResult]) -> float:
+    """The largest error of an output, as a fraction of what is allowed there; 0 without outputs."""
+    worst = (r.worst for r in results)
+    return max((w.error / w.allowed for w in worst if w is not None and w.allowed), default=0.0)
 
 
 class PropertyResult(msgspec.Struct, frozen=True, omit_defaults=True):
