@@ -13,11 +13,10 @@ from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ncu import ComparedCounter, NcuReport
-from astra_tui.model.plan import Plan
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
-from astra_tui.model.verdict import Outcome
 from astra_tui.model.verification import CandidateVerification
+from astra_tui.session.branches import Branch
 from astra_tui.session.integrity import Integrity
 from astra_tui.session.store import SessionSummary
 
@@ -237,31 +236,11 @@ class VerifyAnswer(msgspec.Struct, frozen=True):
     message: str
 
 
-class BranchEntry(msgspec.Struct, frozen=True):
-    """One side of a comparison: a candidate of a session, with what the journal says of it."""
-
-    session: str
-    folder: str
-    candidate: str
-    round: int
-    task_hash: str
-    plan: Plan | None
-    author: str
-    verdict: Verdict | None
-    cases: int
-    failed: tuple[str, ...]
-    worst_error: float
-    counters: dict[str, int] | None
-    outcome: Outcome | None
-    reasons: tuple[str, ...]
-    timings: tuple[Timing, ...]
-
-
 class CompareAnswer(msgspec.Struct, frozen=True):
     """`compare --json`."""
 
     exit_code: int
-    sides: tuple[BranchEntry, BranchEntry]
+    sides: tuple[Branch, Branch]
     diff: str
     timing: Timing | None
     not_timed: str

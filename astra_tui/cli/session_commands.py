@@ -11,6 +11,7 @@ from astra_tui.cli.flags import (
     run_flags,
 )
 from astra_tui.cli.parsing import CommandParser, positive_number, whole_number
+from astra_tui.model.plan import Counter
 
 
 def session_commands(commands: Commands) -> None:
@@ -19,7 +20,9 @@ def session_commands(commands: Commands) -> None:
     _replay(commands)
     _resume(commands)
     _fork(commands)
+    _compare(commands)
     _verify(commands)
+    _bisect(commands)
     _report(commands)
     _attach(commands)
     _ps(commands)
@@ -145,6 +148,70 @@ def _verify(commands: Commands) -> None:
         "was altered or disagrees.",
     )
     _session(parser, "a session's name or folder; by default the one written last")
+    _task_flags(parser)
+    device_flag(parser)
+    json_flag(parser)
+
+
+def _compare(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "compare",
+        "show two sessions or candidates beside each other",
+        "Plans, checks, counters, verdicts, and the diff of the sources. Where there is a GPU "
+        "and both ran on the same task, the two are timed beside each other.",
+    )
+    parser.add_argument(
+        "first",
+        metavar="A",
+        help="a session, for its best candidate; or SESSION:HASH, or SESSION:r3",
+    )
+    parser.add_argument("second", metavar="B", help="the other one")
+    parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
+    _task_flags(parser)
+    device_flag(parser)
+    json_flag(parser)
+
+
+def _bisect(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "bisect",
+        "find the round that brought a loss",
+        "Tries accepted candidates from their stored sources, halving what is left each time. "
+        "Exit code 1 where the last one has no such loss, or the first has it already.",
+    )
+    _session(parser, "a session's name or folder; by default the one written last")
+    parser.add_argument(
+        "--error",
+        type=positive_number,
+        metavar="BOUND",
+        help="the loss: an output's error above this share of what is allowed, such as 0.6",
+    )
+    parser.add_argument(
+        "--slower",
+        metavar="WORKLOAD",
+        help="the loss: this workload is slower than with the first candidate",
+    )
+    parser.add_argument(
+        "--by",
+        type=positive_number,
+        metavar="PERCENT",
+        help="by more than this (default: by what the timing's verdict calls slower; for a "
+        "counter by anything)",
+    )
+    parser.add_argument(
+        "--counter",
+        choices=[c.value for c in Counter],
+        metavar="NAME",
+        help="what the emulator counts of the workload, in the place of its time",
+    )
+    parser.add_argument(
+        "--good", metavar="ROUND", help="the first candidate is of this round (default: baseline)"
+    )
+    parser.add_argument(
+        "--bad", metavar="ROUND", help="the last candidate is of this round (default: the best)"
+    )
     _task_flags(parser)
     device_flag(parser)
     json_flag(parser)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from astra_tui.engine.agreement import disagreement, tolerance
 from astra_tui.engine.judging import judge
-from astra_tui.engine.lab import Lab, Text
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.trying import check, source_text, time_pair
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict, worst_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
 from astra_tui.model.state import CandidateState, SessionState
@@ -54,7 +55,9 @@ class Verifier:
 
     async def _verify(self, accepted: Accepted) -> CandidateVerification:
         known = self._state.candidate(accepted.hash)
-        results, report = await self._check(accepted.hash)
+        source = source_text(self._source(accepted.hash), accepted.hash)
+        checked = await check(self._lab, source, self._state.cases)
+        results, report = checked.results, checked.report
         problems = _check_problems(known, results, report)
         counters: tuple[CounterPair, ...] = ()
         timings: tuple[TimingPair, ...] = ()
@@ -74,26 +77,16 @@ class Verifier:
             recorded=known.check.verdict if known.check else None,
             measured=report.verdict,
             cases=len(results),
-            worst_recorded=_worst(known.results),
-            worst_measured=_worst(results),
+            worst_recorded=worst_error(known.results),
+            worst_measured=worst_error(results),
             counters=counters,
             timings=timings,
             problems=tuple(problems),
         )
 
-    async def _check(self, hash_: str) -> tuple[list[CaseResult], CheckReport]:
-        results: list[CaseResult] = []
-        report: CheckReport | None = None
-        async for event in self._lab.check(self._source(hash_), _file(hash_), self._state.cases):
-            if isinstance(event, CaseResult):
-                results.append(event)
-            elif isinstance(event, CheckReport):
-                report = event
-        assert report is not None
-        return results, report
-
     async def _profile(self, hash_: str) -> Profile:
-        profile = await self._lab.profile(self._source(hash_), _file(hash_))
+        source = source_text(self._source(hash_), hash_)
+        profile = await self._lab.profile(source.text, source.file)
         self._profiles[hash_] = profile
         return profile
 
@@ -120,24 +113,14 @@ class Verifier:
         return tuple(pairs)
 
     async def _time_beside(self, recorded: Timing) -> Timing:
-        texts = [Text(self._source(h), _file(h)) for h in (recorded.base, recorded.candidate)]
-        async for step in self._lab.time(*texts):
-            if isinstance(step, Timing):
-                return step
-        raise UserError("the timing did not come to an end", file=_file(recorded.candidate))
-
-
-def _file(hash_: str) -> str:
-    return f"{hash_[:12]}.cu"
-
-
-def _worst(results: list[CaseResult] | tuple[CaseResult, ...]) -> float:
-    worst = (r.worst for r in results)
-    return max((w.error / w.allowed for w in worst if w is not None and w.allowed), default=0.0)
+        base, candidate = (
+            source_text(self._source(h), h) for h in (recorded.base, recorded.candidate)
+        )
+        return await time_pair(self._lab, base, candidate)
 
 
 def _check_problems(
-    known: CandidateState, results: list[CaseResult], report: CheckReport
+    known: CandidateState, results: tuple[CaseResult, ...], report: CheckReport
 ) -> list[str]:
     if known.check is None:
         return ["the journal holds no check of it"]

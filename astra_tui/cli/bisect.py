@@ -1,0 +1,178 @@
+"""`astra-tui bisect`: which accepted round of a session brought a loss."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astra_tui import plain
+from astra_tui.cli.answers import BisectAnswer, BisectStep
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.plan import Counter
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask
+from astra_tui.session.blobs import read_blob
+
+if TYPE_CHECKING:
+    from astra_tui.engine.bisection import Question, Sources, Trial
+    from astra_tui.engine.verify import Accepted
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints every trial as it ends, then the round; exit code 1 where there is no loss."""
+    from astra_tui.lab.devices import choose_device
+
+    _check_flags(options)
+    folder = saved_session(options.session, options.sessions)
+    state = whole_timeline(folder).final_state()
+    _, task = local_task(state, folder, options.task, trust=options.trust)
+    _check_workload(options.slower, task)
+    device = choose_device(options.device).name
+    if options.slower and not options.counter and device == EMULATOR:
+        raise UnavailableHere(
+            "the emulator gives no times, by which a workload could be slower",
+            hint=f"by what it counts: --counter {Counter.SECTORS.value}",
+        )
+    chain = _chain(state, options.good, options.bad)
+    trials = asyncio.run(_bisect(options, folder, state, task, device, chain))
+    return _report(options, folder, state, chain, trials)
+
+
+def _check_flags(options: argparse.Namespace) -> None:
+    if (options.error is None) == (options.slower is None):
+        raise UserError("it looks for one loss", hint="say --error BOUND, or --slower WORKLOAD")
+    if options.counter and options.slower is None:
+        raise UserError("a counter is of a workload", hint="name one: --slower WORKLOAD")
+
+
+def _check_workload(name: str | None, task: KernelTask) -> None:
+    names = [w.name for w in task.workloads]
+    if name is not None and name not in names:
+        raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, names))
+
+
+def _chain(state: SessionState, good: str | None, bad: str | None) -> tuple[Accepted, ...]:
+    """The accepted candidates from one round to another. Raises UserError for unknown rounds."""
+    from astra_tui.engine.verify import accepted_candidates
+
+    chain = accepted_candidates(state)
+    first, last = _index(chain, good, 0), _index(chain, bad, len(chain) - 1)
+    if first > last:
+        raise UserError(f"round {chain[first].round} is behind round {chain[last].round}")
+    return chain[first : last + 1]
+
+
+def _index(chain: tuple[Accepted, ...], named: str | None, default: int) -> int:
+    if named is None:
+        return default
+    rounds = [f"r{a.round}" for a in chain]
+    name = f"r{named.removeprefix('r')}"
+    if name not in rounds:
+        raise UserError(f"in {name} nothing was accepted", hint=f"in these: {', '.join(rounds)}")
+    return rounds.index(name)
+
+
+async def _bisect(
+    options: argparse.Namespace,
+    folder: Path,
+    state: SessionState,
+    task: KernelTask,
+    device: str,
+    chain: tuple[Accepted, ...],
+) -> list[Trial]:
+    from astra_tui.engine.bisection import Sources, bisect
+    from astra_tui.engine.lab import Lab, LabTrouble
+
+    lab, trials = Lab(task, device), []
+    sources = Sources(lab, lambda h: read_blob(folder, h), state.cases)
+    try:
+        async for trial in bisect(chain, _question(options, sources, chain)):
+            trials.append(trial)
+            if not options.json:
+                plain.note(_line(trial), sys.stdout)
+    except LabTrouble as error:
+        raise UnavailableHere(str(error), hint="see: astra-tui doctor") from None
+    finally:
+        lab.close()
+    return trials
+
+
+def _question(
+    options: argparse.Namespace, sources: Sources, chain: tuple[Accepted, ...]
+) -> Question:
+    from astra_tui.engine.bisection import CounterRose, ErrorAbove, Slower
+
+    good = chain[0].hash
+    if options.error is not None:
+        return ErrorAbove(sources, options.error)
+    by = None if options.by is None else options.by / 100
+    if options.counter:
+        return CounterRose(sources, options.slower, options.counter, good, by or 0.0)
+    return Slower(sources, options.slower, good, by)
+
+
+def _line(trial: Trial) -> str:
+    what = "lost" if trial.lost else "not lost"
+    return f"{_where(trial.accepted):<10} {trial.accepted.hash[:12]}  {what:<9} {trial.text}"
+
+
+def _where(accepted: Accepted) -> str:
+    return f"round {accepted.round}" if accepted.round else "baseline"
+
+
+def _report(
+    options: argparse.Namespace,
+    folder: Path,
+    state: SessionState,
+    chain: tuple[Accepted, ...],
+    trials: list[Trial],
+) -> int:
+    from astra_tui.engine.bisection import culprit
+
+    found = culprit(chain, trials)
+    code = ExitCode.OK if found else ExitCode.FAILED
+    message = _message(found, chain, trials)
+    if options.json:
+        assert state.opened is not None
+        steps = tuple(
+            BisectStep(t.accepted.round, t.accepted.hash, t.value, t.lost, t.text) for t in trials
+        )
+        answer = BisectAnswer(
+            exit_code=int(code),
+            session=state.opened.session,
+            folder=str(folder),
+            question=_words(options),
+            candidates=len(chain),
+            steps=steps,
+            round=found.round if found else None,
+            candidate=found.hash if found else None,
+            message=message,
+        )
+        plain.print_json(answer)
+    else:
+        plain.note(message, sys.stdout)
+    return int(code)
+
+
+def _message(found: Accepted | None, chain: tuple[Accepted, ...], trials: list[Trial]) -> str:
+    tried = f"{len(trials)} of {len(chain)} candidates were tried"
+    if found is not None:
+        return f"{_where(found)} brought it: {found.hash[:12]}; {tried}"
+    if trials[-1].lost:
+        return f"{_where(chain[0])} has the loss already; {tried}"
+    return f"{_where(chain[-1])} has no such loss; {tried}"
+
+
+def _words(options: argparse.Namespace) -> str:
+    if options.error is not None:
+        return f"largest error above {options.error:g} of what is allowed"
+    by = f" by more than {options.by:g} %" if options.by is not None else ""
+    what = f"{options.counter} of" if options.counter else "time of"
+    return f"{what} {options.slower} worse{by}"

@@ -1,0 +1,110 @@
+"""`astra-tui compare`: two sessions, or two candidates of sessions, beside each other."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from astra_tui import plain
+from astra_tui.cli.answers import CompareAnswer
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.model.errors import UserError
+from astra_tui.model.hunks import unified_diff
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.state import SessionState
+from astra_tui.model.timing import Timing
+from astra_tui.session.blobs import read_blob
+from astra_tui.session.branches import Branch, find_branch
+from astra_tui.session.reading import journal_path
+
+LARGEST_SOURCE = 1_000_000
+"""Characters; a kernel source that is longer was written by no agent, and its diff takes long."""
+
+
+class _Side:
+    """One side: the session, the candidate, and its source."""
+
+    def __init__(self, named: str, root: str | None):
+        session, self.choice = _split(named, root)
+        self.folder = saved_session(session, root)
+        self.state: SessionState = whole_timeline(self.folder).final_state()
+        self.branch: Branch = find_branch(self.state, str(self.folder), self.choice)
+        self.source = read_blob(self.folder, self.branch.candidate)
+        if len(self.source) > LARGEST_SOURCE:
+            raise UserError(f"this source is longer than {LARGEST_SOURCE:,}", file=str(self.folder))
+
+    @property
+    def name(self) -> str:
+        """As in "session:0123456789ab"."""
+        return f"{self.folder.name}:{self.branch.candidate[:12]}"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints both sides, and one interleaved timing where the machine has a GPU."""
+    from astra_tui.plain.compare import print_comparison
+
+    first, second = (_Side(named, options.sessions) for named in (options.first, options.second))
+    timing, why_not = _timing(options, first, second)
+    answer = CompareAnswer(
+        exit_code=int(ExitCode.OK),
+        sides=(first.branch, second.branch),
+        diff=unified_diff(first.source, second.source, first.name, second.name),
+        timing=timing,
+        not_timed=why_not,
+    )
+    if options.json:
+        plain.print_json(answer)
+    else:
+        print_comparison(answer.sides, answer.diff, (first.name, second.name))
+        if timing is not None:
+            plain.print_timing(timing, base=first.name, candidate=second.name)
+        else:
+            plain.note(f"not timed here: {why_not}")
+    return answer.exit_code
+
+
+def _split(named: str, root: str | None) -> tuple[str, str]:
+    """A session and a candidate of it; a folder may have a colon in its name."""
+    session, colon, choice = named.rpartition(":")
+    if not colon or journal_path(Path(root or "sessions") / named).is_file():
+        return named, ""
+    if journal_path(Path(named)).is_file():
+        return named, ""
+    return session, choice
+
+
+def _timing(options: argparse.Namespace, first: _Side, second: _Side) -> tuple[Timing | None, str]:
+    """One timing, or why there is none."""
+    from astra_tui.lab.devices import choose_device
+
+    if first.branch.task_hash != second.branch.task_hash:
+        return None, "the sessions ran on different tasks"
+    if first.branch.candidate == second.branch.candidate:
+        return None, "both are the same source"
+    device = choose_device(options.device).name
+    if device == EMULATOR:
+        return None, "there is no GPU, and the emulator gives no times"
+    return asyncio.run(_time(options, first, second, device))
+
+
+async def _time(
+    options: argparse.Namespace, first: _Side, second: _Side, device: str
+) -> tuple[Timing | None, str]:
+    from astra_tui.engine.lab import Lab, LabTrouble
+    from astra_tui.engine.trying import check, source_text, time_pair
+
+    _, task = local_task(first.state, first.folder, options.task, trust=options.trust)
+    lab = Lab(task, device)
+    base, candidate = (source_text(s.source, s.branch.candidate) for s in (first, second))
+    try:
+        for side, source in ((first, base), (second, candidate)):
+            checked = await check(lab, source, side.state.cases)
+            if not checked.passed:
+                return None, f"{side.name} does not pass its check: {checked.report.message}"
+        return await time_pair(lab, base, candidate), ""
+    except (UserError, LabTrouble) as error:
+        return None, str(error)
+    finally:
+        lab.close()

@@ -1,0 +1,49 @@
+"""Runs stored sources in lab processes, outside of any session: nothing is journaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astra_tui.engine.lab import Lab, Text
+from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
+from astra_tui.model.errors import UserError
+from astra_tui.model.timing import Timing
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A check with the results of its cases, whose report does not hold them."""
+
+    results: tuple[CaseResult, ...]
+    report: CheckReport
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case has."""
+        return self.report.verdict is Verdict.PASSED
+
+
+def source_text(text: str, hash_: str) -> Text:
+    """A source with the name that messages give it."""
+    return Text(text, f"{hash_[:12]}.cu")
+
+
+async def check(lab: Lab, source: Text, added: tuple[Case, ...] = ()) -> Checked:
+    """Checks a source against the task's suite and the added cases."""
+    results: list[CaseResult] = []
+    async for event in lab.check(source.text, source.file, added):
+        if isinstance(event, CaseResult):
+            results.append(event)
+        elif isinstance(event, CheckReport):
+            return Checked(tuple(results), event)
+    raise UserError("the check did not come to an end", file=source.file)
+
+
+async def time_pair(
+    lab: Lab, base: Text, candidate: Text, workloads: tuple[str, ...] = ()
+) -> Timing:
+    """One interleaved timing of two sources that passed their checks. Raises UserError."""
+    async for step in lab.time(base, candidate, workloads=workloads):
+        if isinstance(step, Timing):
+            return step
+    raise UserError("the timing did not come to an end", file=candidate.file)

@@ -1,0 +1,74 @@
+"""Two candidates beside each other, in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from astra_tui.model.timing import Timing
+from astra_tui.plain.output import console, print_table, table, visible
+from astra_tui.session.branches import Branch
+
+_NONE = "-"
+
+
+def print_comparison(sides: Sequence[Branch], diff: str, names: Sequence[str]) -> None:
+    """Plans, checks, counters and verdicts as a table, then the diff of the sources."""
+    out = console()
+    rows = table("", *map(visible, names))
+    rows.columns[1].no_wrap, rows.columns[1].overflow = False, "fold"
+    for label, cell in _ROWS:
+        rows.add_row(label, *(visible(cell(side)) for side in sides))
+    for name in sides[0].counters or sides[1].counters or ():
+        rows.add_row(name.replace("_", " "), *(_counter(side, name) for side in sides))
+    print_table(out, rows)
+    out.print("")
+    out.print(visible(diff) if diff else "the sources are the same")
+
+
+def _counter(side: Branch, name: str) -> str:
+    return _NONE if side.counters is None else f"{side.counters[name]:,}"
+
+
+def _check(side: Branch) -> str:
+    if side.verdict is None:
+        return "not checked"
+    return f"{side.verdict.value}, {side.cases} cases, {len(side.failed)} failed"
+
+
+def _verdict(side: Branch) -> str:
+    if side.outcome is None:
+        return _NONE
+    return f"{side.outcome.value}: {'; '.join(side.reasons[:2])}"
+
+
+def _predicted(side: Branch) -> str:
+    if side.plan is None:
+        return _NONE
+    expected = side.plan.prediction
+    return f"{expected.counter.value} x {expected.counter_ratio:.2f}"
+
+
+def _times(side: Branch) -> str:
+    return "; ".join(map(_ratio, side.timings)) or _NONE
+
+
+def _ratio(timing: Timing) -> str:
+    ratio = timing.speedup
+    return (
+        f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] {timing.verdict.value} "
+        f"beside {timing.base[:12]}"
+    )
+
+
+_ROWS: tuple[tuple[str, Callable[[Branch], str]], ...] = (
+    ("round", lambda s: str(s.round) if s.round else "the baseline"),
+    ("plan", lambda s: s.plan.title if s.plan else _NONE),
+    ("bottleneck", lambda s: s.plan.bottleneck if s.plan else _NONE),
+    ("change", lambda s: s.plan.change if s.plan else _NONE),
+    ("predicted", _predicted),
+    ("written by", lambda s: s.author),
+    ("check", _check),
+    ("largest error", lambda s: f"{s.worst_error:.3g} of what is allowed"),
+    ("verdict", _verdict),
+    ("timed", _times),
+)
