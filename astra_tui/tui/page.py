@@ -129,7 +129,7 @@ class Page:
 
     def field(self, name: str, text: str, tone: Tone = Tone.PLAIN, column: int = 12) -> None:
         """A name, and beside it wrapped text."""
-        label = padded(name, column)
+        label = padded(span(name).text, column)
         for line in wrapped(_prose(text), self.width - column):
             self.lines.append((Span(label, Tone.DIM), Span(line, tone)))
             label = " " * column

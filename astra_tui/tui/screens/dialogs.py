@@ -9,10 +9,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.tui.guard import DEAF
 from astra_tui.tui.page import Page, Tone
+from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.line_view import LinesView
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The text."""
         with Vertical() as frame:
-            frame.border_title = self._heading.replace("[", "(").replace("]", ")")
+            frame.border_title = Content(visible_inline(self._heading, 60))
             frame.border_subtitle = "esc back   y copy"
             yield LinesView()
 

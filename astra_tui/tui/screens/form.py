@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
@@ -116,7 +117,7 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
     def compose(self) -> ComposeResult:
         """A label and a field each."""
         with Vertical() as frame:
-            frame.border_title = visible_inline(self._heading).replace("[", "(")
+            frame.border_title = Content(visible_inline(self._heading, 60))
             with VerticalScroll(can_focus=False):
                 for field in self._fields:
                     with Horizontal():

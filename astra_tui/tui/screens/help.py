@@ -8,9 +8,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
 from astra_tui.tui.page import Page, Tone
+from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.line_view import LinesView
 
 
@@ -50,7 +52,7 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """A text that scrolls."""
         with Vertical() as frame:
-            frame.border_title = self._heading
+            frame.border_title = Content(visible_inline(self._heading, 60))
             frame.border_subtitle = "esc back"
             yield LinesView()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import prod
 from pathlib import Path
 
 from astra_tui.model.check import CaseResult, OutputError, PropertyResult
@@ -16,6 +17,7 @@ from astra_tui.tui.words import case_words, short
 _BAR, _WORD, _ERROR = 10, 8, 5
 _WIDE_ENOUGH = 60
 _MOST_FINDINGS = 4
+_MOST_CAUSES = 8
 
 
 class TestsPane(Pane):
@@ -39,8 +41,12 @@ class TestsPane(Pane):
             page.paragraph("There is no code yet.", Tone.DIM)
             return
         self._draw_progress(page, candidate)
-        for result in candidate.failures:
-            _draw_failure(page, result, self._command(view, candidate, result))
+        causes = _by_cause(candidate.failures)
+        for alike in causes[:_MOST_CAUSES]:
+            _draw_failure(page, alike, self._command(view, candidate, alike[0]))
+        if len(causes) > _MOST_CAUSES:
+            page.blank()
+            page.paragraph(f"and {len(causes) - _MOST_CAUSES} more kinds of failure", Tone.BAD)
         if candidate.check is not None:
             _draw_other_evidence(page, candidate)
         if candidate.results:
@@ -71,9 +77,23 @@ class TestsPane(Pane):
         return f"astra-tui check {shlex.quote(task)} {source} --case {shlex.quote(result.case.id)}"
 
 
-def _draw_failure(page: Page, result: CaseResult, command: str) -> None:
+def _by_cause(failures: Iterable[CaseResult]) -> list[list[CaseResult]]:
+    """Failures that have the same fault at the same line together, the smallest case first."""
+    causes: dict[tuple[object, ...], list[CaseResult]] = {}
+    for result in failures:
+        fault = next((f for f in result.findings if not f.is_warning), None)
+        wrong = tuple(o.argument for o in result.outputs if not o.ok)
+        place = (fault.kind, fault.line) if fault else wrong
+        causes.setdefault((result.outcome, *place), []).append(result)
+    return [sorted(alike, key=lambda r: prod(r.case.dims.values())) for alike in causes.values()]
+
+
+def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None:
+    """The first of several cases that failed alike."""
+    result = alike[0]
     case = result.case
-    page.heading(f"{case.id}: {case_words(result.outcome)}")
+    more = f", and {len(alike) - 1} more alike" if len(alike) > 1 else ""
+    page.heading(f"{case.id}: {case_words(result.outcome)}{more}")
     sizes = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
     page.field("sizes", sizes)
     page.field("why", case.why)

@@ -1,0 +1,87 @@
+"""Plans and runs as fields, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.settings import GatePolicy, RunSettings, TeamKind
+from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.forms import plan_fields, plan_of, resuming, run_fields, run_of
+
+WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
+RATIOS = st.integers(0, 40).map(lambda n: n / 8)
+PLANS = st.builds(
+    Plan,
+    title=WORDS,
+    bottleneck=WORDS,
+    evidence=st.lists(WORDS, max_size=3).map(tuple),
+    change=WORDS,
+    prediction=st.tuples(RATIOS, RATIOS, st.sampled_from(Counter), RATIOS).map(
+        lambda t: Prediction(min(t[:2]), max(t[:2]), t[2], t[3])
+    ),
+    risk=st.sampled_from(Risk),
+    move=st.just("move"),
+)
+REQUEST = RunRequest("silu_and_mul", RunSettings("silu_and_mul", TeamKind.PLAYBOOK))
+
+
+@given(PLANS)
+def test_a_plan_that_is_not_edited_stays_the_same(plan: Plan) -> None:
+    values = {field.name: field.value for field in plan_fields(plan)}
+    assert plan_of(values, plan, TeamKind.PLAYBOOK) == plan
+
+
+@given(PLANS, WORDS)
+def test_a_plan_of_another_change_is_no_move(plan: Plan, change: str) -> None:
+    values = {field.name: field.value for field in plan_fields(plan)}
+    edited = plan_of({**values, "change": change + "!"}, plan, TeamKind.LLM)
+    assert (edited.change, edited.move) == (
+        change + "!",
+        "move" if change + "!" == plan.change else "",
+    )
+    if change + "!" != plan.change:
+        with pytest.raises(UserError, match="only make its own change"):
+            plan_of({**values, "change": change + "!"}, plan, TeamKind.PLAYBOOK)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("title", " ", "title is empty"),
+        ("counter_ratio", "half", "'half' is no number"),
+        ("counter_ratio", "-1", "has to be a positive number"),
+        ("speedup_low", "nan", "has to be a positive number"),
+        ("speedup_low", "9", "speedup, low is above speedup, high"),
+    ],
+)
+def test_a_wrong_field_is_named(name: str, value: str, told: str) -> None:
+    plan = Plan("t", "b", (), "c", Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW)
+    values = {field.name: field.value for field in plan_fields(plan)}
+    with pytest.raises(UserError, match=told):
+        plan_of({**values, name: value}, plan, TeamKind.LLM)
+
+
+def test_a_run_is_chosen_by_fields() -> None:
+    values = {field.name: field.value for field in run_fields(REQUEST)}
+    assert run_of(values, REQUEST) == REQUEST
+    chosen = run_of({**values, "team": "llm", "rounds": "3", "plan": "auto"}, REQUEST)
+    assert chosen.settings.team is TeamKind.LLM
+    assert chosen.settings.rounds == 3
+    assert chosen.settings.approval.plan is GatePolicy.AUTO
+    with pytest.raises(UserError, match="rounds: a whole number"):
+        run_of({**values, "rounds": "0"}, REQUEST)
+
+
+def test_a_resumed_session_has_a_round_to_do(saved: Path) -> None:
+    request = resuming(REQUEST, saved)
+    assert request.folder == str(saved)
+    assert request.settings.rounds == 4
+    assert request.settings.team is TeamKind.LLM
+    assert replace(request, settings=REQUEST.settings, folder="") == REQUEST

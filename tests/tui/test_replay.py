@@ -1,0 +1,91 @@
+"""A saved session on the same screen: it plays, steps and seeks, and decides nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.fold import fold
+from astra_tui.session.reading import read_journal
+from astra_tui.tui.source import SPEEDS, Player, open_saved
+from tests.tui.harness import NARROW, on_a_loop, seated
+
+
+@on_a_loop
+async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
+    async with seated(partial(open_saved, saved)) as desk:
+        await desk.until(lambda: "ended (rounds)" in desk.text("#status"), "the end")
+        rounds = desk.text("#rounds")
+        assert [w in rounds for w in ("better", "wrong", "worse")] == [True] * 3
+        assert "more instructions" in desk.text("#plan")
+        await desk.press("1", "up")
+        await desk.until(lambda: "another scale" in desk.text("#plan"), "the chosen plan")
+        assert "FAILED" in desk.text("#tests")
+        assert "and 89 more" in desk.text("#tests")
+        assert "astra-tui check silu_and_mul sources/" in " ".join(desk.text("#tests").split())
+        await desk.press("up", "6")
+        await desk.until(lambda: "BETTER" in desk.text("#profile"), "the profile")
+        await desk.press("3")
+        await desk.until(lambda: "+" in desk.text("#diff"), "the diff")
+        await desk.press("8")
+        await desk.until(lambda: "ended (rounds)" in desk.text("#log"), "the log")
+
+
+@on_a_loop
+async def test_nothing_can_be_decided_or_steered(saved: Path) -> None:
+    async with seated(partial(open_saved, saved), NARROW) as desk:
+        await desk.until(lambda: desk.session.view, "the session")
+        keys = {b.binding.id for b in desk.app.screen.active_bindings.values()}
+        assert not keys & {"accept", "edit", "reject", "note", "pause", "interrupt", "mode", "end"}
+        assert {"play", "step", "round_on", "zoom", "copy", "help", "leave"} <= keys
+
+
+@on_a_loop
+async def test_any_step_shows_the_fold_of_the_events_up_to_there(saved: Path) -> None:
+    records = read_journal(saved).records
+    async with seated(partial(open_saved, saved)) as desk:
+        await desk.until(lambda: desk.session.view, "the session")
+        for keys in (["["], ["[", ","], ["]"], ["."] * 3, ["["] * 5, ["]", "]"]):
+            await desk.press(*keys)
+            player = desk.session.player
+            assert player is not None
+            expected = fold(r.event for r in records[: player.position])
+
+            def is_shown(state: object = expected) -> bool:
+                return desk.session.view is not None and desk.session.view.state == state
+
+            await desk.until(is_shown, "the state at this place")
+
+
+@on_a_loop
+async def test_it_plays_to_the_end(saved: Path) -> None:
+    async with seated(partial(open_saved, saved)) as desk:
+        await desk.until(lambda: desk.session.view, "the session")
+        player = desk.session.player
+        assert player is not None
+        await desk.press(*[">"] * len(SPEEDS), "p")
+        await desk.until(lambda: 0 < player.position < player.length, "playing")
+        assert "playing x16" in desk.text("#status")
+        await desk.until(lambda: not player.playing, "the end")
+        await desk.until(lambda: "ended (rounds)" in desk.text("#status"), "the end on the screen")
+
+
+def test_a_player_stays_within_its_records(saved: Path) -> None:
+    player = Player(read_journal(saved).records)
+    player.seek(-5)
+    assert player.position == 0
+    player.step_round(-1)
+    assert player.position == 0
+    player.seek(10**6)
+    assert player.position == player.length
+    player.step_round(1)
+    assert player.position == player.length
+
+
+@on_a_loop
+async def test_a_folder_without_a_session_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="journal is missing"):
+        await open_saved(tmp_path)
