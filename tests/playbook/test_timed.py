@@ -9,6 +9,7 @@ import pytest
 
 from astra_tui.agents.playbook import Evidence, KernelText, all_moves, propose_all
 from astra_tui.agents.playbook.settled import region
+from astra_tui.agents.playbook.syntax import text_of
 from astra_tui.agents.playbook.team import PlaybookTeam
 from astra_tui.agents.playbook.thread_count import why_count_matters
 from astra_tui.agents.playbook.timed import SEEN_ON_H100
@@ -19,6 +20,10 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.contents import content_hash
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch import plan_of, print_expression, print_plan
+from astra_tui.model.launch.resolve import ResolvedPlan, resolve
+from astra_tui.model.launch.scope import Bindings, Layout
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome, Profile
 from tests.playbook.path import GPU, timed_path
@@ -27,13 +32,13 @@ from tests.playbook.variants import VARIANTS
 UNSEEN = Path(__file__).parent / "unseen"
 PATHS = {
     "fused_add_rmsnorm": (
-        *("wide_accesses", "shuffle_reduction", "reciprocal", "fit_block", "keep_row"),
+        *("reciprocal", "wide_accesses", "shuffle_reduction", "fit_block", "keep_row"),
     ),
-    "merge_attn_states_lse": ("wide_accesses", "pack_rows", "reciprocal", "fast_math"),
-    "silu_and_mul": ("row_grid", "wide_accesses", "fast_math"),
+    "merge_attn_states_lse": ("reciprocal", "fast_math", "wide_accesses", "pack_rows"),
+    "silu_and_mul": ("row_grid", "fast_math", "wide_accesses"),
 }
 UNSEEN_PATHS = {
-    "layernorm": ("wide_accesses", "shuffle_reduction", "reciprocal", "fit_block", "keep_row"),
+    "layernorm": ("reciprocal", "wide_accesses", "shuffle_reduction", "fit_block", "keep_row"),
     "rotary": ("wide_accesses", "pack_rows"),
 }
 
@@ -82,13 +87,11 @@ def test_the_order_names_every_move() -> None:
     assert set(SEEN_ON_H100) == {move.name for move in all_moves()}
 
 
-GEOMETRY_FOR_GPUS = {"row_grid", "full_grid", "pack_rows", "store_early"}
+GEOMETRY_FOR_GPUS = {"row_grid", "full_grid", "pack_rows", "single_turn", "store_early"}
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_the_emulator_decides_no_geometry_for_gpus(
-    name: str, tasks: dict[str, KernelTask]
-) -> None:
+def test_the_emulator_decides_no_geometry_for_gpus(name: str, tasks: dict[str, KernelTask]) -> None:
     task = tasks[name]
     proposals, _ = propose_all(task.baseline_file.read_text(), Evidence(task))
     assert not {p.plan.move for p in proposals} & GEOMETRY_FOR_GPUS
@@ -159,3 +162,41 @@ def test_whether_a_kernel_bears_more_threads(body: str, why: str) -> None:
     reason = why_count_matters(found, 256)
     assert why in reason
     assert bool(reason) == bool(why)
+
+
+def test_rows_beyond_the_largest_grid_keep_their_loop(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    path = timed_path(task, task.baseline_file.read_text(), rounds=4)
+    assert [p.plan.move for p in path][-1] == "single_turn"
+    source = KernelText.read(path[-1].source)
+    wide, scalar = source.plan.launches()
+    assert "tokens <= 65535" in print_plan(source.plan)
+    assert print_expression(wide.grid[1]) == "tokens"
+    assert print_expression(scalar.grid[1]) == "min(tokens, 65535)"
+    (kernel,) = (k for k in source.kernels if k.name == scalar.kernel)
+    assert "gridDim.y" in text_of(kernel.body)
+
+
+SIZES = {
+    (256, 4096): 512,
+    (1024, 4096): 256,
+    (128, 11008): 704,
+    (512, 14336): 896,
+    (4096, 8192): 1024,
+    (4096, 512): 64,
+    (1, 8): 32,
+}
+
+
+@pytest.mark.parametrize(("rows", "d"), SIZES)
+def test_block_that_fits_a_row(rows: int, d: int, tasks: dict[str, KernelTask]) -> None:
+    """Sizes in elements; packs have eight of them."""
+    task = tasks["fused_add_rmsnorm"]
+    path = timed_path(task, task.baseline_file.read_text(), rounds=4)
+    assert path[-1].plan.move == "fit_block"
+    layouts = {"x": Layout(16, (d, 1)), "residual": Layout(16, (d, 1)), "weight": Layout(16, (1,))}
+    bound = Bindings(DType.FLOAT16, {"tokens": rows, "d": d}, layouts, {"eps": 1e-6})
+    resolved = resolve(plan_of(path[-1].source), bound)
+    assert isinstance(resolved, ResolvedPlan)
+    (launch,) = resolved.launches
+    assert launch.block[0] == SIZES[rows, d]

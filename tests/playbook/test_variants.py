@@ -34,7 +34,7 @@ FIRES_ON_GPU = {
     "merge_attn_states_lse": FIRES["merge_attn_states_lse"] | {"pack_rows"},
     "silu_and_mul": FIRES["silu_and_mul"] - {"row_per_block"} | {"row_grid", "full_grid"},
 }
-ONLY_AFTER_OTHERS = {"store_early"}
+ONLY_AFTER_OTHERS = {"single_turn", "store_early"}
 DTYPE_VARIANTS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
 SAMPLE = {
     "fused_add_rmsnorm": ("all at once", "half"),

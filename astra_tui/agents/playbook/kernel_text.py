@@ -93,6 +93,8 @@ class KernelText:
 def _wrapped(line: str) -> str:
     """A line of a plan, going on deeper in the next where it is longer than sources are."""
     indent = " " * (len(line) - len(line.lstrip()) + 8)
+    if line.lstrip().startswith("let "):
+        return line  # A declaration ends with its line.
     mark = " args=" if " args=(" in line else " and "
     lines = [line]
     while len(lines[-1]) > _PLAN_WIDTH:

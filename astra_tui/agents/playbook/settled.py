@@ -6,7 +6,16 @@ from astra_tui.model.launch import plan_of, print_plan
 from astra_tui.model.plan import Plan
 
 GEOMETRY = frozenset(
-    {"fit_block", "full_grid", "keep_row", "pack_rows", "row_grid", "row_per_block", "tune_block"}
+    {
+        "fit_block",
+        "full_grid",
+        "keep_row",
+        "pack_rows",
+        "row_grid",
+        "row_per_block",
+        "single_turn",
+        "tune_block",
+    }
 )
 """Moves whose effect depends on how a kernel is launched, beside the code that they change."""
 

@@ -9,14 +9,22 @@ from astra_tui.agents.playbook.api import Evidence, NotApplicable, Proposal
 from astra_tui.agents.playbook.counted import predicted
 from astra_tui.agents.playbook.edits import Edit
 from astra_tui.agents.playbook.kernel_text import KernelText
-from astra_tui.agents.playbook.launching import map_launches, plan_value
+from astra_tui.agents.playbook.launching import all_of, map_launches, plan_value
 from astra_tui.agents.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.agents.playbook.loops import Loop, halves, loops_of
 from astra_tui.agents.playbook.names import Function, fresh_name
 from astra_tui.agents.playbook.syntax import bare, field, integer_of, line_of, text_of
 from astra_tui.agents.playbook.thread_count import MOST_THREADS, why_count_matters
 from astra_tui.model.launch import Launch, Let, print_expression
-from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+)
 from astra_tui.model.plan import CodePlace, Counter, Plan, Risk
 
 
@@ -70,7 +78,7 @@ class FitBlock:
         plan = map_launches(source.plan, fit)
         lets = tuple(let for f in fitted.values() for let in f.declared)
         plan = replace(plan, declarations=(*plan.declarations, *lets))
-        sizes = [let.value for let in lets] or [f.launch.block[0] for f in fitted.values()]
+        sizes = [f.launch.block[0] for f in fitted.values()]
         described = _describe(evidence, sizes, tuple(lines))
         return Proposal(described, source.changed(dict.fromkeys(edits), plan))
 
@@ -81,18 +89,23 @@ def _describe(evidence: Evidence, sizes: list[Expression], lines: tuple[int, ...
         "where a row has less work than the block has threads, whole warps start, find nothing to "
         "do and end"
     )
+    asks = f"asks for {shown} threads"
     change = "the warps that a row can use, and never more than before."
     if evidence.timed:
         bottleneck = (
             "a block of fixed size takes a long row in many turns, one load after the other, and "
             "leaves warps without work on a short one"
         )
-        change = "one turn of the row a thread, or turns of equal length where the row is longer."
+        asks = f"computes {shown}"
+        change = (
+            "one turn of the row a thread, equal turns where the row is longer, and two turns "
+            "where all rows can run at once with half the threads."
+        )
     return Plan(
         title="Fit the block to the row",
         bottleneck=bottleneck,
         evidence=tuple(f"line {n}: a block of fixed size for rows of any length" for n in lines),
-        change=f"The launch plan asks for {shown} threads: {change}",
+        change=f"The launch plan {asks}: {change}",
         prediction=predicted(Counter.WARP_INSTRUCTIONS, None, 0.7, (1.0, 1.3), 0.3),
         risk=Risk.LOW,
         places=tuple(CodePlace(n, n) for n in lines),
@@ -112,6 +125,11 @@ def _shrunk(kernel: Function, launch: Launch) -> _Fitted:
 
 
 def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
+    """A thread for each element of a row, or for equal shares of a row that is too long for that.
+
+    Half as many where all rows of the launch can run at once with them, and only with them: a row
+    that waits for another's place costs more than a second turn.
+    """
     size = _fixed_size(launch)
     longest = _longest(kernel, launch)
     reason = why_count_matters(kernel, size.value)
@@ -120,10 +138,23 @@ def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
     head = text_of(kernel.node)[: kernel.body.start_byte - kernel.node.start_byte]
     if "__launch_bounds__" in head:
         raise _Unsuitable(f"line {line_of(kernel.node)}: its bounds on blocks were chosen already")
-    most = Integer(MOST_THREADS)
+    most, rows = Integer(MOST_THREADS), reduce(lambda a, b: Binary("*", a, b), launch.grid)
     turns = Call("ceil_div", (Call("max", (longest, Integer(1))), most))
-    threads = Let(fresh_name("threads", taken), _whole_warps(Call("ceil_div", (longest, turns))))
-    return _Fitted(replace(launch, block=(Name(threads.name),)), (threads,))
+    equal = _let("equal", _whole_warps(Call("ceil_div", (longest, turns))), taken)
+    half = _let("half", _whole_warps(Call("ceil_div", (longest, Integer(2)))), taken)
+    room = Binary("*", Name("sm_count"), Name("max_threads_per_sm"))
+    conditions: list[Expression] = [
+        Compare(longest, (("<=", most),)),
+        Compare(Binary("*", rows, Name(equal.name)), ((">", room),)),
+        Compare(Binary("*", rows, Name(half.name)), (("<=", room),)),
+    ]
+    chosen = Conditional(all_of(conditions), Name(half.name), Name(equal.name))
+    threads = _let("threads", chosen, taken)
+    return _Fitted(replace(launch, block=(Name(threads.name),)), (equal, half, threads))
+
+
+def _let(wanted: str, value: Expression, taken: set[str]) -> Let:
+    return Let(fresh_name(wanted, taken), value)
 
 
 def _bounded(kernel: Function) -> Edit:

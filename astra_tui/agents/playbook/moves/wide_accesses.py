@@ -21,6 +21,7 @@ from astra_tui.agents.playbook.launching import (
     with_branch,
 )
 from astra_tui.agents.playbook.names import Function, fresh_name
+from astra_tui.agents.playbook.single_turns import without_single_turns
 from astra_tui.agents.playbook.widening import (
     WideLoop,
     WideNames,
@@ -89,7 +90,7 @@ class WideAccesses:
             places=places_of(nodes),
             move=self.name,
         )
-        return Proposal(plan, _rewrite(source, found, evidence.timed))
+        return Proposal(plan, _rewrite(source, found, evidence))
 
 
 def _widen(source: KernelText, kernel: Function, launch: Launch) -> _Widened:
@@ -142,7 +143,7 @@ def _width_of(elements: list[Expression]) -> Expression:
     return Binary("//", Integer(_BYTES), widest)
 
 
-def _rewrite(source: KernelText, found: _Widened, fewer_blocks: bool) -> str:
+def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
     taken = found.names.taken
     kernel, launch = found.kernel, found.launch
     wide_name = fresh_name(f"{kernel.name}_wide", taken)
@@ -154,7 +155,7 @@ def _rewrite(source: KernelText, found: _Widened, fewer_blocks: bool) -> str:
     wide = replace(
         launch, kernel=wide_name, template_args=(*launch.template_args, Name(found.width.name))
     )
-    if fewer_blocks:
+    if evidence.timed:
         wide = replace(wide, grid=_grid_of_packs(kernel, launch, Name(found.width.name)))
     plan = with_branch(source.plan, launch, wide, found.condition, (found.width,))
     first = min(source.functions, key=lambda f: f.outer.start_byte).outer
@@ -162,7 +163,9 @@ def _rewrite(source: KernelText, found: _Widened, fewer_blocks: bool) -> str:
         Edit(first.start_byte, first.start_byte, pack),
         Edit(kernel.outer.end_byte, kernel.outer.end_byte, f"\n\n{text}"),
     ]
-    return source.changed(edits, plan)
+    changed = source.changed(edits, plan)
+    # A pack is a long turn: the loop around it made small sizes slower than single elements are.
+    return without_single_turns(changed, (wide_name,)) if evidence.timed else changed
 
 
 def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expression, ...]:
