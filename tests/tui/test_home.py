@@ -1,0 +1,140 @@
+"""Home: what it lists, and how a session begins, is replayed, goes on, and is come back to."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.state import SessionStatus
+from astra_tui.model.task import KernelTask
+from astra_tui.session.spawn import RunRequest
+from astra_tui.session.store import list_sessions
+from astra_tui.tui.app import AstraApp
+from astra_tui.tui.screens.home import HomeScreen
+from astra_tui.tui.screens.session import SessionScreen
+from astra_tui.tui.shelf import age, engines_by_folder, shelve
+from astra_tui.tui.terms import HomeContext
+from tests.engine.scripted import ASK, ScriptedTeam, settings_of
+from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
+
+
+@contextlib.asynccontextmanager
+async def at_home(root: Path, size: tuple[int, int] = (140, 40)) -> AsyncIterator[Desk]:
+    def request_for(task: str) -> RunRequest:
+        settings = RunSettings(task, TeamKind.PLAYBOOK, rounds=1)
+        return RunRequest(task, settings, sessions=str(root))
+
+    clock = Clock()
+    app = AstraApp(HomeContext(root, request_for), clock=clock, tick=0.0)
+    async with app.run_test(size=size) as pilot:
+        desk = Desk(app, pilot, clock)
+        await desk.until(lambda: isinstance(app.screen, HomeScreen), "home")
+        await desk.until(lambda: "reading" not in home_text(desk, "#sessions"), "the sessions")
+        yield desk
+
+
+def home_text(desk: Desk, selector: str) -> str:
+    return str(desk.app.screen.query_one(selector).text)  # type: ignore[attr-defined]
+
+
+@on_a_loop
+async def test_a_first_run_lists_the_kernels_and_says_what_to_do(tmp_path: Path) -> None:
+    async with at_home(tmp_path / "none", NARROW) as desk:
+        await desk.until(lambda: "no sessions yet" in home_text(desk, "#first-run"), "the help")
+        for name in ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"):
+            assert name in home_text(desk, "#kernels")
+
+
+@on_a_loop
+async def test_sessions_are_listed_with_what_came_of_them_and_replayed(
+    tmp_path: Path, saved: Path
+) -> None:
+    shutil.copytree(saved, tmp_path / saved.name)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "journal.jsonl").write_text("no journal\n")
+    async with at_home(tmp_path) as desk:
+        listed = home_text(desk, "#sessions")
+        assert "unreadable" in listed
+        row = next(line for line in listed.splitlines() if saved.name in line)
+        assert "requests -87.5 %" in row
+        assert "closed" in row
+        best = next(k for k in home_text(desk, "#kernels").splitlines() if "silu" in k)
+        assert "requests -87.5 %" in best
+        await desk.press("tab")
+        await desk.until(lambda: desk.app.focused and desk.app.focused.id == "sessions")
+        index = listed.splitlines().index(row)
+        await desk.press(*["down"] * (index - 1), "enter")
+        await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the replay")
+        await desk.until(lambda: desk.session.view, "the session")
+        await desk.press("q")
+        await desk.until(lambda: isinstance(desk.app.screen, HomeScreen), "home again")
+
+
+@on_a_loop
+async def test_a_session_begins_here_and_is_left_running(tmp_path: Path) -> None:
+    """The engine is a process of its own."""
+    async with at_home(tmp_path) as desk:
+        await desk.press("end", "enter")
+        await desk.until(lambda: desk.app.screen.query("#rounds"), "the form")
+        await desk.press("ctrl+s")
+        await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
+        await desk.answer("plan", "r", "enter")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    assert [s.status for s in list_sessions(tmp_path)] == ["closed"]
+
+
+@on_a_loop
+async def test_a_running_engine_is_marked_and_attached_to(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)),
+        at_home(tmp_path) as desk,
+    ):
+        await desk.until(lambda: ", running" in home_text(desk, "#sessions"), "the engine")
+        await desk.press("tab", "enter")
+        await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
+        await desk.asked("plan")
+
+
+@on_a_loop
+async def test_a_folder_that_holds_nothing_is_named(tmp_path: Path) -> None:
+    async with at_home(tmp_path) as desk:
+        await desk.press("o", *str(tmp_path / "x"), "enter")
+        await desk.until(lambda: desk.app._notifications, "a notice")
+        told = next(iter(desk.app._notifications)).message
+        assert "this folder holds no session" in told
+        await desk.until(lambda: isinstance(desk.app.screen, HomeScreen), "home again")
+
+
+@pytest.mark.parametrize(
+    ("time", "told"),
+    [
+        ("2026-01-02T03:04:00.000Z", "now"),
+        ("2026-01-02T02:04:30.000Z", "1 h"),
+        ("2026-01-01T03:04:30.000Z", "24 h"),
+        ("2025-12-01T03:04:30.000Z", "32 d"),
+        ("", ""),
+    ],
+)
+def test_ages_are_told_in_one_unit(time: str, told: str) -> None:
+    assert age(time, datetime(2026, 1, 2, 3, 4, 30, tzinfo=UTC)) == told
+
+
+@on_a_loop
+async def test_engines_are_found_by_their_folder(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with working(folder, task, team, settings_of(ASK, rounds=1)):
+        engines = await engines_by_folder()
+        assert shelve(folder, engines).socket == engines[str(folder.resolve())]
+        assert not shelve(folder, engines).can_resume
+    assert shelve(folder, {}).can_resume
