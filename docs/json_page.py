@@ -25,7 +25,9 @@ from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ledger import LedgerEntry, Score
+from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
 from astra_tui.model.plan import Prediction
+from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import (
     Disassembly,
     HistogramChange,
@@ -75,7 +77,8 @@ ANSWERS = {
 PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult, Case,
     Values, OutputError, Finding, PropertyResult, FakeResult, Diagnostic, answers.TaskCases,
-    answers.CountedEntry, Counters, AccessCount, LineCount, answers.SassEntry,
+    SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount, ComparedCounter,
+    NcuReport, LaunchCounters, Metric, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
     HistogramChange, ListingStep, answers.BenchEnvironment, GpuIdentity, answers.BenchSource,
     answers.BenchComparison, Timing, WorkloadTiming, PairedTime, Ratio, PaperTime, Floor, Doubt,

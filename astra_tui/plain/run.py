@@ -221,7 +221,7 @@ def print_run(state: SessionState, folder: Path) -> None:
 def _print_tools(out: Console, best: CandidateState) -> None:
     """What the tools of the CUDA toolkit say about the best, where they were asked."""
     for number, line in enumerate(sanitizer_lines(best.sanitizer)):
-        out.print(f"{'' if number else 'sanitizer':9}{visible(line)}")
+        out.print(f"{'' if number else 'tools':9}{visible(line)}")
     if best.hardware is not None:
         print_hardware(out, best.hardware)
 

@@ -33,6 +33,8 @@ class Behaviour(msgspec.Struct):
     """Its log by the value of --tool ("" without one). "@x+4@" is the address of x and 4 more."""
     faulty_cases: tuple[str, ...] = ()
     """The logs are written only if one of these is among the cases; "" is any."""
+    faulty_code: str = ""
+    """The logs are written only if this is in the machine code."""
     clean: str = ""
     """The log when none of them is."""
     printed: str = ""
@@ -100,7 +102,8 @@ def _watch(behaviour: Behaviour, arguments: list[str]) -> int:
     names = {case.name for case in request.cases} | {""}
     tool = _option(arguments, "--tool")
     log = behaviour.logs.get(tool, behaviour.clean)
-    if not names & set(behaviour.faulty_cases):
+    code = b"".join(case.run.cubin for case in request.cases)
+    if not names & set(behaviour.faulty_cases) or behaviour.faulty_code.encode() not in code:
         log = behaviour.clean
     Path(_option(arguments, "--log-file")).write_text(_with_addresses(log, answer))
     write_answer(file, answer)

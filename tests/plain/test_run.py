@@ -7,9 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.model.events import Event, GpuSampled, RoundsTimed, StageBegan, TimingFinished
+from astra_tui.model.events import (
+    Event,
+    GpuSampled,
+    RoundsTimed,
+    Sanitized,
+    StageBegan,
+    TimingFinished,
+)
 from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
+from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.plain.run import RunLines, print_run
 from astra_tui.session.summary import final_timings, run_report
 from tests.session.samples import BASELINE, BETTER, RATIO, timing, whole_session
@@ -81,3 +89,14 @@ def test_the_report_has_the_final_timings(tmp_path: Path) -> None:
     assert [t.beside for t in report.timings] == ["baseline.cu", "production.cu"]
     assert [t.timing.base for t in report.timings] == [BASELINE, PRODUCTION]
     assert {t.timing.candidate for t in report.timings} == {BETTER}
+
+
+def test_what_tools_found_is_said_with_its_line_and_what_did_not_look_only_once() -> None:
+    unavailable = not_looked_at(SanitizerVerdict.UNAVAILABLE, "compute-sanitizer was not found")
+    events = [Sanitized(BASELINE, unavailable), Sanitized(BETTER, unavailable)]
+    written = lines_of([*session(), *events])
+    assert "    memcheck: 1 error in case float16/one_row" in "\n".join(written)
+    assert "      memcheck: line 1: global_out_of_bounds: read of 2 bytes" in "\n".join(written)
+    assert "    racecheck: not looked at: was not done after 60 s" in "\n".join(written)
+    assert sum("compute-sanitizer was not found" in line for line in written) == 1
+    assert "  hardware counters: 2 read on workload decode, 1 could not be read" in written
