@@ -12,7 +12,8 @@ from astra_tui.agents.playbook.launching import map_launches, plan_value
 from astra_tui.agents.playbook.names import Function
 from astra_tui.agents.playbook.syntax import line_of
 from astra_tui.model.launch import Launch, print_expression
-from astra_tui.model.launch.expression import Binary, Call, Expression, Integer
+from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
+from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
 
 
@@ -87,6 +88,8 @@ def _is_capped(grid: Expression) -> bool:
     match grid:
         case Integer():
             return True
+        case Name(id=name):
+            return name in DEVICE_ATTRIBUTES
         case Call(function="min", args=args):
             return any(_is_capped(a) for a in args)
         case Binary(left=left, right=right):

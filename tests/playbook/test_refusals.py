@@ -1,0 +1,144 @@
+"""Where moves for a GPU keep their hands off: each refusal names the line in the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_tui.agents.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.agents.playbook.moves.full_grid import FullGrid
+from astra_tui.agents.playbook.moves.pack_rows import PackRows
+from astra_tui.agents.playbook.moves.row_grid import RowGrid
+from astra_tui.agents.playbook.moves.store_early import StoreEarly
+from astra_tui.model.task import KernelTask
+from tests.playbook.path import GPU
+
+
+def source(plan: str, parameters: str, body: str) -> KernelText:
+    return KernelText.read(
+        f"/* @launch\n   {plan}\n*/\ntemplate <typename T>\n"
+        f"__global__ void k({parameters}) {{\n{body}\n}}\n"
+    )
+
+
+@pytest.fixture
+def evidence(tasks: dict[str, KernelTask]) -> Evidence:
+    return Evidence(tasks["silu_and_mul"], device=GPU)
+
+
+def packed(body: str, plan: str = "k<T> grid=tokens block=128 args=(out, d)") -> KernelText:
+    return source(plan, "T* out, int d", body)
+
+
+ROW = "for (int i = threadIdx.x; i < d; i += blockDim.x) out[blockIdx.x * d + i] = (T)1.0f;"
+
+
+def test_short_rows_share_a_block(evidence: Evidence) -> None:
+    answer = PackRows().propose(packed(ROW), evidence)
+    assert isinstance(answer, Proposal)
+    assert "block=(across, 128 // across)" in answer.source
+    assert "out[row * d + i]" in answer.source
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"__shared__ float s[4]; {ROW}", "share memory"),
+        (f"{ROW} __syncthreads();", "meet"),
+        (f"{ROW} __shfl_xor_sync(~0u, d, 1);", "meet"),
+        (f"{ROW} if (threadIdx.x < 4) out[0] = (T)0.0f;", "more than its share"),
+        (f"{ROW} out[threadIdx.y] = (T)0.0f;", "has rows already"),
+        ("out[blockIdx.x] = (T)0.0f;", "how long a row is"),
+    ],
+)
+def test_rows_whose_threads_know_each_other_keep_their_block(
+    body: str, why: str, evidence: Evidence
+) -> None:
+    answer = PackRows().propose(packed(body), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
+
+
+FLAT = (
+    "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
+    "out[i] = (T)1.0f;"
+)
+
+
+@pytest.mark.parametrize(
+    ("grid", "body", "why"),
+    [
+        ("ceil_div(tokens * d, 128)", FLAT, "grows with the sizes"),
+        ("256", f"{FLAT} out[blockIdx.x] = (T)0.0f;", "means something outside"),
+        ("256", "out[threadIdx.x] = (T)0.0f;", "no loop over all elements"),
+    ],
+)
+def test_grids_that_stay(grid: str, body: str, why: str, evidence: Evidence) -> None:
+    plan = f"k<T> grid={grid} block=128 args=(out, tokens * d)"
+    answer = FullGrid().propose(source(plan, "T* out, int n", body), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
+
+
+@pytest.mark.parametrize("grid", ["256", "min(ceil_div(tokens * d, 128), 256)", "2 * sm_count"])
+def test_capped_grids_are_filled(grid: str, evidence: Evidence) -> None:
+    plan = f"k<T> grid={grid} block=128 args=(out, tokens * d)"
+    answer = FullGrid().propose(source(plan, "T* out, int n", FLAT), evidence)
+    assert isinstance(answer, Proposal)
+    assert "grid=ceil_div(tokens * d, 128)" in answer.source
+
+
+def test_a_grid_that_means_more_than_the_loop_is_no_grid_of_rows(evidence: Evidence) -> None:
+    body = FLAT.replace("out[i]", "out[i / d * d + i % d + blockIdx.x]")
+    plan = "k<T> grid=256 block=128 args=(out, tokens * d, d)"
+    answer = RowGrid().propose(source(plan, "T* out, int n, int d", body), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert "means something outside" in answer.reason
+
+
+TURNS = (
+    "#pragma unroll\nfor (int t = 0; t < 4; ++t) {\n  const int i = threadIdx.x + t * blockDim.x;"
+)
+
+
+def two_loops(first: str, between: str, second: str) -> KernelText:
+    body = (
+        f"float kept[4];\nfloat sum = 0.0f;\n{TURNS}\n  {first}\n}}\n{between}\n"
+        f"{TURNS}\n  {second}\n}}"
+    )
+    plan = "k<T> grid=tokens block=128 args=(out, input, d)"
+    return source(plan, "T* out, const T* input, int d", body)
+
+
+LOADED = "kept[t] = (float)input[i]; sum += kept[t];"
+
+
+def test_a_result_that_is_known_early_is_stored_early(evidence: Evidence) -> None:
+    answer = StoreEarly().propose(
+        two_loops(LOADED, "__syncthreads();", "const float z = kept[t]; out[i] = (T)z;"), evidence
+    )
+    assert isinstance(answer, Proposal)
+    before, after = answer.source.split("__syncthreads();")
+    assert "out[i] = (T)z;" in before
+    assert "out[i]" not in after
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "second", "why"),
+    [
+        (LOADED, "", "out[i] = (T)(kept[t] * sum);", "sum is not known any earlier"),
+        (LOADED, "", "out[i] = (T)((float)input[i] * kept[t]);", "is in memory"),
+        (f"{LOADED} sum += (float)out[d];", "", "out[i] = (T)kept[t];", "used in between"),
+        (LOADED, "sum += (float)out[threadIdx.x];", "out[i] = (T)kept[t];", "used in between"),
+        (LOADED, "", "out[t] = (T)kept[t];", "other threads may have"),
+        (LOADED, "", "out[i] += (T)kept[t];", "no plain store"),
+        (LOADED, "kept[0] = 1.0f;", "out[i] = (T)kept[t];", "does not have it"),
+        (LOADED, "", "if (sum > 0.0f) out[i] = (T)kept[t];", "sum is not known any earlier"),
+        (LOADED, "", "out[i] = (T)kept[3 - t];", "does not have it"),
+    ],
+)
+def test_stores_that_stay_where_they_are(
+    first: str, between: str, second: str, why: str, evidence: Evidence
+) -> None:
+    answer = StoreEarly().propose(two_loops(first, between, second), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
