@@ -6,13 +6,12 @@ A saved session has no engine, so that the same screen can decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 
 from astra_tui.model.approval import Answer, Question
@@ -20,18 +19,19 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.client import EngineClient
-from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
+from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.screens.answering import Answering
+from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.source import OpenSource, Player, Source
 from astra_tui.tui.terms import Left
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
+from astra_tui.tui.widgets.board import AnyPane, Board
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.gpu import GpuPane
 from astra_tui.tui.widgets.log import LogPane
-from astra_tui.tui.widgets.pane import Pane, RowsPane
 from astra_tui.tui.widgets.plan import PlanPane
 from astra_tui.tui.widgets.profile import ProfilePane
 from astra_tui.tui.widgets.prompt_line import PromptLine
@@ -42,9 +42,6 @@ from astra_tui.tui.widgets.tests import TestsPane
 
 if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
-
-
-AnyPane = Pane | RowsPane | SessionDiff | SessionSource
 
 
 class SessionScreen(Screen[None], inherit_bindings=False):
@@ -86,33 +83,28 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         self._open_source = open_source
         self._source: Source | None = None
         self._bridge: Bridge | None = None
-        self._front = self._main = "plan"
-        self._zoomed = False
         self._keys_depend_on: tuple[object, ...] = ()
         self.view: View | None = None
         self.diff = SessionDiff(self.read_text, id="diff")
         self.source_pane = SessionSource(self.read_text, id="source")
-        self._panes: dict[str, AnyPane] = {
-            "rounds": RoundsPane(id="rounds"),
-            "plan": PlanPane(id="plan"),
-            "diff": self.diff,
-            "source": self.source_pane,
-            "tests": TestsPane(id="tests"),
-            "profile": ProfilePane(id="profile"),
-            "gpu": GpuPane(id="gpu"),
-            "log": LogPane(id="log"),
-        }
+        panes: tuple[AnyPane, ...] = (
+            RoundsPane(id="rounds"),
+            PlanPane(id="plan"),
+            self.diff,
+            self.source_pane,
+            TestsPane(id="tests"),
+            ProfilePane(id="profile"),
+            GpuPane(id="gpu"),
+            LogPane(id="log"),
+        )
+        self._panes = {pane.id or "": pane for pane in panes}
+        self.board = Board(self._panes, id="board")
 
     def compose(self) -> ComposeResult:
-        """Bars above and below, three columns of panes between them."""
+        """Bars above and below, the panes between them."""
         yield StatusLine(id="status")
         yield TabLine(id="tabs")
-        with Horizontal(id="columns"):
-            for name, column in (("left", LEFT), ("main", MAIN), ("side", SIDE)):
-                with Vertical(id=name):
-                    for pane in column:
-                        self._panes[pane].border_title = self._panes[pane].TITLE
-                        yield self._panes[pane]
+        yield self.board
         yield ApprovalBar(id="approval")
         yield PromptLine(id="prompt")
         yield KeyLine(id="keys")
@@ -120,8 +112,8 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Begins to read."""
         self._answering = Answering(self)
-        self._arrange()
-        self._panes[self._front].focus()
+        self._steering = Steering(self)
+        self.board.bring("plan")
         self.set_interval(1.0, self.show_status)
         self.run_worker(self._follow_source(), name="source")
 
@@ -176,7 +168,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     @property
     def shown(self) -> frozenset[str]:
         """The panes on the screen."""
-        return self._arranged.shown
+        return self.board.shown
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -187,22 +179,17 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         before, self.view = self.view, view
         with self.app.batch_update():
             self._bring_up(before, view)
-            self._show_panes()
+            self.board.show_view(view)
             self._consider()
             self.show_status()
         self._refresh_keys()
 
-    def _show_panes(self) -> None:
-        if self.view is not None:
-            for name in self._arranged.shown:
-                self._panes[name].show_view(self.view)
-
     def _bring_up(self, before: View | None, view: View) -> None:
         """Brings what is asked about to the front, unless the engineer looks at something else."""
-        if view.awaiting is None or not view.following or self._zoomed:
+        if view.awaiting is None or not view.following or self.board.zoomed:
             return
         if before is None or before.awaiting != view.awaiting:
-            self._show_pane(view.awaiting.gate.value)
+            self._bring(view.awaiting.gate.value)
 
     def _consider(self) -> None:
         if self.view is not None and self._source is not None and self._source.engine is not None:
@@ -235,50 +222,20 @@ class SessionScreen(Screen[None], inherit_bindings=False):
 
     # -- panes -----------------------------------------------------------------------------------
 
-    def _arrange(self) -> None:
-        width = self.app.size.width
-        arranged = arrange(width, self._front, main=self._main, zoomed=self._zoomed)
-        self._arranged = arranged
-        for name, pane in self._panes.items():
-            pane.display = name in arranged.shown
-            pane.set_class(name == self._front, "-front")
-        for column, panes in (
-            ("left", arranged.left), ("main", arranged.main), ("side", arranged.side)
-        ):  # fmt: skip
-            self.query_one(f"#{column}").display = bool(panes)
-        self.set_class(len(arranged.shown) > 1, "-columns")
-        self.set_class(width >= THREE_COLUMNS, "-three")
-        titles = {name: pane.TITLE for name, pane in self._panes.items()}
-        self.query_one(TabLine).show_tabs(titles, set(arranged.shown), self._front)
-
-    def _show_pane(self, name: str) -> None:
+    def _bring(self, name: str) -> None:
         """Puts a pane in front; the focus follows, unless somebody types."""
-        self._front = name
-        if name not in LEFT:
-            self._main = name
-        self._arrange()
-        if not self.query_one(PromptLine).is_open:
-            self._panes[name].focus(scroll_visible=False)
-        self.call_after_refresh(self._show_panes)
+        self.board.bring(name, focus=not self.query_one(PromptLine).is_open)
 
     def look_at(self, question: Question) -> None:
         """Shows what a question is about."""
         self.action_follow()
-        self._zoomed = False
-        self._show_pane(question.gate.value)
+        self.board.zoomed = False
+        self._bring(question.gate.value)
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """More or fewer panes fit."""
-        if self.is_attached:
-            self._arrange()
-            self.call_after_refresh(self._show_panes)
-
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The pane with the focus is the one that zoom, copy and help are about."""
-        for node in event.widget.ancestors_with_self:
-            if node in self._panes.values() and node.id and node.id != self._front:
-                self._front = node.id
-                self._arrange()
+    @on(Board.Arranged)
+    def _arranged(self) -> None:
+        titles = {name: pane.TITLE for name, pane in self._panes.items()}
+        self.query_one(TabLine).show_tabs(titles, set(self.board.shown), self.board.front)
 
     @on(RoundsPane.Chosen)
     def _chosen(self, event: RoundsPane.Chosen) -> None:
@@ -288,7 +245,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     @on(RoundsPane.Opened, "#rounds")
     def _opened(self) -> None:
         has_code = self.view is not None and self.view.candidate is not None
-        self._show_pane("diff" if has_code else "plan")
+        self._bring("diff" if has_code else "plan")
 
     @on(DiffPane.HunkToggled)
     def _hunk_toggled(self) -> None:
@@ -298,7 +255,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     def _line_opened(self, event: DiffPane.LineOpened) -> None:
         if self.view is not None:
             self.source_pane.show_view(self.view)
-        self._show_pane("source")
+        self._bring("source")
         self.source_pane.go_to_line(event.line)
 
     @on(LogPane.ExchangeOpened)
@@ -307,16 +264,15 @@ class SessionScreen(Screen[None], inherit_bindings=False):
 
     def action_pane(self, name: str) -> None:
         """Shows a pane and gives it the keys."""
-        self._show_pane(name)
+        self._bring(name)
 
     def action_next_pane(self) -> None:
         """Goes to the next pane."""
-        self._show_pane(PANES[(PANES.index(self._front) + 1) % len(PANES)])
+        self._bring(self.board.next_name())
 
     def action_zoom(self) -> None:
         """Shows one pane alone, or all of them again."""
-        self._zoomed = not self._zoomed
-        self._show_pane(self._front)
+        self.board.zoom()
 
     def action_follow(self) -> None:
         """Shows what is being worked on, and goes on to do so."""
@@ -326,7 +282,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
     def action_copy(self) -> None:
         """Copies the selected text, or the whole pane, through the terminal (OSC 52)."""
         chosen = self.get_selected_text()
-        pane = self._panes[self._front]
+        pane = self.board.front_pane
         self.app.copy_to_clipboard(chosen or pane.text)
         self.app.say("copied the selected text" if chosen else f"copied all of {pane.TITLE}")
 
@@ -363,50 +319,29 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         self.query_one(ApprovalBar).hide()
         self._refresh_keys()
 
-        async def give(engine: EngineClient) -> None:
-            try:
-                await engine.answer(answer)
-            except UserError as error:
-                self._answering.refused(error)
-                self._refresh_keys()
+        def refused(error: UserError) -> None:
+            self._answering.refused(error)
+            self._refresh_keys()
 
-        self._order(give)
+        self._steering.answer(answer, refused)
 
     # -- steering --------------------------------------------------------------------------------
 
-    def _order(self, what: Callable[[EngineClient], Awaitable[None]]) -> None:
-        engine = self.engine
-        if engine is None:
-            return
-
-        async def carry_out() -> None:
-            try:
-                await what(engine)
-            except UserError as error:
-                self.app.report(error)
-
-        self.run_worker(carry_out(), name="order")
-
     def action_interrupt(self) -> None:
         """Drops the running step and pauses; nothing that is done is lost."""
-        self._order(EngineClient.interrupt)
+        self._steering.order(EngineClient.interrupt)
 
     def action_pause(self) -> None:
         """Pauses before the next step."""
-        self._order(EngineClient.pause)
+        self._steering.order(EngineClient.pause)
 
     def action_go_on(self) -> None:
         """Ends a pause."""
-        self._order(EngineClient.go_on)
+        self._steering.order(EngineClient.go_on)
 
     def action_note(self) -> None:
         """Tells the team something; it enters the next prompt."""
-
-        def send(text: str) -> None:
-            if text:
-                self._order(lambda engine: engine.note(text))
-
-        self.query_one(PromptLine).ask("note to the team:", send)
+        self._steering.note()
 
     def action_end(self) -> None:
         """Ends the run, after asking."""
@@ -414,14 +349,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
 
     def ask_how_to_leave(self) -> None:
         """Asks whether the engine is to go on."""
-        from astra_tui.tui.screens.dialogs import ChoiceDialog, Option
-
-        options = (
-            Option("d", "detach: the engine goes on, astra-tui attach comes back", "detach"),
-            Option("x", "end the run: what is done is kept and can be resumed", "end"),
-        )
-        text = "An engine works on this session."
-        self.app.push_screen(ChoiceDialog("Leave?", text, options), self._leave)
+        self._steering.ask_how_to_leave()
 
     def left(self, *, detached: bool) -> Left:
         """How far the session was."""
@@ -432,12 +360,6 @@ class SessionScreen(Screen[None], inherit_bindings=False):
             welcome=source.engine.welcome if source and source.engine else None,
             detached=detached,
         )
-
-    def _leave(self, how: str | None) -> None:
-        if how == "detach":
-            self.app.leave_session(self, detached=True)
-        elif how == "end":
-            self._order(EngineClient.cancel)
 
     # -- replay ----------------------------------------------------------------------------------
 

@@ -1,0 +1,68 @@
+"""What an engineer may ask of an engine at any moment: notes, pause, interrupt, end, detach."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from astra_tui.model.approval import Answer
+from astra_tui.model.errors import UserError
+from astra_tui.session.client import EngineClient
+from astra_tui.tui.widgets.prompt_line import PromptLine
+
+if TYPE_CHECKING:
+    from astra_tui.tui.screens.session import SessionScreen
+
+Order = Callable[[EngineClient], Awaitable[None]]
+
+
+class Steering:
+    """Works for one session screen; what an engine refuses is shown as a notice."""
+
+    def __init__(self, screen: SessionScreen):
+        self._screen = screen
+        self._app = screen.app
+
+    def order(self, what: Order, refused: Callable[[UserError], None] | None = None) -> None:
+        """Asks the engine for something; without an engine, nothing is asked."""
+        engine = self._screen.engine
+        if engine is None:
+            return
+
+        async def carry_out() -> None:
+            try:
+                await what(engine)
+            except UserError as error:
+                (refused or self._app.report)(error)
+
+        self._screen.run_worker(carry_out(), name="order")
+
+    def answer(self, answer: Answer, refused: Callable[[UserError], None]) -> None:
+        """Gives an answer; `refused` is told where it is not taken."""
+        self.order(lambda engine: engine.answer(answer), refused)
+
+    def note(self) -> None:
+        """Asks for a note, and sends it."""
+
+        def send(text: str) -> None:
+            if text:
+                self.order(lambda engine: engine.note(text))
+
+        self._screen.query_one(PromptLine).ask("note to the team:", send)
+
+    def ask_how_to_leave(self) -> None:
+        """Asks whether the engine is to go on."""
+        from astra_tui.tui.screens.dialogs import ChoiceDialog, Option
+
+        options = (
+            Option("d", "detach: the engine goes on, astra-tui attach comes back", "detach"),
+            Option("x", "end the run: what is done is kept and can be resumed", "end"),
+        )
+        text = "An engine works on this session."
+        self._app.push_screen(ChoiceDialog("Leave?", text, options), self._leave)
+
+    def _leave(self, how: str | None) -> None:
+        if how == "detach":
+            self._app.leave_session(self._screen, detached=True)
+        elif how == "end":
+            self.order(EngineClient.cancel)

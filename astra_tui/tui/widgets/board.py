@@ -1,0 +1,128 @@
+"""The board: the panes of a session in up to three columns, and which of them is in front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+
+from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
+from astra_tui.tui.view import View
+from astra_tui.tui.widgets.pane import Pane, RowsPane
+from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
+
+AnyPane = Pane | RowsPane | SessionDiff | SessionSource
+
+_COLUMNS = {"left": LEFT, "main": MAIN, "side": SIDE}
+
+
+class Board(Horizontal):
+    """Shows the panes that fit, and draws views on these and no others.
+
+    A pane is mounted when it is shown for the first time: what nobody looks at costs nothing.
+    """
+
+    class Arranged(Message):
+        """Other panes are shown, or another one is in front."""
+
+    def __init__(self, panes: Mapping[str, AnyPane], *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._panes = panes
+        self._main = "plan"
+        self._view: View | None = None
+        self._arranged = arrange(0, "plan")
+        self.front = "plan"
+        """The pane that zoom, copy and help are about."""
+        self.zoomed = False
+        for pane in panes.values():
+            pane.border_title = pane.TITLE
+
+    def compose(self) -> ComposeResult:
+        """The columns; panes come as they are needed."""
+        for column in _COLUMNS:
+            yield Vertical(id=column)
+
+    def on_mount(self) -> None:
+        """Shows the first panes."""
+        self._arrange()
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The panes on the screen."""
+        return self._arranged.shown
+
+    @property
+    def front_pane(self) -> AnyPane:
+        """The pane in front."""
+        return self._panes[self.front]
+
+    def show_view(self, view: View) -> None:
+        """Draws what has changed on the panes that are on the screen."""
+        self._view = view
+        self._draw()
+
+    def bring(self, name: str, *, focus: bool = True) -> None:
+        """Puts a pane in front."""
+        self.front = name
+        if name not in LEFT:
+            self._main = name
+        self._arrange()
+        if focus:
+            self._panes[name].focus(scroll_visible=False)
+
+    def next_name(self) -> str:
+        """The pane after the one in front."""
+        return PANES[(PANES.index(self.front) + 1) % len(PANES)]
+
+    def zoom(self) -> None:
+        """Shows the pane in front alone, or all of them again."""
+        self.zoomed = not self.zoomed
+        self._arrange()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """More or fewer panes fit."""
+        self._arrange()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The pane with the keys is the one in front."""
+        for node in event.widget.ancestors_with_self:
+            name = node.id or ""
+            if name in self._panes and name != self.front:
+                self.front = name
+                self._arrange()
+
+    def _arrange(self) -> None:
+        width = self.app.size.width
+        arranged = arrange(width, self.front, main=self._main, zoomed=self.zoomed)
+        self._arranged = arranged
+        for column in _COLUMNS:
+            self._fill(column, getattr(arranged, column))
+        self.set_class(len(arranged.shown) > 1, "-columns")
+        self.set_class(width >= THREE_COLUMNS, "-three")
+        for name, pane in self._panes.items():
+            pane.set_class(name == self.front, "-front")
+        self.post_message(self.Arranged())
+        self.call_after_refresh(self._draw)
+
+    def _fill(self, column: str, names: tuple[str, ...]) -> None:
+        """Shows these panes in a column; those that are new are mounted in their places."""
+        place = self.query_one(f"#{column}", Vertical)
+        place.display = bool(names)
+        for name in _COLUMNS[column]:
+            pane = self._panes[name]
+            pane.display = name in names
+            if name in names and not pane.is_attached:
+                place.mount(pane, before=self._next_mounted(column, name))
+
+    def _next_mounted(self, column: str, name: str) -> AnyPane | None:
+        """The first pane below a new one."""
+        below = _COLUMNS[column][_COLUMNS[column].index(name) + 1 :]
+        return next((self._panes[n] for n in below if self._panes[n].is_attached), None)
+
+    def _draw(self) -> None:
+        if self._view is not None:
+            for name in self.shown:
+                self._panes[name].show_view(self._view)
