@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import msgspec
 
-from astra_tui.engine.exporting import Exporter, open_exporter, require_task
+from astra_tui.engine.exporting import Exporter, open_exporter
+from astra_tui.lab.compiler import Compiler
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
@@ -89,9 +90,13 @@ def _production(task: KernelTask) -> Winner:
 
 
 def _export(winner: Winner, formats: tuple[Format, ...], device: str) -> list[dict[str, Any]]:
-    task = require_task(winner)
+    task = find_task(winner.task)
     found = []
-    with open_exporter(task, device) as exporter, tempfile.TemporaryDirectory() as temporary:
+    with (
+        Compiler() as compiler,
+        open_exporter(task, device, compiler) as exporter,
+        tempfile.TemporaryDirectory() as temporary,
+    ):
         for to in formats:
             found.append(_one(exporter, winner, to, Path(temporary) / to.value))
     return found

@@ -50,6 +50,7 @@ from astra_tui.model.timing import (
     Timing,
     WorkloadTiming,
 )
+from astra_tui.session.export.report import ExportReport, ExportStep
 from astra_tui.session.summary import (
     CandidateReport,
     DecisionReport,
@@ -68,6 +69,7 @@ ANSWERS = {
     "astra-tui sass --json": answers.SassAnswer,
     "astra-tui bench --json": answers.BenchAnswer,
     "astra-tui report --json": answers.ReportAnswer,
+    "astra-tui export --json": ExportReport,
     "astra-tui new --json": answers.NewAnswer,
     "astra-tui doctor --json": answers.DoctorAnswer,
     "Errors": answers.ErrorAnswer,
@@ -80,9 +82,9 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount, ComparedCounter,
     NcuReport, LaunchCounters, Metric, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
-    HistogramChange, ListingStep, answers.BenchEnvironment, GpuIdentity, answers.BenchSource,
-    answers.BenchComparison, Timing, WorkloadTiming, PairedTime, Ratio, PaperTime, Floor, Doubt,
-    Probe, CandidateReport, FinalTiming, RoundReport,
+    HistogramChange, ListingStep, ExportStep, answers.BenchEnvironment, GpuIdentity,
+    answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedTime,
+    Ratio, PaperTime, Floor, Doubt, Probe, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
 )  # fmt: skip
 """The objects inside them."""

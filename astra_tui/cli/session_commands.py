@@ -24,6 +24,7 @@ def session_commands(commands: Commands) -> None:
     _verify(commands)
     _bisect(commands)
     _report(commands)
+    _export(commands)
     _attach(commands)
     _ps(commands)
     _stop(commands)
@@ -212,6 +213,35 @@ def _bisect(commands: Commands) -> None:
     parser.add_argument(
         "--bad", metavar="ROUND", help="the last candidate is of this round (default: the best)"
     )
+    _task_flags(parser)
+    device_flag(parser)
+    json_flag(parser)
+
+
+def _export(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "export",
+        "take the winner out of a session",
+        "As its source, as a patch, as CUDA C++ with a launcher, as a PyTorch operator, or as a "
+        "TVM-FFI module. It is compiled and checked against the task's reference first, with what "
+        "this machine has, and the answer says what was checked where (docs/export.md).",
+    )
+    parser.add_argument("session", metavar="SESSION", help="a session's name or folder")
+    parser.add_argument(
+        "--to", required=True, choices=("cu", "patch", "cpp", "torch", "tvm-ffi"), help="the form"
+    )
+    parser.add_argument(
+        "--candidate",
+        default="best",
+        metavar="HASH",
+        help="the beginning of a candidate's hash (default: best, which the session ended with)",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="a new folder (default: TASK-FORMAT in the current one)"
+    )
+    parser.add_argument("--no-check", action="store_true", help="only write it")
+    parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
     _task_flags(parser)
     device_flag(parser)
     json_flag(parser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,16 @@ from astra_tui.session.export.source_files import BASELINE, with_header
 
 BUILD_SECONDS = 600.0
 
-_NO_GPU = "this machine has no GPU that torch can use"
+_HOST_MARK = re.compile(
+    r"(#|%:)\s*(if|ifdef|ifndef|elif)\b|\?\?[=/]|##|%:%:|\[\s*\[|<:|"
+    r"\b(asm|__asm__|__asm|__attribute__|__attribute|__CUDACC\w*|__NVCC__|__CUDA_ARCH\w*|__GNUC__)\b"
+)
+
+_NO_GPU = {
+    "cpp": "there is no GPU here; the emulator ran NVRTC's code of this source, not nvcc's",
+    "tvm-ffi": "there is no GPU here; the emulator ran NVRTC's code of this source, not nvcc's",
+    "torch": "there is no GPU here; the emulator ran the PTX from which the cubins come",
+}
 _WARNINGS = 2000
 """Characters of a compiler's output that are shown."""
 
@@ -40,13 +50,16 @@ class Tools:
     nvcc: str
     host_compiler: str
     tvm_ffi: bool
+    trust: bool
+    """Whether what nvcc makes of a candidate may run even where it could hold host code."""
 
     @classmethod
-    def found(cls, *, on_gpu: bool) -> Tools:
+    def found(cls, *, on_gpu: bool, trust: bool = False) -> Tools:
         """Looks for the tools; `on_gpu` says whether cases run on a GPU."""
         host = shutil.which("g++") or shutil.which("clang++") or ""
         tvm_ffi = importlib.util.find_spec("tvm_ffi") is not None
-        return cls(on_gpu, shutil.which("git") or "", find_nvcc(), host, tvm_ffi)
+        git = shutil.which("git") or ""
+        return cls(on_gpu, git, find_nvcc(), host, tvm_ffi, trust)
 
 
 def find_nvcc() -> str:
@@ -55,6 +68,16 @@ def find_nvcc() -> str:
         if home and (Path(home) / "bin" / "nvcc").is_file():
             return str(Path(home) / "bin" / "nvcc")
     return shutil.which("nvcc") or ""
+
+
+def host_code_mark(text: str) -> str:
+    """What in a source may mean host code to nvcc although NVRTC has seen device code only, or "".
+
+    NVRTC refuses host functions and everything that would run before main(), so that these few
+    words are what is left: other code for another compiler, constructors, assembly of the file.
+    """
+    found = _HOST_MARK.search(text.replace("\\\r\n", "").replace("\\\n", ""))
+    return " ".join(found[0].split()) if found else ""
 
 
 class _Failed(Exception):
@@ -165,7 +188,7 @@ class ExportChecks:
 
     def _run(self, mode: str, path: Path, *, compiled: bool = False) -> str:
         if not self.tools.on_gpu:
-            raise _NotHere(_NO_GPU)
+            raise _NotHere(_NO_GPU[mode])
         cases = self._cases
         if compiled:
             cases = tuple(c for c in cases if c.name == "typical")
@@ -222,6 +245,12 @@ class ExportChecks:
     def _built(self) -> Path:
         if not self._library().is_file():
             raise _NotHere("it was not built")
+        mark = host_code_mark(self.subject.winner.text)
+        if mark and self.tools.on_gpu and not self.tools.trust:
+            raise _NotHere(
+                f"the source has '{mark}', behind which nvcc may find host code that no check has "
+                "seen; --trust runs it"
+            )
         return self._library()
 
     # -- PyTorch ---------------------------------------------------------------------------------

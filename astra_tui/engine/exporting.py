@@ -11,6 +11,7 @@ from pathlib import Path
 
 from astra_tui.engine.export_cases import whole_cases
 from astra_tui.engine.export_checks import ExportChecks, Tools
+from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
 from astra_tui.lab.check.oracle import Oracle
@@ -22,7 +23,7 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.launch.scope import Bindings
-from astra_tui.model.task import KernelTask, find_task
+from astra_tui.model.task import KernelTask
 from astra_tui.session.export import (
     ExportReport,
     ExportStep,
@@ -37,34 +38,24 @@ from astra_tui.session.export import (
 OTHER_ARCHS = ("sm_80", "sm_100", "sm_120")
 """Compiled into a PyTorch package beside the architecture that is checked."""
 
-_NOT_ASKED = "--no-check"
-
-
-def require_task(winner: Winner, folder: str = "") -> KernelTask:
-    """The task that a winner was made for: `folder`, else the one of that name.
-
-    Raises UserError when it is not there, or is not the task of the session.
-    """
-    task = find_task(folder or winner.task)
-    if task.hash != winner.task_hash:
-        raise UserError(
-            f"this task is not the one of session {winner.session}: its hash is "
-            f"{task.hash[:12]}, the session's is {winner.task_hash[:12]}",
-            file=str(task.folder),
-            hint="task.toml or reference.py has changed; name the folder of the right one: --task",
-        )
-    return task
+_NOT_ASKED = "it was not asked for: --no-check"
+_SHORT = 12
 
 
 @contextmanager
-def open_exporter(task: KernelTask, device: str) -> Iterator[Exporter]:
-    """Opens compiler, oracle and device. Raises UserError, CompilerUnavailable."""
+def open_exporter(
+    task: KernelTask, device: str, compiler: Compiler, *, trust: bool = False
+) -> Iterator[Exporter]:
+    """Opens oracle and device; `trust` lets the candidate's text be run as host code as well.
+
+    Raises UserError for a device that is not there, CompilerUnavailable.
+    """
     with ExitStack() as stack:
-        compiler = stack.enter_context(Compiler())
         oracle = stack.enter_context(Oracle(task))
         opened = stack.enter_context(open_device(device, compiler))
         checker = Checker(task, opened.device, compiler, oracle)
-        yield Exporter(checker, Tools.found(on_gpu=opened.gpu is not None))
+        tools = Tools.found(on_gpu=opened.gpu is not None, trust=trust)
+        yield Exporter(checker, tools)
 
 
 @dataclass(frozen=True)
@@ -75,9 +66,9 @@ class Exporter:
     tools: Tools
 
     def subject(self, winner: Winner) -> Subject:
-        """A winner with its kernels compiled. Raises PlanError, UserError."""
+        """A winner with its kernels compiled. Raises PlanError, and UserError for another task."""
         task, compiler = self.checker.task, self.checker.compiler
-        source = read_source(task, winner.text, f"candidate {winner.candidate[:12]}")
+        source = _source(winner, task)
         cases = (*build_suite(task), *whole_cases(task))
         attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
         kernels = kernels_to_compile(task, source, cases, attributes)
@@ -104,32 +95,17 @@ class Exporter:
 
         It is checked beside it first, and only moved there when no check failed.
         """
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UserError("is there already", file=str(out), hint="name a new folder: --out DIR")
+        _require_new(out)
         subject = self.subject(winner)
         if to is Format.TORCH:
             subject = self._for_all_archs(subject)
         files = export_files(subject, to)
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as temporary:
-                draft = Path(temporary) / "export"
-                _write(draft, files)
-                steps = self._steps(subject, to, draft) if check else (_unasked(),)
-                failed = any(s.outcome is StepOutcome.FAILED for s in steps)
-                if not failed:
-                    _move(draft, out)
-        except OSError as error:
-            raise UserError(f"cannot be written: {error.strerror}", file=str(out)) from None
-        return ExportReport(
-            format=to,
-            session=winner.session,
-            task=self.checker.task.name,
-            candidate=winner.candidate,
-            folder="" if failed else str(out),
-            files=tuple(sorted(files)),
-            steps=steps,
-        )
+        with _draft(out, files) as draft:
+            steps = self._steps(subject, to, draft) if check else (_unasked(),)
+            report = _report(subject, to, out, files, steps)
+            if not report.failed:
+                _move(draft, out)
+        return report
 
     def _steps(self, subject: Subject, to: Format, draft: Path) -> tuple[ExportStep, ...]:
         with tempfile.TemporaryDirectory(prefix="astra-export-") as scratch:
@@ -148,6 +124,61 @@ class Exporter:
             if other.ok:
                 compiled.append(other)
         return Subject(subject.winner, subject.task, subject.plan, subject.samples, tuple(compiled))
+
+
+def export_text(winner: Winner, task: KernelTask, to: Format, out: Path) -> ExportReport:
+    """Writes a source or a patch without a compiler, and so without a check."""
+    _require_new(out)
+    subject = Subject(winner, task, _source(winner, task).plan)
+    files = export_files(subject, to)
+    with _draft(out, files) as draft:
+        _move(draft, out)
+    return _report(subject, to, out, files, (_unasked(),))
+
+
+def _source(winner: Winner, task: KernelTask) -> Source:
+    """The candidate with its plan, validated against the task, which has to be the session's."""
+    if task.hash != winner.task_hash:
+        raise UserError(
+            f"this task is not the one of session {winner.session}: its hash is "
+            f"{task.hash[:_SHORT]}, the session ran on {winner.task_hash[:_SHORT]}",
+            file=str(task.folder),
+        )
+    return read_source(task, winner.text, f"candidate {winner.candidate[:_SHORT]}")
+
+
+def _require_new(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("is there already", file=str(out), hint="name a new folder: --out DIR")
+
+
+@contextmanager
+def _draft(out: Path, files: Files) -> Iterator[Path]:
+    """The files in a folder beside the one they are meant for, which goes away with the block."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        parent = out.parent.resolve()
+        with tempfile.TemporaryDirectory(dir=parent, prefix=".export-") as temporary:
+            folder = Path(temporary) / "export"
+            _write(folder, files)
+            yield folder
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", file=str(out)) from None
+
+
+def _report(
+    subject: Subject, to: Format, out: Path, files: Files, steps: tuple[ExportStep, ...]
+) -> ExportReport:
+    failed = any(step.outcome is StepOutcome.FAILED for step in steps)
+    return ExportReport(
+        format=to,
+        session=subject.winner.session,
+        task=subject.task.name,
+        candidate=subject.winner.candidate,
+        folder="" if failed else str(out),
+        files=tuple(sorted(files)),
+        steps=steps,
+    )
 
 
 def _unasked() -> ExportStep:

@@ -74,7 +74,7 @@ def find_winner(folder: Path, candidate: str = BEST) -> Winner:
     settings = state.opened.settings
     return Winner(
         session=folder.name,
-        task=settings.task,
+        task=Path(settings.task).name,
         task_hash=state.opened.task_hash,
         team=settings.team.value,
         device=settings.device if state.device is None else state.device.device,
