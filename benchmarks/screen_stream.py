@@ -97,13 +97,14 @@ class Stream:
                     await asyncio.sleep(1 / TIMINGS)
 
     async def _hour(self) -> AsyncIterator[Item]:
-        """The same, without the waits between; candidates change as in real sessions."""
+        """The same, without the waits between; every 20 seconds there is another candidate."""
+        code = CODE
         for second in range(3600):
             if second % 20 == 0:
-                code = f"{second % 1000:064}"
+                code = f"{second:064}"
                 yield _item(CodeWritten(1, 0, 0, code, BASE, ENGINEER))
                 yield _item(CheckStarted(CODE, 200))
-            for events in _second(second % 20):
+            for events in _second(second % 20, code):
                 for event in events:
                     yield _item(event)
             if second % 5 == 0:
@@ -124,17 +125,17 @@ def _beginning() -> Iterator[Event]:
     yield StageBegan("check", 1)
 
 
-def _second(second: int) -> Iterator[list[Event]]:
+def _second(second: int, code: str = CODE) -> Iterator[list[Event]]:
     """What happens within a second, in as many slots as there are timing samples."""
     for slot in range(TIMINGS):
         events: list[Event] = []
         ratio = Ratio(1.5, 1.5 - 0.1 / (slot + 1), 1.5 + 0.1 / (slot + 1), slot + 1)
-        events.append(RoundsTimed(CODE, BASE, "16x4096", 12.0, 8.0, ratio, slot + 1))
+        events.append(RoundsTimed(code, BASE, "16x4096", 12.0, 8.0, ratio, slot + 1))
         if slot % (TIMINGS // CASES) == 0:
             number = second * CASES + slot // (TIMINGS // CASES)
             case = Case(f"case {number}", "why", DType.FLOAT16, {"d": number})
             error = OutputError("out", 0.3 + number % 7 / 10)
-            events.append(CaseChecked(CODE, CaseResult(case, CaseOutcome.PASSED, outputs=(error,))))
+            events.append(CaseChecked(code, CaseResult(case, CaseOutcome.PASSED, outputs=(error,))))
         if slot * PIECES // TIMINGS != (slot + 1) * PIECES // TIMINGS:
             events.append(TextStreamed("planning", "a few words of a longer answer, "))
         if slot * READINGS // TIMINGS != (slot + 1) * READINGS // TIMINGS:

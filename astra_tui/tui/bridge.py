@@ -12,10 +12,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from astra_tui.model.approval import Question
+from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnswerAwaited,
+    CaseChecked,
     CodeFailed,
     CodeWritten,
     DecisionTaken,
@@ -84,6 +88,7 @@ class Bridge:
 
     def _forget(self) -> None:
         self._state = SessionState()
+        self._cases: dict[str, Case] = {}
         self._stage: StageBegan | None = None
         self._since = 0.0
         self._awaited: dict[str, Question] = {}
@@ -162,11 +167,22 @@ class Bridge:
             case Restart():
                 self._forget()
             case Record():
-                self._state = apply(self._state, item.event)
-                self._note(item.event, item.time)
-                self._follow(item.event)
+                event = self._with_shared_case(item.event)
+                self._state = apply(self._state, event)
+                self._note(event, item.time)
+                self._follow(event)
             case Event():
                 self._follow(item)
+
+    def _with_shared_case(self, event: Event) -> Event:
+        """Every candidate runs the same cases; each is kept once, which halves the memory."""
+        if not isinstance(event, CaseChecked):
+            return event
+        case = event.result.case
+        known = self._cases.setdefault(case.id, case)
+        if known is case or known != case:
+            return event
+        return replace(event, result=replace(event.result, case=known))
 
     def _note(self, event: Event, when: str) -> None:
         said = describe(event)
