@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
+import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,9 @@ from tests.model.helpers import (
 ONCE = settings(deadline=None, max_examples=2, phases=[Phase.generate])
 """Every example is a compilation of many expressions."""
 
+OVERFLOWING = (("9223372036854775807 + n", None), ("-9223372036854775807 - 1", None))
+"""Errors in a plan and in C++; Python's integers have no bound."""
+
 FIXED = (
     ("n // m", 14),
     ("-n // m", -15),
@@ -41,8 +46,7 @@ FIXED = (
     ("stride(x, 0) + sizeof(float64)", 15),
     ("aligned(x, 4) or aligned(y, 256) and not aligned(y, 512)", True),
     ("ceil_div(n, m) * max(1, min(n, m, sm_count))", 105),
-    ("9223372036854775807 + n", None),
-    ("-9223372036854775807 - 1", None),
+    *OVERFLOWING,
     ("9223372036854775807 * (0 - 1) * 1", -9223372036854775807),
     ("n // zero", None),
     ("ceil_div(0 - n, m)", None),
@@ -70,10 +74,8 @@ def test_python_gives_the_values_of_the_plan(valued: Valued) -> None:
     assert in_python(expression) == value
 
 
-@pytest.mark.parametrize(("text", "value"), FIXED)
+@pytest.mark.parametrize(("text", "value"), [f for f in FIXED if f not in OVERFLOWING])
 def test_fixed_expressions_in_python(text: str, value: object) -> None:
-    if "922337203685477580" in text and value is None:
-        pytest.skip("Python's integers have no bound")
     try:
         got = in_python(parse_expression(text))
     except (ZeroDivisionError, HOST["PlanFault"]):
@@ -83,7 +85,8 @@ def test_fixed_expressions_in_python(text: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", ["int", "x_", "template", "astra", "x_x"])
 def test_names_that_cpp_has_taken_are_changed(name: str) -> None:
-    assert cpp_name(name) not in (name, "int_", "")
+    assert cpp_name(name) != name
+    assert cpp_name(cpp_name(name)) != cpp_name(name)
 
 
 def test_what_follows_from_the_type_is_computed() -> None:
@@ -98,10 +101,8 @@ def test_what_follows_from_the_type_is_computed() -> None:
 
 
 def _host() -> dict[str, Any]:
+    """The module with which exported plans are written; dataclasses look for it by name."""
     module: dict[str, Any] = {"__name__": "_host"}
-    import sys
-    import types
-
     sys.modules["_host"] = types.ModuleType("_host")
     exec(compile(template("_host.py"), "_host.py", "exec"), module)
     return module
@@ -117,8 +118,8 @@ def in_python(expression: Expression) -> object:
         name: HOST["Layout"](4096 + layout.alignment % 256, layout.strides)
         for name, layout in call.layouts.items()
     }
-    types_ = {d.value: d.value for d in DType}
-    names = {**HOST, **types_, **DIMS, **DEVICE_ATTRIBUTES, **layouts, "T": "float16"}
+    named = {d.value: d.value for d in DType}
+    names = {**HOST, **named, **DIMS, **DEVICE_ATTRIBUTES, **layouts, "T": "float16"}
     return eval(print_expression(expression), names)
 
 

@@ -13,6 +13,7 @@ from astra_tui.model.launch import (
     Dispatch,
     Launch,
     LaunchPlan,
+    Layout,
     Let,
     PlanError,
     Refuse,
@@ -22,6 +23,7 @@ from astra_tui.model.launch import (
 from astra_tui.model.launch.evaluate import Evaluator, Value
 from astra_tui.model.launch.expression import Expression, Name
 from astra_tui.model.launch.plan import Branch, Step, TemplateArgument, Verbatim
+from astra_tui.model.launch.resolve import WORKSPACE_ALIGNMENT, contiguous_strides
 from astra_tui.model.launch.scope import ELEMENT_TYPE, Bindings
 from astra_tui.model.task import Argument
 from astra_tui.session.export.artefact import Subject
@@ -36,7 +38,7 @@ from astra_tui.session.export.header import plain
 from astra_tui.session.export.names import names_of_plan
 
 _IN = "  "
-_HARMLESS = re.compile(r"[\w :<>,*&()\[\]+\-/%=!|^~.']+", re.ASCII)
+_HARMLESS = re.compile(r"[\w :<>,*&()\[\]+\-/%=!|^~.?']+", re.ASCII)
 _PAIRS = {"(": ")", "<": ">", "[": "]"}
 
 
@@ -307,9 +309,15 @@ def _constant(name: str, value: str) -> str:
 
 def _evaluator(plan: LaunchPlan, sample: Bindings) -> Evaluator:
     """An evaluator of a call, in which the plan's own constants are known."""
-    evaluator = Evaluator(sample)
+    layouts = dict(sample.layouts)
+    evaluator = Evaluator(
+        Bindings(sample.element, sample.dims, layouts, sample.scalars, sample.device)
+    )
     for declaration in plan.declarations:
         match declaration:
+            case Workspace(name=name, shape=shape):
+                sizes = tuple(map(evaluator.integer, shape))
+                layouts[name] = Layout(WORKSPACE_ALIGNMENT, contiguous_strides(sizes))
             case Tune(name=name, value=value):
                 evaluator.define(name, value)
             case Let(name=name, value=expression):
@@ -335,6 +343,8 @@ def _is_template_argument(text: str) -> bool:
         return False
     depth: list[str] = []
     for character in text.replace("->", ""):
+        if character in "<>" and "(" in depth:
+            continue  # A comparison, or brackets that cannot end what is around them.
         if character in "(<[":
             depth.append(character)
         elif character in ")>]" and (not depth or _PAIRS[depth.pop()] != character):

@@ -1,0 +1,187 @@
+"""What an exported package asks of the CUDA driver: symbols, parameter bytes, launch sizes."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_tui.session.export.artefact import template
+from tests.export.sessions import write_files
+
+STREAM = 0x1234
+ADDRESS = 0x7F0000000010
+
+PARAMETERS = (
+    ("pointer", "", 0),
+    ("integer", "int32", 8),
+    ("integer", "uint64", 16),
+    ("float", "float32", 24),
+    ("float", "float16", 28),
+    ("float", "bfloat16", 30),
+    ("bool", "bool", 32),
+)
+MANIFEST = {
+    "archs": ["sm_80", "sm_90a"],
+    "kernels": {
+        "k<float>": {
+            "symbol": "_Z1kIfEvPf",
+            "bytes": 33,
+            "parameters": [{"kind": k, "dtype": d, "offset": o} for k, d, o in PARAMETERS],
+        },
+        "gone": {"symbol": "missing", "bytes": 0, "parameters": []},
+    },
+}
+
+SCRIPT = """
+import json, sys, types
+package = types.ModuleType("package")
+package.__path__ = [sys.argv[1]]
+sys.modules["package"] = package
+from pathlib import Path
+from package import _driver, _host
+
+kernels = _driver.Kernels(Path(sys.argv[1]))
+numbers = json.loads(sys.argv[2])
+args = (_host.Buffer("x"), *numbers)
+wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else ())
+try:
+    ready = kernels.prepare([wanted, wanted], 0)
+    _driver.launch(ready[:1], {"x": int(sys.argv[4])}, int(sys.argv[5]))
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+print(json.dumps(_driver.attributes(0)))
+"""
+
+Lines = list[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory, host_compiler: str) -> Path:
+    """A folder with the scripted driver as libcuda.so.1."""
+    folder = tmp_path_factory.mktemp("driver")
+    source = Path(__file__).with_name("scripted_cuda.cpp")
+    command = [host_compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(source)]
+    subprocess.run(command, check=True)
+    return folder
+
+
+def launched(
+    library: Path, folder: Path, numbers: list[Any], kernel: str = "k<float>"
+) -> tuple[list[str], Lines]:
+    """What a launch prints, and what the driver was asked."""
+    write_files(
+        folder / "package",
+        {
+            "_driver.py": template("_driver.py"),
+            "_host.py": template("_host.py"),
+            "manifest.json": json.dumps(MANIFEST),
+            "sm_80.cubin": b"old",
+            "sm_90a.cubin": b"new",
+        },
+    )
+    log = folder / "log"
+    log.touch()
+    arguments = [str(folder / "package"), json.dumps(numbers), kernel, str(ADDRESS), str(STREAM)]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        env={**os.environ, "LD_LIBRARY_PATH": str(library), "SCRIPTED_CUDA_LOG": str(log)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    asked = [line.split() for line in log.read_text().splitlines()]
+    return done.stdout.splitlines(), [(word, int(a), int(b)) for word, a, b in asked]
+
+
+def test_a_launch(library: Path, tmp_path: Path) -> None:
+    numbers = [-5, 1 << 63, 0.1, 0.1, 0.1, True]
+    printed, asked = launched(library, tmp_path, numbers)
+    assert [line for line in asked if line[0] != "byte"] == [
+        ("current", 0, 0),
+        ("load", ord("n"), 0),  # sm_90a, not sm_80
+        ("_Z1kIfEvPf", 0, 0),
+        ("allow", 8, 50000),  # once for two launches
+        ("launch", 3, STREAM),
+        ("grid", 7, 2001),
+        ("block", 32, 4001),
+        ("shared", 50000, 1),
+        ("extra", 1, 2),
+        ("bytes", 33, 1),
+    ]
+    packed = bytes(byte for word, byte, _ in asked if word == "byte")
+    half, bfloat = 0x2E66, 0x3DCD  # 0.1, rounded to nearest
+    expected = struct.pack("<QixxxxQfHH?", ADDRESS, -5, 1 << 63, 0.1, half, bfloat, True)
+    assert packed == expected
+    assert len(printed) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "dtype"), [(0, 1 << 31, "int32"), (1, -1, "uint64"), (5, 2, "bool")]
+)
+def test_a_number_that_does_not_fit(
+    library: Path, tmp_path: Path, place: int, value: int, dtype: str
+) -> None:
+    numbers: list[Any] = [1, 1, 0.5, 0.5, 0.5, True]
+    numbers[place] = value
+    printed, asked = launched(library, tmp_path, numbers)
+    assert printed[0] == f"PlanFault: {value} does not fit in {dtype}"
+    assert "launch" not in {word for word, _, _ in asked}
+
+
+def test_errors_of_the_driver_and_kernels_that_are_not_there(library: Path, tmp_path: Path) -> None:
+    printed, _ = launched(library, tmp_path / "a", [], "gone")
+    assert printed[0] == "DriverError: cuModuleGetFunction: scripted (500)"
+    printed, _ = launched(library, tmp_path / "b", [], "unknown")
+    assert printed[0] == "Refused: unknown is not among the compiled kernels"
+
+
+def test_numbers_of_attributes_are_the_drivers_own(library: Path, tmp_path: Path) -> None:
+    from cuda.bindings import driver as cuda
+
+    from astra_tui.lab.cuda.process.bindings import _ATTRIBUTES
+
+    printed, _ = launched(library, tmp_path, [1, 1, 0.5, 0.5, 0.5, True])
+    names = cuda.CUdevice_attribute
+    wanted = {
+        name: 1000 + int(getattr(names, f"CU_DEVICE_ATTRIBUTE_{word}"))
+        for name, word in _ATTRIBUTES.items()
+    }
+    assert json.loads(printed[-1]) == wanted
+    dynamic = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert int(dynamic) == 8
+
+
+@pytest.mark.parametrize(
+    ("archs", "capability", "chosen"),
+    [
+        (["sm_80", "sm_90a"], (9, 0), "sm_90a"),
+        (["sm_80", "sm_90a"], (8, 9), "sm_80"),
+        (["sm_80", "sm_86"], (8, 9), "sm_86"),
+        (["sm_100", "sm_120"], (12, 1), "sm_120"),
+        (["sm_80", "sm_90a"], (10, 0), None),
+        (["sm_86"], (8, 0), None),
+    ],
+)
+def test_which_code_a_device_gets(
+    archs: list[str], capability: tuple[int, int], chosen: str | None, tmp_path: Path
+) -> None:
+    script = (
+        "import sys, types; p = types.ModuleType('package'); p.__path__ = [sys.argv[1]]; "
+        "sys.modules['package'] = p; from package._driver import choose_arch, Refused\n"
+        "try: print(choose_arch(sys.argv[2].split(), int(sys.argv[3]), int(sys.argv[4])))\n"
+        "except Refused: print(None)"
+    )
+    files = {name: template(name) for name in ("_driver.py", "_host.py")}
+    write_files(tmp_path, files)
+    arguments = [str(tmp_path), " ".join(archs), *map(str, capability)]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(chosen)

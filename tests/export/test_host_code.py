@@ -1,0 +1,173 @@
+"""Generated host code launches what the launch plan says, in both languages and for every task."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from astra_tui.engine.export_cases import Artefact
+from astra_tui.engine.export_host import (
+    Answer,
+    HostCheckFailed,
+    cpp_answers,
+    differences,
+    expected,
+    python_answers,
+)
+from astra_tui.lab.check.runner import read_source
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError
+from astra_tui.model.launch.resolve import contiguous_strides
+from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.task import KernelTask, parse_task
+from astra_tui.session.export import Format, Subject, export_files
+from astra_tui.session.export.cpp_plan import cpp_plan
+from astra_tui.session.export.python_host import python_contract, python_plan
+from tests.export.sessions import made_up, write_files
+from tests.export.tasks import EVERYTHING, EVERYTHING_SOURCE
+
+TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
+
+
+@pytest.fixture
+def everything(tmp_path: Path) -> Subject:
+    """A task and a plan that use all of the language."""
+    folder = write_files(
+        tmp_path / "everything",
+        {"task.toml": EVERYTHING, "reference.py": "", "baseline.cu": EVERYTHING_SOURCE},
+    )
+    return subject(parse_task(EVERYTHING, folder), EVERYTHING_SOURCE)
+
+
+def subject(task: KernelTask, text: str) -> Subject:
+    """A source that is not compiled, on random calls."""
+    plan = read_source(task, text, "winner.cu").plan
+    return Subject(made_up(task, text), task, plan, tuple(random_calls(task, 250)))
+
+
+def random_calls(task: KernelTask, count: int) -> list[Bindings]:
+    """Calls with random sizes, alignments, distances of rows, and devices."""
+    random_ = random.Random(task.name)
+    return [_call(task, random_) for _ in range(count)]
+
+
+def _call(task: KernelTask, random_: random.Random) -> Bindings:
+    element = random_.choice(task.dtypes)
+    sizes = (0, 1, 2, 7, 8, 16, 31, 64, 96, 128, 500, 4096, 32776, 100_000)
+    dims = {name: random_.choice(sizes) for name in task.dims}
+    layouts = {}
+    for argument in task.tensors:
+        dtype = task.dtype_of(argument, element)
+        shape = task.shape_of(argument, dims, element)
+        strides = contiguous_strides(shape)
+        if argument.strided and 0 not in shape and shape[0] > 1 and random_.random() < 0.5:
+            strides = (shape[-1] + random_.choice((1, 8)), 1)
+        alignment = max(dtype.size, random_.choice((1, 2, 8, 16, 256)))
+        layouts[argument.name] = Layout(alignment, strides)
+    scalars = {
+        a.name: 1e-5 if a.dtype is not None and a.dtype.is_float else random_.randint(-9, 9)
+        for a in task.scalars
+    }
+    device = {**DEVICE_ATTRIBUTES, "sm_count": random_.choice((1, 108, 132))}
+    return Bindings(element, dims, layouts, scalars, device)
+
+
+def in_cpp(found: Subject, folder: Path, compiler: str) -> list[Answer]:
+    """What exported C++ answers to the subject's calls."""
+    project = write_files(folder / "project", export_files(found, Format.CPP))
+    return cpp_answers(found, project, folder, compiler, found.samples)
+
+
+def in_python(found: Subject, folder: Path) -> list[Answer]:
+    """What an exported Python package answers."""
+    modules = {
+        "package/_plan.py": python_plan(found.task, found.plan),
+        "package/_contract.py": python_contract(found.task),
+        "package/_host.py": export_files(_compiled(found), Format.TORCH)[_host(found)],
+    }
+    write_files(folder, modules)
+    with Artefact("plan", folder / "package", found.task.name) as artefact:
+        return python_answers(artefact, found.samples)
+
+
+def _compiled(found: Subject) -> Subject:
+    """As if it had been compiled to nothing."""
+    from astra_tui.model.compilation import Compilation
+
+    nothing = Compilation((), (), "", b"", "sm_90a", "", 0.0)
+    return Subject(found.winner, found.task, found.plan, found.samples, (nothing,))
+
+
+def _host(found: Subject) -> str:
+    return f"astra_{found.task.name}/_host.py"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_cpp_launches_what_the_plan_says(
+    name: str, tasks: dict[str, KernelTask], tmp_path: Path, host_compiler: str
+) -> None:
+    task = tasks[name]
+    found = subject(task, task.production_file.read_text(encoding="utf-8"))
+    assert differences(found, found.samples, in_cpp(found, tmp_path, host_compiler)) == []
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_python_launches_what_the_plan_says(
+    name: str, tasks: dict[str, KernelTask], tmp_path: Path
+) -> None:
+    task = tasks[name]
+    found = subject(task, task.production_file.read_text(encoding="utf-8"))
+    assert differences(found, found.samples, in_python(found, tmp_path)) == []
+
+
+def test_all_of_the_language(everything: Subject, tmp_path: Path, host_compiler: str) -> None:
+    answers = [expected(everything, call) for call in everything.samples]
+    launched = [a.launches for a in answers if a is not None and a.launches]
+    refused = [a for a in answers if a is not None and a.launches is None]
+    faults = [a for a in answers if a is None]
+    kernels = {launch[0] for launches in launched for launch in launches}
+    assert len(kernels) > 8
+    assert len(refused) > 10
+    assert len(faults) > 3
+    cpp = in_cpp(everything, tmp_path, host_compiler)
+    python = in_python(everything, tmp_path)
+    assert differences(everything, everything.samples, cpp) == []
+    assert differences(everything, everything.samples, python) == []
+
+
+def test_a_difference_is_seen(everything: Subject) -> None:
+    nothing = [Answer(())] * len(everything.samples)
+    assert len(differences(everything, everything.samples, nothing)) > 100
+
+
+def test_a_kernel_that_no_sample_needed_is_not_there(everything: Subject) -> None:
+    calls = cpp_plan(everything).calls
+    assert any(call.kernel == "by_width<__half, 64>" for call in calls)
+    assert not any(call.kernel == "by_width<__half, 65>" for call in calls)
+
+
+def test_template_text_cannot_become_host_code(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    text = """/* @launch
+      k<T, "0>, l, stream); system(x); f(&g<0"> grid=1 block=1 args=(out, input, d) */"""
+    with pytest.raises(UserError, match="cannot become host code"):
+        cpp_plan(subject(task, text))
+
+
+def test_host_code_that_does_not_compile_is_named(
+    everything: Subject, tmp_path: Path, host_compiler: str
+) -> None:
+    project = write_files(tmp_path / "project", export_files(everything, Format.CPP))
+    (project / "astra_host.hpp").write_text("#error broken\n", encoding="utf-8")
+    with pytest.raises(HostCheckFailed, match="broken"):
+        cpp_answers(everything, project, tmp_path, host_compiler, everything.samples)
+
+
+def test_a_plan_that_is_at_fault_says_nothing(everything: Subject) -> None:
+    call = next(c for c in everything.samples if expected(everything, c) is None)
+    with pytest.raises(PlanError):
+        from astra_tui.model.launch import resolve
+
+        resolve(everything.plan, call)
