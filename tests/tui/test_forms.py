@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from astra_tui.model.check import Case
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import GatePolicy, RunSettings, TeamKind
+from astra_tui.model.task.values import ValueKind, Values
 from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.case_form import case_of
 from astra_tui.tui.forms import plan_fields, plan_of, resuming, run_fields, run_of
 
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
@@ -85,3 +89,33 @@ def test_a_resumed_session_has_a_round_to_do(saved: Path) -> None:
     assert request.settings.rounds == 4
     assert request.settings.team is TeamKind.LLM
     assert replace(request, settings=REQUEST.settings, folder="") == REQUEST
+
+
+CASE = {"case_name": "mine", "why": "", "dtype": "float16", "dims": "d = 3", "values": ""}
+
+
+def test_a_case_is_read_from_its_fields() -> None:
+    made = case_of({**CASE, "values": "input: uniform -1 1 nan\n weight: normal\n"})
+    assert made == Case(
+        "mine",
+        "added by hand",
+        DType.FLOAT16,
+        {"d": 3},
+        {"input": Values(ValueKind.UNIFORM, -1, 1, ("nan",)), "weight": Values()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"case_name": " "}, "needs a name"),
+        ({"dims": "d: 3"}, "sizes: 'd: 3'"),
+        ({"dims": "d = -3"}, "sizes: 'd = -3'"),
+        ({"values": "input"}, "inputs: 'input'"),
+        ({"values": "input: unifrom 0 1"}, "'unifrom' is no distribution"),
+        ({"values": "input: uniform a b"}, "inputs: 'input: uniform a b'"),
+    ],
+)
+def test_a_case_that_cannot_be_read_is_told(changes: dict[str, str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        case_of({**CASE, **changes})

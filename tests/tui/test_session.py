@@ -245,3 +245,27 @@ async def test_what_another_front_end_decides_closes_the_question(
         await ann.until(lambda: ann.session.status is SessionStatus.CLOSED, "the end")
         await bob.until(lambda: bob.session.status is SessionStatus.CLOSED, "the end")
     assert len(state_of(folder).decisions) == 2
+
+
+@on_a_loop
+async def test_a_case_is_added_by_hand_and_a_wrong_one_is_refused(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.asked("plan")
+        for dims in ("tokens = 3, d = 77", "tokens = 3, e = 77"):
+            desk.clock.advance(2)
+            await desk.press("t")
+            await desk.until(lambda: desk.app.screen.query("#case_name"), "the form")
+            name = dims.replace(" ", "").replace(",", "-")
+            for field, text in (("case_name", name), ("dims", dims)):
+                widget = desk.app.screen.query_one(f"#{field}")
+                widget.value = text  # type: ignore[attr-defined]
+            await desk.press("ctrl+s")
+        await desk.until(lambda: desk.session.view.state.cases, "the case")  # type: ignore[union-attr]
+        await desk.until(lambda: desk.app._notifications, "a notice")
+        cases = desk.session.view.state.cases  # type: ignore[union-attr]
+        assert [(c.name, c.dims) for c in cases] == [("tokens=3-d=77", {"tokens": 3, "d": 77})]

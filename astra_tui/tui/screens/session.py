@@ -66,6 +66,7 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         Binding("less_than_sign", "speed(-1)", "Slower", id="slower", show=False),
         Binding("greater_than_sign", "speed(1)", "Faster", id="faster", show=False),
         Binding("n", "note", "Note", id="note"),
+        Binding("t", "add_case", "Add a case", show=False, id="add_case"),
         Binding("f", "follow", "Follow", id="follow"),
         Binding("z", "zoom", "Zoom", id="zoom"),
         Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
@@ -343,6 +344,10 @@ class SessionScreen(Screen[None], inherit_bindings=False):
         """Tells the team something; it enters the next prompt."""
         self._steering.note()
 
+    def action_add_case(self) -> None:
+        """Adds a case with which all candidates from now on are checked."""
+        self._steering.add_case()
+
     def action_end(self) -> None:
         """Ends the run, after asking."""
         self.ask_how_to_leave()
@@ -413,6 +418,7 @@ _APPLIES: dict[str, Callable[[SessionScreen], bool]] = {
     "pause": lambda s: s.works and s.status is not SessionStatus.PAUSED,
     "go_on": lambda s: s.works and s.status is SessionStatus.PAUSED,
     "note": _works,
+    "add_case": _works,
     "mode": _works,
     "end": _works,
     "follow": lambda s: s.view is not None and not s.view.following,

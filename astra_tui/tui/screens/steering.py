@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from astra_tui.model.approval import Answer
@@ -49,6 +49,23 @@ class Steering:
                 self.order(lambda engine: engine.note(text))
 
         self._screen.query_one(PromptLine).ask("note to the team:", send)
+
+    def add_case(self) -> None:
+        """Asks for a case, which all candidates from now on are checked with."""
+        from astra_tui.tui.case_form import case_fields, case_of
+        from astra_tui.tui.screens.form import FormScreen
+
+        def check(values: Mapping[str, str]) -> None:
+            case_of(values)
+
+        def send(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                case = case_of(values)
+                self.order(lambda engine: engine.case(case))
+
+        if self._screen.view is not None:
+            form = FormScreen("Add a case", case_fields(self._screen.view), check)
+            self._app.push_screen(form, send)
 
     def ask_how_to_leave(self) -> None:
         """Asks whether the engine is to go on."""

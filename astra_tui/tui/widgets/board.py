@@ -69,9 +69,14 @@ class Board(Horizontal):
         self.front = name
         if name not in LEFT:
             self._main = name
+        pane = self._panes[name]
+        is_new = not pane.is_attached
         self._arrange()
-        if focus:
-            self._panes[name].focus(scroll_visible=False)
+        if focus and is_new:
+            # The parts of a pane that has just been mounted come after it.
+            self.call_after_refresh(self._focus_front)
+        elif focus:
+            pane.focus(scroll_visible=False)
 
     def next_name(self) -> str:
         """The pane after the one in front."""
@@ -121,6 +126,9 @@ class Board(Horizontal):
         """The first pane below a new one."""
         below = _COLUMNS[column][_COLUMNS[column].index(name) + 1 :]
         return next((self._panes[n] for n in below if self._panes[n].is_attached), None)
+
+    def _focus_front(self) -> None:
+        self.front_pane.focus(scroll_visible=False)
 
     def _draw(self) -> None:
         if self._view is not None:

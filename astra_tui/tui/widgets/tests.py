@@ -27,7 +27,9 @@ class TestsPane(Pane):
     HELP = (
         "The cases of the chosen candidate. The bar is the largest error as a part of what is "
         "allowed: a full bar is at the bound. A case that failed says what is wrong and where, "
-        "the inputs that show it, and the command that runs it alone."
+        "the inputs that show it, and the command that runs it alone. Failures that are alike "
+        "are told once.\n\n"
+        "t adds a case of your own: all candidates from now on are checked with it."
     )
 
     def part(self, view: View) -> tuple[object, ...]:

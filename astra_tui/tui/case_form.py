@@ -1,0 +1,71 @@
+"""A case by hand, as the fields of a form and back again. The engine checks it against the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from astra_tui.model.check import Case
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.task.values import ValueKind, Values
+from astra_tui.tui.screens.form import Field
+from astra_tui.tui.view import View
+
+_ELEMENTS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32)
+
+
+def case_fields(view: View) -> tuple[Field, ...]:
+    """The fields, filled in from a case that the candidate has been checked with."""
+    results = view.candidate.results if view.candidate else ()
+    dtypes = tuple(dict.fromkeys(r.case.dtype for r in results)) or _ELEMENTS
+    dims = results[0].case.dims if results else {}
+    sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
+    return (
+        Field("case_name", "name", ""),
+        Field("why", "why", ""),
+        Field("dtype", "type", dtypes[0].value, tuple(d.value for d in dtypes)),
+        Field("dims", "sizes", sizes),
+        Field("values", "inputs", "", long=True),
+    )
+
+
+def case_of(values: Mapping[str, str]) -> Case:
+    """The case of the fields. Raises UserError that says how a field is written."""
+    name = values["case_name"].strip()
+    if not name or not name.isprintable():
+        raise UserError("the case needs a name")
+    return Case(
+        name=name,
+        why=values["why"].strip() or "added by hand",
+        dtype=DType(values["dtype"]),
+        dims=_dims(values["dims"]),
+        values=dict(_input(line) for line in values["values"].split("\n") if line.strip()),
+    )
+
+
+def _dims(text: str) -> dict[str, int]:
+    dims: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, _, size = (p.strip() for p in part.partition("="))
+        if not name.isidentifier() or not size.isdecimal():
+            raise UserError(f"sizes: '{part}'", hint="for example: tokens = 16, d = 513")
+        dims[name] = int(size)
+    return dims
+
+
+def _input(line: str) -> tuple[str, Values]:
+    """As in "input: uniform -1 1 nan": argument, distribution, its numbers, what is planted."""
+    name, _, rest = line.partition(":")
+    words = rest.split()
+    example = "for example: input: uniform -1 1, or input: normal 0 1 nan inf"
+    if not words:
+        raise UserError(f"inputs: '{line.strip()}'", hint=example)
+    kinds = [kind.value for kind in ValueKind]
+    if words[0] not in kinds:
+        raise UserError(f"inputs: '{words[0]}' is no distribution", hint=nearest(words[0], kinds))
+    try:
+        low = float(words[1]) if len(words) > 1 else 0.0
+        high = float(words[2]) if len(words) > 2 else 1.0
+    except ValueError:
+        raise UserError(f"inputs: '{line.strip()}'", hint=example) from None
+    return name.strip(), Values(ValueKind(words[0]), low, high, tuple(words[3:]))
