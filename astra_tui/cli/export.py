@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     winner = find_winner(folder, options.candidate)
     state = whole_timeline(folder).final_state()
     _, task = local_task(state, folder, options.task, trust=options.trust)
-    to = Format(options.to)
+    to = Format(options.format)
     out = Path(options.out) if options.out else Path(f"{task.name}-{to.value}")
     report = _export(winner, task, to, out, options)
     if options.json:

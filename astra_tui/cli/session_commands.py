@@ -229,7 +229,11 @@ def _export(commands: Commands) -> None:
     )
     parser.add_argument("session", metavar="SESSION", help="a session's name or folder")
     parser.add_argument(
-        "--to", required=True, choices=("cu", "patch", "cpp", "torch", "tvm-ffi"), help="the form"
+        "--to",
+        dest="format",
+        required=True,
+        choices=("cu", "patch", "cpp", "torch", "tvm-ffi"),
+        help="the form",
     )
     parser.add_argument(
         "--candidate",

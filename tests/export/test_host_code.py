@@ -17,8 +17,9 @@ from astra_tui.engine.export_host import (
     python_answers,
 )
 from astra_tui.lab.check.runner import read_source
+from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
-from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, resolve
 from astra_tui.model.launch.resolve import contiguous_strides
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask, parse_task
@@ -94,8 +95,6 @@ def in_python(found: Subject, folder: Path) -> list[Answer]:
 
 def _compiled(found: Subject) -> Subject:
     """As if it had been compiled to nothing."""
-    from astra_tui.model.compilation import Compilation
-
     nothing = Compilation((), (), "", b"", "sm_90a", "", 0.0)
     return Subject(found.winner, found.task, found.plan, found.samples, (nothing,))
 
@@ -168,6 +167,4 @@ def test_host_code_that_does_not_compile_is_named(
 def test_a_plan_that_is_at_fault_says_nothing(everything: Subject) -> None:
     call = next(c for c in everything.samples if expected(everything, c) is None)
     with pytest.raises(PlanError):
-        from astra_tui.model.launch import resolve
-
         resolve(everything.plan, call)

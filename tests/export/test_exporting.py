@@ -1,0 +1,186 @@
+"""Exports as the command makes them: written, checked with what is here, and said so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from astra_tui.engine.export_checks import ExportChecks, Tools, host_code_mark
+from astra_tui.engine.exporting import Exporter, export_text, open_exporter
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.contents import content_hash
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import KernelTask
+from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, export_files
+from tests.cli.command import Shell
+from tests.export.sessions import made_up, production, write_files, write_session
+
+BARE = Tools(on_gpu=False, git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
+
+
+@pytest.fixture(scope="module")
+def exporter(tasks: dict[str, KernelTask], compiler: Compiler) -> Iterator[Exporter]:
+    """Of silu_and_mul, on the emulator."""
+    with open_exporter(tasks["silu_and_mul"], "emulator", compiler) as opened:
+        yield opened
+
+
+def outcomes(steps: tuple[ExportStep, ...]) -> dict[str, StepOutcome]:
+    return {step.name: step.outcome for step in steps}
+
+
+@pytest.mark.parametrize("to", list(Format))
+def test_an_export_says_what_was_checked(exporter: Exporter, to: Format, tmp_path: Path) -> None:
+    winner = made_up(exporter.checker.task, production(exporter.checker.task))
+    report = exporter.export(winner, to, tmp_path / "out")
+    assert not report.failed, report.steps
+    assert sorted(report.files) == sorted(
+        str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file()
+    )
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+    found = outcomes(report.steps)
+    assert found["kernels"] is StepOutcome.PASSED
+    assert found.get("run on the GPU", StepOutcome.NOT_CHECKED) is StepOutcome.NOT_CHECKED
+    if to is Format.TORCH:
+        assert found["launches of the host code"] is StepOutcome.PASSED
+        assert found["fake kernel"] is StepOutcome.PASSED
+    if to in (Format.CPP, Format.TVM_FFI) and exporter.tools.host_compiler:
+        assert found["launches of the host code"] is StepOutcome.PASSED
+    if to is Format.CPP and exporter.tools.nvcc:
+        assert found["compiled by nvcc"] is StepOutcome.PASSED
+    if to is Format.PATCH and exporter.tools.git:
+        assert found["patch applies with git"] is StepOutcome.PASSED
+
+
+def test_what_is_missing_is_said(exporter: Exporter, tmp_path: Path) -> None:
+    task = exporter.checker.task
+    winner = made_up(task, production(task))
+    poor = replace(exporter, tools=BARE)
+    for to, names in {
+        Format.PATCH: {"patch applies with git"},
+        Format.CPP: {"launches of the host code", "compiled by nvcc", "run on the GPU"},
+        Format.TVM_FFI: {"launches of the host code", "compiled by nvcc", "run on the GPU"},
+    }.items():
+        found = outcomes(poor.export(winner, to, tmp_path / to.value).steps)
+        missing = {name for name, outcome in found.items() if outcome is StepOutcome.NOT_CHECKED}
+        assert missing == names
+
+
+def test_a_kernel_that_is_wrong_here_leaves_nothing(exporter: Exporter, tmp_path: Path) -> None:
+    task = exporter.checker.task
+    wrong = production(task).replace("silu((float)g.value[k])", "(float)g.value[k]")
+    report = exporter.export(made_up(task, wrong), Format.CU, tmp_path / "out")
+    assert report.failed
+    assert report.folder == ""
+    assert list(tmp_path.iterdir()) == []
+    assert "cases failed" in report.steps[0].detail
+
+
+def test_a_package_that_differs_from_plan_and_contract_fails(
+    exporter: Exporter, subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    subject = subjects["silu_and_mul"]
+    draft = write_files(tmp_path / "draft", export_files(subject, Format.TORCH))
+    for file, old, new in (
+        ("_plan.py", "16 // sizeof(T)", "32 // sizeof(T)"),
+        ("_contract.py", "'out': (tokens, d,)", "'out': (d, tokens,)"),
+    ):
+        path = draft / "astra_silu_and_mul" / file
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+    steps = list(ExportChecks(subject, exporter.checker, BARE, draft, tmp_path).run(Format.TORCH))
+    failed = {s.name: s.detail for s in steps if s.outcome is StepOutcome.FAILED}
+    assert list(failed) == ["launches of the host code", "fake kernel"]
+    assert "differ from the plan" in failed["launches of the host code"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")
+def test_a_patch_that_does_not_apply_fails(
+    exporter: Exporter, subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    subject = subjects["silu_and_mul"]
+    other = replace(subject, winner=replace(subject.winner, baseline="// another\n"))
+    draft = write_files(tmp_path / "draft", export_files(subject, Format.PATCH))
+    tools = replace(BARE, git=exporter.tools.git)
+    steps = list(ExportChecks(other, exporter.checker, tools, draft, tmp_path).run(Format.PATCH))
+    assert steps[-1].outcome is StepOutcome.FAILED
+    assert "patch does not apply" in steps[-1].detail
+
+
+def test_another_task_is_refused(exporter: Exporter, tmp_path: Path) -> None:
+    task = exporter.checker.task
+    winner = replace(made_up(task, production(task)), task_hash="0" * 64)
+    with pytest.raises(UserError, match="not the one of session s"):
+        exporter.export(winner, Format.CPP, tmp_path / "out")
+    with pytest.raises(UserError, match="not the one of session s"):
+        export_text(winner, task, Format.CU, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("#pragma unroll\n#include <stdint.h>\n#define N 4\n__align__(16) float x;", ""),
+        ("#  if A", "# if"),
+        ("#\\\nifdef A", "#ifdef"),
+        ("as\\\r\nm(1)", "asm"),
+        ("__attribute__((constructor)) void f();", "__attribute__"),
+        ("[[gnu::constructor]] void f();", "[["),
+        ("int x = __CUDACC_RTC__;", "__CUDACC_RTC__"),
+        ("#define A(x) x##m", "##"),
+    ],
+)
+def test_what_may_be_host_code_to_nvcc(text: str, mark: str) -> None:
+    assert host_code_mark(text) == mark
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(tmp_path: Path, tasks: dict[str, KernelTask]) -> Shell:
+    """A folder with one session, whose winner is silu_and_mul's production kernel."""
+    task = tasks["silu_and_mul"]
+    write_session(tmp_path / "sessions" / "s", task, production(task))
+    return Shell(tmp_path)
+
+
+def test_the_command(shell: Shell, tasks: dict[str, KernelTask]) -> None:
+    done = shell.run("export", "s", "--to", "cu", "--device", "emulator")
+    assert (done.code, done.err) == (0, "")
+    assert "96 cases passed on emulator" in done.out
+    assert "written to silu_and_mul-cu:" in done.out
+    text = (shell.folder / "silu_and_mul-cu" / "silu_and_mul.cu").read_text(encoding="utf-8")
+    assert text.endswith(production(tasks["silu_and_mul"]))
+    again = shell.run("export", "s", "--to", "cu", "--device", "emulator")
+    assert again.code == 2
+    assert "silu_and_mul-cu: is there already" in again.err
+
+
+def test_the_command_without_checks(shell: Shell, tasks: dict[str, KernelTask]) -> None:
+    done = shell.run("export", "s", "--to", "patch", "--no-check", "--out", "x", "--json")
+    assert done.code == 0
+    answer = json.loads(done.out)
+    assert answer["files"] == ["silu_and_mul.patch"]
+    assert answer["candidate"] == content_hash(production(tasks["silu_and_mul"]))
+    assert [step["outcome"] for step in answer["steps"]] == ["not_checked"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("none", "--to", "cu"), "there is no session 'none'"),
+        (("s", "--to", "cu", "--candidate", "ff0"), "there is no candidate 'ff0'"),
+        (("s", "--to", "cu", "--task", "fused_add_rmsnorm"), "is not the one of this session"),
+        (("s", "--to", "exe"), "there is no format 'exe'"),
+    ],
+)
+def test_what_the_command_refuses(shell: Shell, arguments: tuple[str, ...], problem: str) -> None:
+    done = shell.run("export", *arguments)
+    assert done.code == 2
+    assert problem in done.err
