@@ -8,6 +8,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.widgets import Input
 
 from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
 from astra_tui.tui.view import View
@@ -128,7 +129,8 @@ class Board(Horizontal):
         return next((self._panes[n] for n in below if self._panes[n].is_attached), None)
 
     def _focus_front(self) -> None:
-        self.front_pane.focus(scroll_visible=False)
+        if not isinstance(self.screen.focused, Input):  # Somebody has begun to type meanwhile.
+            self.front_pane.focus(scroll_visible=False)
 
     def _draw(self) -> None:
         if self._view is not None:
