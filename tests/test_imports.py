@@ -27,6 +27,7 @@ ALLOWED = {
     "astra_tui.session.client": (),
     "astra_tui.session.engines": (),
     "astra_tui.session.spawn": (),
+    "astra_tui.session.export": (),
     "astra_tui.lab.compiler": (),
     "astra_tui.lab.emulator.device": ("numpy",),
     "astra_tui.lab.check.runner": ("numpy",),

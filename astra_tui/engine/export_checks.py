@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.engine.export_cases import Artefact, ArtefactFailed, run_cases
+from astra_tui.engine.export_cases import Artefact, ArtefactFailed, case_message, run_cases
 from astra_tui.engine.export_host import (
     HostCheckFailed,
     cpp_answers,
@@ -268,8 +268,6 @@ class ExportChecks:
 
     def _fake(self) -> str:
         """Shapes and types of the outputs without a GPU, as torch.compile asks for them."""
-        from astra_tui.engine.export_cases import case_message
-
         task, count = self.subject.task, 0
         try:
             with Artefact("fake", self._package, self._name) as artefact:

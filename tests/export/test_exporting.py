@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.cli.commands import build_parser
 from astra_tui.engine.export_checks import ExportChecks, Tools, host_code_mark
 from astra_tui.engine.exporting import Exporter, export_text, open_exporter
 from astra_tui.lab.compiler import Compiler
@@ -18,6 +19,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, export_files
 from tests.cli.command import Shell
+from tests.conftest import ROOT
 from tests.export.sessions import made_up, production, write_files, write_session
 
 BARE = Tools(on_gpu=False, git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
@@ -184,3 +186,11 @@ def test_what_the_command_refuses(shell: Shell, arguments: tuple[str, ...], prob
     done = shell.run("export", *arguments)
     assert done.code == 2
     assert problem in done.err
+
+
+def test_the_commands_of_the_page_parse() -> None:
+    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    commands = [line.split()[1:] for line in page.splitlines() if line.startswith("    astra-tui")]
+    assert len(commands) >= 2
+    for words in commands:
+        assert build_parser().parse_args(words).format in list(Format)

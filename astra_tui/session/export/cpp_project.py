@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from astra_tui.model.launch import print_expression
 from astra_tui.model.task import Argument, KernelTask
 from astra_tui.session.export.artefact import Files, Subject, template
 from astra_tui.session.export.cpp_expression import cpp_name
@@ -76,8 +77,6 @@ def _header(task: KernelTask) -> str:
 
 
 def _member(argument: Argument) -> list[str]:
-    from astra_tui.model.launch import print_expression
-
     name = cpp_name(argument.name)
     about = plain(argument.about)
     if not argument.is_tensor:
