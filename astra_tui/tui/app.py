@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import ExchangeMade
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.shell import Shell
@@ -64,8 +64,12 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         """Shows the first screen."""
         if self._preferences.keys:
             self.set_keymap(self._preferences.keys)
-        if self._preferences.theme in self.available_themes:
-            self.theme = self._preferences.theme
+        theme = self._preferences.theme
+        if theme in self.available_themes:
+            self.theme = theme
+        elif theme:
+            message = f"there is no theme '{theme}'"
+            self.report(UserError(message, hint=nearest(theme, self.available_themes)))
         if isinstance(self._begin, HomeContext):
             from astra_tui.tui.screens.home import HomeScreen
 

@@ -14,7 +14,7 @@ from astra_tui.model.settings import TeamKind
 from astra_tui.session.client import user_at_terminal
 from astra_tui.tui.deciding import Deciding, Step
 from astra_tui.tui.editor import edit_outside, editor_command
-from astra_tui.tui.page import Span, Tone
+from astra_tui.tui.page import Line, Span, Tone
 from astra_tui.tui.text.visible import is_harmless
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
@@ -28,14 +28,15 @@ LOOKS_PER_TICK = 2.5
 
 SHORTEST_LOOK = 0.01
 
-_KEYS = (
-    Span("   a", Tone.ACCENT), Span(" accept   "),
-    Span("e", Tone.ACCENT), Span(" edit   "),
-    Span("r", Tone.ACCENT), Span(" reject   "),
-    Span("^g", Tone.ACCENT), Span(" $EDITOR   "),
-    Span("^n", Tone.ACCENT), Span(" accept the next   "),
-    Span("shift+tab", Tone.ACCENT), Span(" auto"),
-)  # fmt: skip
+ANSWERS = {
+    "accept": "accept",
+    "edit": "edit",
+    "reject": "reject",
+    "edit_outside": "$EDITOR",
+    "accept_next": "accept the next",
+    "mode": "auto",
+}
+"""Actions of the bar in their order, and what it calls them."""
 
 
 class Answering:
@@ -75,12 +76,26 @@ class Answering:
     def _draw(self) -> None:
         question, plan = self.deciding.question, self.deciding.plan
         if question is not None and plan is not None:
-            self._screen.query_one(ApprovalBar).ask(question, plan, self._hunk_words(), _KEYS)
+            self._screen.query_one(ApprovalBar).ask(
+                question, plan, self._hunk_words(), self._keys()
+            )
 
     def _announce(self, view: View) -> None:
         assert view.awaiting is not None
         self._app.bell()
         self._app.set_title(f"{view.awaiting.gate.value} to decide")
+
+    def _keys(self) -> Line:
+        """The answers with the keys that they have in this key map."""
+        keys = {
+            active.binding.action: self._app.get_key_display(active.binding)
+            for active in self._screen.active_bindings.values()
+        }
+        line: list[Span] = [Span("  ")]
+        for action, words in ANSWERS.items():
+            if action in keys:
+                line += (Span(f" {keys[action]}", Tone.ACCENT), Span(f" {words}  "))
+        return tuple(line)
 
     def _hunk_words(self) -> str:
         question, chosen = self.deciding.question, self._screen.diff.accepted_hunks

@@ -22,6 +22,7 @@ from astra_tui.session.client import EngineClient
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.screens.answering import Answering
+from astra_tui.tui.screens.playing import PlayingActions
 from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.source import OpenSource, Player, Source
 from astra_tui.tui.terms import Left
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
 
 
-class SessionScreen(Screen[None], inherit_bindings=False):
+class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
     """One session, live or saved."""
 
     app: AstraApp
@@ -365,30 +366,6 @@ class SessionScreen(Screen[None], inherit_bindings=False):
             welcome=source.engine.welcome if source and source.engine else None,
             detached=detached,
         )
-
-    # -- replay ----------------------------------------------------------------------------------
-
-    def action_play(self) -> None:
-        """Plays the saved session, or stops."""
-        if self.player is not None:
-            self.player.toggle()
-            self.show_status()
-
-    def action_step(self, count: int) -> None:
-        """Goes some events on or back."""
-        if self.player is not None:
-            self.player.step(count)
-
-    def action_step_round(self, count: int) -> None:
-        """Goes to where the next or the last round begins."""
-        if self.player is not None:
-            self.player.step_round(count)
-
-    def action_speed(self, steps: int) -> None:
-        """Plays faster or slower."""
-        if self.player is not None:
-            self.player.change_speed(steps)
-            self.show_status()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is offered where it would do something."""
