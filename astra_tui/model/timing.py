@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from astra_tui.model.dtypes import DType
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+"""What is divided by: a journal that holds something else here cannot be read."""
 
 
 class TimingVerdict(StrEnum):
@@ -25,7 +29,7 @@ class Ratio(msgspec.Struct, frozen=True):
     `low` and `high` bound it with 95 % confidence; `rounds` is how many pairs it rests on.
     """
 
-    value: float
+    value: Positive
     low: float
     high: float
     rounds: int
@@ -40,7 +44,7 @@ class PairedTime(msgspec.Struct, frozen=True):
     """One kind of paired measurement of a workload: medians in microseconds, and the ratio."""
 
     base_us: float
-    candidate_us: float
+    candidate_us: Positive
     speedup: Ratio
 
 
@@ -51,7 +55,7 @@ class PaperTime(msgspec.Struct, frozen=True):
     """
 
     base_us: float
-    candidate_us: float
+    candidate_us: Positive
 
     @property
     def speedup(self) -> float:

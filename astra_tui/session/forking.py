@@ -84,6 +84,8 @@ def fork_session(
     way it is decided. Raises UserError where it does not fit the place, or a text is missing.
     """
     begin = timeline.state(place.position)
+    if begin.opened is None:
+        raise UserError("nothing was opened before this place", file=str(parent))
     kept = timeline.records[: place.position]
     with Journal.create(folder, redactor) as journal:
         for hash_ in named_texts(kept):

@@ -42,14 +42,22 @@ def read_inside(folder: Path, name: str, most: int) -> bytes:
         raise
     except OSError as error:
         raise _unusable(path, error) from None
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise UserError("this is not a plain file", file=str(path))
-        content = file.read(most + 1)
+        content = _read(handle, most + 1)
+    except OSError as error:
+        raise _unusable(path, error) from None
+    finally:
+        os.close(handle)
     if len(content) > most:
         raise UserError(f"this file is too large: {most:,} bytes at most", file=str(path))
     return content
+
+
+def _read(handle: int, most: int) -> bytes:
+    with os.fdopen(handle, "rb", closefd=False) as file:
+        return file.read(most)
 
 
 def files_inside(folder: Path) -> list[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 from pathlib import Path
 
 import msgspec
 
 from astra_tui.model.errors import UserError
+from astra_tui.session.inside import read_inside
 
 LOCK_NAME = "lock"
+_LARGEST = 4096
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -34,7 +37,7 @@ class WriterLock:
 
     def __init__(self, folder: Path):
         path = folder / LOCK_NAME
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._handle = _open(path)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,6 +66,18 @@ def writer_of(folder: Path) -> Holder | None:
     return holder
 
 
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise UserError(f"cannot be opened: {error.strerror}", file=str(path)) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UserError("this is not a plain file", file=str(path), hint="remove it")
+    return handle
+
+
 def _held(path: Path) -> UserError:
     holder, folder = _named_in(path), str(path.parent)
     who = holder.describe() if holder else "another process"
@@ -75,15 +90,18 @@ def _held(path: Path) -> UserError:
 
 def _named_in(path: Path) -> Holder | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Holder)
-    except (OSError, msgspec.MsgspecError):
+        content = read_inside(path.parent, path.name, _LARGEST)
+        return msgspec.json.decode(content, type=Holder)
+    except (OSError, UserError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
 def _is_alive(pid: int) -> bool:
+    if pid <= 0:
+        return False  # Names no process; kill(2) would take it for a group.
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

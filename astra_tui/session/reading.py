@@ -8,7 +8,7 @@ import msgspec
 
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
-from astra_tui.model.fold import fold
+from astra_tui.model.fold import ImpossibleEvent, fold
 from astra_tui.model.state import SessionState
 from astra_tui.session.inside import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS, read_inside
 from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, Record, decode_record
@@ -83,6 +83,26 @@ def journal_bytes(folder: Path) -> bytes:
     except FileNotFoundError:
         message = "this folder holds no session: its journal is missing"
         raise UserError(message, file=str(journal_path(folder))) from None
+
+
+def read_state(folder: Path) -> SessionState:
+    """The state that a session's journal makes.
+
+    Raises UserError when there is none, or when its events make no sense.
+    """
+    try:
+        return read_journal(folder).state()
+    except ImpossibleEvent as error:
+        raise nonsense(error, folder) from None
+
+
+def nonsense(error: ImpossibleEvent, folder: Path) -> UserError:
+    """What a user reads of a journal that no engine wrote."""
+    return UserError(
+        f"the events of this session make no sense: {error}",
+        file=str(journal_path(folder)),
+        hint=f"see where: astra-tui verify {folder}",
+    )
 
 
 def parse_journal(content: bytes, path: Path) -> JournalContents:

@@ -13,7 +13,7 @@ from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.lock import writer_of
-from astra_tui.session.reading import has_session, journal_path, read_journal
+from astra_tui.session.reading import has_session, journal_path, read_journal, read_state
 from astra_tui.session.records import JOURNAL_NAME
 
 DEFAULT_FOLDER = "sessions"
@@ -99,7 +99,7 @@ def settings_of(folder: Path) -> RunSettings | None:
     """
     if not has_session(folder):
         return None
-    state = read_journal(folder).state()
+    state = read_state(folder)
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     settings = state.opened.settings
