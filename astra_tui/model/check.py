@@ -13,6 +13,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task.values import Values
+from astra_tui.model.timing import Positive
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,7 +67,7 @@ class OutputError(msgspec.Struct, frozen=True, omit_defaults=True):
 
     argument: str
     error: float
-    allowed: float = 1.0
+    allowed: Positive = 1.0
     max_abs: float = 0.0
     max_ulp: float = 0.0
     relative_l2: float = 0.0
