@@ -23,10 +23,12 @@ from astra_tui.lab.check.layout import (
     tensor_of,
 )
 from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.device import RunOutcome
 from astra_tui.model.check import Case
 from astra_tui.model.task import KernelTask
+from astra_tui.session.export import Winner
 from astra_tui.session.export.dims import dim_sources
 
 START_SECONDS = 120.0
@@ -186,6 +188,11 @@ def _fields(
             code = "d" if argument.dtype.is_float else "q"
             fields.append((code, inputs.scalars[argument.name]))
     return fields
+
+
+def all_cases(winner: Winner, task: KernelTask) -> tuple[Case, ...]:
+    """The task's suite, and behind it the cases that were added in the session."""
+    return (*build_suite(task), *winner.cases)
 
 
 def whole_cases(task: KernelTask) -> tuple[Case, ...]:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.engine.export_cases import Artefact, ArtefactFailed, case_message, run_cases
+from astra_tui.engine.export_cases import (
+    Artefact,
+    ArtefactFailed,
+    all_cases,
+    case_message,
+    run_cases,
+)
 from astra_tui.engine.export_host import (
     HostCheckFailed,
     cpp_answers,
@@ -20,7 +26,6 @@ from astra_tui.engine.export_host import (
 )
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.runner import Checker
-from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, package_name
 from astra_tui.session.export.source_files import BASELINE, with_header
@@ -133,14 +138,15 @@ class ExportChecks:
 
     @property
     def _cases(self) -> tuple[Case, ...]:
-        return build_suite(self.subject.task)
+        return all_cases(self.subject.winner, self.subject.task)
 
     # -- steps of several formats ----------------------------------------------------------------
 
     def _kernels(self) -> str:
         """The device half, as its launch plan launches it, on the device of this check."""
         text = with_header(self.subject.winner, self._name)
-        report = [*self.checker.check(text, f"{self._name}.cu")][-1]
+        events = self.checker.check(text, f"{self._name}.cu", self._cases, whole_suite=True)
+        *_, report = events
         assert isinstance(report, CheckReport)
         if report.verdict is not Verdict.PASSED:
             raise _Failed(f"{report.verdict.value}: {report.message}")

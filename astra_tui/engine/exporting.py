@@ -9,14 +9,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.engine.export_cases import whole_cases
+from astra_tui.engine.export_cases import all_cases, whole_cases
 from astra_tui.engine.export_checks import ExportChecks, Tools
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, kernels_to_compile, read_source
-from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.model.compilation import Compilation
@@ -69,7 +68,7 @@ class Exporter:
         """A winner with its kernels compiled. Raises PlanError, and UserError for another task."""
         task, compiler = self.checker.task, self.checker.compiler
         source = _source(winner, task)
-        cases = (*build_suite(task), *whole_cases(task))
+        cases = (*all_cases(winner, task), *whole_cases(task))
         attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
         kernels = kernels_to_compile(task, source, cases, attributes)
         samples = tuple(

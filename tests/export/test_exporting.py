@@ -14,7 +14,9 @@ from astra_tui.cli.commands import build_parser
 from astra_tui.engine.export_checks import ExportChecks, Tools, host_code_mark
 from astra_tui.engine.exporting import Exporter, export_text, open_exporter
 from astra_tui.lab.compiler import Compiler
+from astra_tui.model.check import Case
 from astra_tui.model.contents import content_hash
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, export_files
@@ -57,6 +59,14 @@ def test_an_export_says_what_was_checked(exporter: Exporter, to: Format, tmp_pat
         assert found["compiled by nvcc"] is StepOutcome.PASSED
     if to is Format.PATCH and exporter.tools.git:
         assert found["patch applies with git"] is StepOutcome.PASSED
+
+
+def test_cases_of_the_session_are_checked_too(exporter: Exporter, tmp_path: Path) -> None:
+    task = exporter.checker.task
+    added = Case("mine", "the engineer's", DType.FLOAT16, {"tokens": 5, "d": 72})
+    winner = replace(made_up(task, production(task)), cases=(added,))
+    report = exporter.export(winner, Format.CU, tmp_path / "out")
+    assert report.steps[0].detail.startswith("97 cases passed")
 
 
 def test_what_is_missing_is_said(exporter: Exporter, tmp_path: Path) -> None:

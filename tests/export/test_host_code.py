@@ -147,6 +147,23 @@ def test_a_kernel_that_no_sample_needed_is_not_there(everything: Subject) -> Non
     assert not any(call.kernel == "by_width<__half, 65>" for call in calls)
 
 
+def test_workspaces_are_bounded_together(
+    tasks: dict[str, KernelTask], tmp_path: Path, host_compiler: str
+) -> None:
+    task = tasks["silu_and_mul"]
+    text = """/* @launch
+      workspace a: float32[2000000000]
+      workspace b: float32[tokens, 100000]
+      k<T> grid=1 block=1 args=(out, input, a, b) */"""
+    found = subject(task, text)
+    told = [expected(found, call) for call in found.samples]
+    assert 0 < sum(answer is None for answer in told) < len(told)
+    cpp, python = in_cpp(found, tmp_path, host_compiler), in_python(found, tmp_path)
+    assert [a.launches is None for a in cpp] == [a.launches is None for a in python]
+    assert all(c.launches is None for a, c in zip(told, cpp, strict=True) if a is None)
+    assert differences(found, found.samples, cpp) == []
+
+
 def test_template_text_cannot_become_host_code(tasks: dict[str, KernelTask]) -> None:
     task = tasks["silu_and_mul"]
     text = """/* @launch

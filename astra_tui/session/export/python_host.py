@@ -113,7 +113,8 @@ class _PlanWriter:
                 case Workspace(name=name, dtype=dtype, shape=shape):
                     element = dtype if dtype == ELEMENT_TYPE else repr(dtype)
                     sizes = _tuple(map(print_expression, shape))
-                    yield f"{_IN}_new, {name} = _host.workspace({name!r}, {element}, {sizes})"
+                    given = f"_workspaces, {name!r}, {element}, {sizes}"
+                    yield f"{_IN}_new, {name} = _host.workspace({given})"
                     yield f"{_IN}_workspaces.append(_new)"
                 case Tune(name=name, value=value):
                     yield f"{_IN}{name} = {value}"

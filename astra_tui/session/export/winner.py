@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import Case, Verdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, SessionState
@@ -47,6 +47,8 @@ class Winner:
     steps: tuple[Step, ...]
     verdict: str
     versions: dict[str, str]
+    cases: tuple[Case, ...] = ()
+    """Cases that were added in the session."""
 
     @property
     def is_baseline(self) -> bool:
@@ -84,6 +86,7 @@ def find_winner(folder: Path, candidate: str = BEST) -> Winner:
         steps=_steps(state, hash_),
         verdict=_verdict(state, found),
         versions=dict(state.opened.versions),
+        cases=state.cases,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BASE_ALIGNMENT = 256
@@ -110,12 +110,14 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def workspace(name: str, dtype: str, shape: tuple[int, ...]) -> tuple[Workspace, Layout]:
-    """Scratch memory with its layout."""
+def workspace(
+    before: Sequence[Workspace], name: str, dtype: str, shape: tuple[int, ...]
+) -> tuple[Workspace, Layout]:
+    """Scratch memory with its layout, beside what there is already."""
     size = SIZES[dtype]
     for length in shape:
         size *= length
-    if min(shape) < 0 or size > MAX_WORKSPACE_BYTES:
+    if min(shape) < 0 or size + sum(w.size for w in before) > MAX_WORKSPACE_BYTES:
         raise PlanFault(f"workspace {name} would have the shape {list(shape)}")
     return Workspace(name, size), Layout(0, contiguous(shape))
 

@@ -239,7 +239,9 @@ inline std::uint32_t shared(const Device& device, Int bytes) {
 inline Layout workspace(Plan& plan, int size, const std::vector<Int>& shape) {
   for (Int length : shape) require(length >= 0, kPlanFault);
   const Int bytes = elements(shape) * size;
-  require(bytes <= Int(std::int64_t{1} << 34), kPlanFault);
+  Int together = bytes;
+  for (Int other : plan.workspaces) together = together + other;
+  require(together <= Int(std::int64_t{1} << 34), kPlanFault);
   plan.workspaces.push_back(bytes);
   return {0, contiguous(shape)};
 }
