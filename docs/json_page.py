@@ -21,12 +21,13 @@ from astra_tui.model.check import (
 )
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
-from astra_tui.model.plan import Prediction
+from astra_tui.model.plan import CodePlace, Plan, Prediction
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import (
     Disassembly,
@@ -50,7 +51,11 @@ from astra_tui.model.timing import (
     Timing,
     WorkloadTiming,
 )
+from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
+from astra_tui.session.branches import Branch
 from astra_tui.session.export.report import ExportReport, ExportStep
+from astra_tui.session.integrity import Flaw, Integrity
+from astra_tui.session.store import SessionSummary
 from astra_tui.session.summary import (
     CandidateReport,
     DecisionReport,
@@ -70,6 +75,11 @@ ANSWERS = {
     "astra-tui bench --json": answers.BenchAnswer,
     "astra-tui report --json": answers.ReportAnswer,
     "astra-tui export --json": ExportReport,
+    "astra-tui sessions --json": answers.SessionsAnswer,
+    "astra-tui replay --json": answers.ReplayAnswer,
+    "astra-tui verify --json": answers.VerifyAnswer,
+    "astra-tui compare --json": answers.CompareAnswer,
+    "astra-tui bisect --json": answers.BisectAnswer,
     "astra-tui new --json": answers.NewAnswer,
     "astra-tui doctor --json": answers.DoctorAnswer,
     "Errors": answers.ErrorAnswer,
@@ -86,6 +96,8 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedTime,
     Ratio, PaperTime, Floor, Doubt, Probe, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
+    SessionSummary, Integrity, Flaw, Environment, Difference, CandidateVerification, CounterPair,
+    TimingPair, Branch, Plan, CodePlace, answers.BisectStep,
 )  # fmt: skip
 """The objects inside them."""
 
