@@ -39,6 +39,10 @@ class ArtefactFailed(Exception):
     """The artefact could not be opened, or its process died."""
 
 
+class NoGpuForArtefact(ArtefactFailed):
+    """The artefact needs a GPU, and its process has none."""
+
+
 @dataclass(frozen=True)
 class Tally:
     """What came of a set of cases; `wrong` has the first few that failed."""
@@ -56,11 +60,11 @@ class Tally:
 
 
 class Artefact:
-    """An exported package or library in a process of its own."""
+    """An exported package or library in a process of its own, which sees one GPU, or none."""
 
-    def __init__(self, mode: str, path: Path, name: str):
+    def __init__(self, mode: str, path: Path, name: str, gpu: str = ""):
         self._child = Child(
-            "astra_tui.engine.export_child", (mode, str(path), name), name="the export"
+            "astra_tui.engine.export_child", (mode, str(path), name, gpu), name="the export"
         )
 
     def __enter__(self) -> Artefact:
@@ -69,8 +73,10 @@ class Artefact:
         except (ChildDied, ChildTimeout) as error:
             self._child.close()
             raise ArtefactFailed(str(error)) from None
-        if "error" in hello:
+        if "ready" not in hello:
             self._child.close()
+            if "missing" in hello:
+                raise NoGpuForArtefact(hello["missing"])
             raise ArtefactFailed(hello["error"])
         return self
 

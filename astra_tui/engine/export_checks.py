@@ -14,6 +14,7 @@ from pathlib import Path
 from astra_tui.engine.export_cases import (
     Artefact,
     ArtefactFailed,
+    NoGpuForArtefact,
     all_cases,
     case_message,
     run_cases,
@@ -50,7 +51,8 @@ _WARNINGS = 2000
 class Tools:
     """What this machine has for checking exports; "" where something is missing."""
 
-    on_gpu: bool
+    gpu: str
+    """UUID of the GPU on which cases run."""
     git: str
     nvcc: str
     host_compiler: str
@@ -59,12 +61,12 @@ class Tools:
     """Whether what nvcc makes of a candidate may run even where it could hold host code."""
 
     @classmethod
-    def found(cls, *, on_gpu: bool, trust: bool = False) -> Tools:
-        """Looks for the tools; `on_gpu` says whether cases run on a GPU."""
+    def found(cls, gpu: str, *, trust: bool = False) -> Tools:
+        """Looks for the tools; `gpu` is the UUID of the GPU on which cases run, or ""."""
         host = shutil.which("g++") or shutil.which("clang++") or ""
         tvm_ffi = importlib.util.find_spec("tvm_ffi") is not None
         git = shutil.which("git") or ""
-        return cls(on_gpu, git, find_nvcc(), host, tvm_ffi, trust)
+        return cls(gpu, git, find_nvcc(), host, tvm_ffi, trust)
 
 
 def find_nvcc() -> str:
@@ -193,14 +195,16 @@ class ExportChecks:
         return self.scratch / f"{self._name}.so"
 
     def _run(self, mode: str, path: Path, *, compiled: bool = False) -> str:
-        if not self.tools.on_gpu:
+        if not self.tools.gpu:
             raise _NotHere(_NO_GPU[mode])
         cases = self._cases
         if compiled:
             cases = tuple(c for c in cases if c.name == "typical")
         try:
-            with Artefact(mode, path, self._name) as artefact:
+            with Artefact(mode, path, self._name, self.tools.gpu) as artefact:
                 tally = run_cases(artefact, self.checker, cases, compiled=compiled)
+        except NoGpuForArtefact as reason:
+            raise _NotHere(str(reason)) from None
         except ArtefactFailed as error:
             raise _Failed(str(error)) from None
         if tally.wrong:
@@ -252,7 +256,7 @@ class ExportChecks:
         if not self._library().is_file():
             raise _NotHere("it was not built")
         mark = host_code_mark(self.subject.winner.text)
-        if mark and self.tools.on_gpu and not self.tools.trust:
+        if mark and self.tools.gpu and not self.tools.trust:
             raise _NotHere(
                 f"the source has '{mark}', behind which nvcc may find host code that no check has "
                 "seen; --trust runs it"

@@ -1,14 +1,16 @@
 """The process in which an exported artefact runs; nothing of it runs anywhere else.
 
-Started as `python -m astra_tui.engine.export_child READ_FD WRITE_FD MODE PATH NAME`. MODE "plan"
-evaluates a package's launch plan without torch, "fake" its shapes without a GPU, "torch", "cpp"
-and "tvm-ffi" run it on one. PATH is the package or the library, NAME the operator.
+Started as `python -m astra_tui.engine.export_child READ_FD WRITE_FD MODE PATH NAME GPU`. MODE
+"plan" evaluates a package's launch plan without torch, "fake" its shapes without a GPU; "torch",
+"cpp" and "tvm-ffi" run it on one. PATH is the package or the library, NAME the operator, GPU the
+UUID of the only GPU to see, or empty.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import struct
 import sys
 import types
@@ -25,13 +27,21 @@ Message = dict[str, Any]
 Handler = Callable[[Message], Message]
 
 
+class NoGpu(Exception):
+    """What runs on a GPU cannot run here."""
+
+
 def main() -> None:
     """Opens the artefact, says hello, and answers one message a case."""
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
-    mode, path, name = sys.argv[3:6]
+    mode, path, name, gpu = sys.argv[3:7]
+    if gpu:  # Before anything that loads CUDA is imported.
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     try:
         handler = _MODES[mode](Path(path), name)
         hello: Message = {"ready": True}
+    except NoGpu as reason:
+        handler, hello = _answer_nothing, {"missing": str(reason)}
     except Exception as error:
         handler, hello = _answer_nothing, {"error": f"{type(error).__name__}: {error}"}
     write_frame(write_fd, hello)
@@ -195,7 +205,7 @@ def _on_gpu(run: Callable[[Message, dict[str, Any]], str]) -> Handler:
     import torch
 
     if not torch.cuda.is_available():
-        raise RuntimeError(f"torch {torch.__version__} sees no GPU")
+        raise NoGpu(f"torch {torch.__version__} sees no GPU")
 
     def answer(message: Message) -> Message:
         memory, tensors = {}, {}

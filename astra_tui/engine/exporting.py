@@ -53,7 +53,8 @@ def open_exporter(
         oracle = stack.enter_context(Oracle(task))
         opened = stack.enter_context(open_device(device, compiler))
         checker = Checker(task, opened.device, compiler, oracle)
-        tools = Tools.found(on_gpu=opened.gpu is not None, trust=trust)
+        gpu = opened.gpu.facts.uuid if opened.gpu is not None else ""
+        tools = Tools.found(gpu, trust=trust)
         yield Exporter(checker, tools)
 
 

@@ -24,7 +24,7 @@ from tests.cli.command import Shell
 from tests.conftest import ROOT
 from tests.export.sessions import made_up, production, write_files, write_session
 
-BARE = Tools(on_gpu=False, git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
+BARE = Tools(gpu="", git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +204,15 @@ def test_the_commands_of_the_page_parse() -> None:
     assert len(commands) >= 2
     for words in commands:
         assert build_parser().parse_args(words).format in list(Format)
+
+
+def test_a_gpu_that_torch_cannot_use_is_no_failure(
+    exporter: Exporter, subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    subject = subjects["silu_and_mul"]
+    draft = write_files(tmp_path, export_files(subject, Format.TORCH))
+    tools = replace(BARE, gpu="GPU-00000000-0000-0000-0000-000000000000")
+    checks = ExportChecks(subject, exporter.checker, tools, draft, tmp_path)
+    last = list(checks.run(Format.TORCH))[-1]
+    assert last.outcome is StepOutcome.NOT_CHECKED
+    assert "sees no GPU" in last.detail

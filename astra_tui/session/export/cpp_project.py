@@ -127,10 +127,11 @@ def _launcher(task: KernelTask, made: CppPlan) -> str:
     scratch = "  const astra::Scratch scratch(plan, stream);\n" if workspaces else ""
     given = ", scratch" if workspaces else ""
     parameter = ", const astra::Scratch& scratch" if workspaces else ""
-    return f"""#include "{name}_kernels.cuh"
-
-#include "astra_launch.cuh"
+    return f"""#include "astra_launch.cuh"
 #include "{name}_plan.hpp"
+
+// Last, so that its macros do not reach the headers above.
+#include "{name}_kernels.cuh"
 
 namespace astra_{name} {{
 
