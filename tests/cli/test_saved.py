@@ -1,0 +1,287 @@
+"""`replay`, `resume`, `fork`, `compare`, `verify` and `bisect` over one session that really ran."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from astra_tui.cli import answers
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.contents import content_hash
+from astra_tui.model.events import DecisionTaken, NoteAdded, SessionClosed
+from astra_tui.model.fold import fold
+from astra_tui.session.journal import Journal
+from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.redaction import Redactor
+from tests.cli.command import Shell
+from tests.cli.test_json import decoded
+from tests.conftest import ROOT
+
+PLAYBOOK = ("--headless", "--team", "playbook", "--device", "emulator", "--approve", "auto")
+SESSION = Path("sessions") / "one"
+
+
+def small_task(folder: Path) -> Path:
+    """silu_and_mul for one element type, so that checks take half the time."""
+    shutil.copytree(ROOT / "kernels" / "silu_and_mul", folder)
+    file = folder / "task.toml"
+    text = file.read_text(encoding="utf-8")
+    both = 'dtypes = ["float16", "bfloat16"]'
+    assert both in text
+    file.write_text(text.replace(both, 'dtypes = ["float16"]'), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a task in kernels/ and a session of two rounds in sessions/one."""
+    place = tmp_path_factory.mktemp("recorded")
+    (place / "home").mkdir()
+    small_task(place / "kernels" / "silu_and_mul")
+    runtime = str(tmp_path_factory.mktemp("run"))
+    ran = Shell(place, {"XDG_RUNTIME_DIR": runtime}).run(
+        "run", "silu_and_mul", *PLAYBOOK, "--rounds", "2", "--session", str(SESSION)
+    )
+    assert ran.code == ExitCode.OK, ran.err
+    return place
+
+
+@pytest.fixture
+def saved(shell: Shell, recorded: Path) -> Path:
+    """The session in a folder of the test's own."""
+    shutil.copytree(recorded / "kernels", shell.folder / "kernels")
+    shutil.copytree(recorded / "sessions", shell.folder / "sessions")
+    return shell.folder / SESSION
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = (f for f in folder.rglob("*") if f.is_file())
+    return {str(f.relative_to(folder)): content_hash(f.read_bytes()) for f in files}
+
+
+def alter(folder: Path, old: str, new: str) -> None:
+    """Changes the first place of a text in the journal."""
+    text = journal_path(folder).read_text(encoding="utf-8")
+    assert old in text
+    journal_path(folder).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def forge(folder: Path, old: str, new: str) -> None:
+    """Changes a number as somebody who computes every seal and digest anew."""
+    alter(folder, old, new)
+    records = read_journal(folder).records
+    shutil.move(journal_path(folder), folder / "before")
+    journal_path(folder).touch()
+    with Journal.reopen(folder, Redactor(environment={})) as journal:
+        for number, record in enumerate(records):
+            if isinstance(record.event, SessionClosed):
+                digest = fold(read_journal(folder).events).digest()
+                closed = SessionClosed(record.event.reason, record.event.message, digest)
+                journal.append(closed)
+            else:
+                assert journal.copy(record).seq == number
+    (folder / "before").unlink()
+
+
+@pytest.mark.usefixtures("saved")
+def test_a_replay_prints_the_run_and_reaches_its_digest(shell: Shell) -> None:
+    replayed = shell.run("replay", "one", "--headless")
+    assert replayed.code == ExitCode.OK
+    assert "round 2, from" in replayed.err
+    assert "the replay reached the state that the engine had" in replayed.err
+    assert "best" in replayed.out
+    answer = decoded(shell.run("replay", "one", "--json"), answers.ReplayAnswer)
+    assert answer.recorded_digest == answer.digest != ""
+    part = decoded(shell.run("replay", "one", "--to", "9", "--json"), answers.ReplayAnswer)
+    assert (part.events, part.recorded_digest, part.rounds) == (10, "", 0)
+    late = shell.run("replay", "one", "--headless", "--to", "99999")
+    assert (late.code, "has no event 99999" in late.err) == (ExitCode.BAD_INPUT, True)
+    listed = decoded(shell.run("replay", "--json"), answers.SessionsAnswer)
+    assert "one" in [s.name for s in listed.sessions]
+
+
+def test_a_replay_of_an_altered_number_does_not_reach_the_digest(shell: Shell, saved: Path) -> None:
+    alter(saved, '"attempt":0', '"attempt":7')
+    replayed = shell.run("replay", "one", "--headless")
+    assert replayed.code == ExitCode.FAILED
+    assert "and the engine wrote" in replayed.err
+
+
+@pytest.mark.usefixtures("saved")
+def test_verify_finds_everything_again(shell: Shell) -> None:
+    outcome = shell.run("verify", "one", "--device", "emulator", "--json")
+    answer = decoded(outcome, answers.VerifyAnswer)
+    assert outcome.code == ExitCode.OK, outcome.out
+    assert (answer.integrity.flaws, answer.differences) == ((), ())
+    assert [c.round for c in answer.candidates] == [0, 1, 2]
+    for candidate in answer.candidates:
+        assert candidate.problems == ()
+        assert candidate.cases > 40
+        assert all(c.recorded == c.measured for c in candidate.counters)
+        assert max(c.measured for c in candidate.counters) > 1000
+
+
+def test_what_was_altered_is_named_and_not_run(shell: Shell, saved: Path) -> None:
+    alter(saved, '"sectors":', '"sectors":1')
+    outcome = shell.run("verify", "one")
+    assert outcome.code == ExitCode.FAILED
+    assert "this line, or one that stood before it, was altered" in outcome.err
+    assert "nothing of it was run" in outcome.err
+    assert "agrees" not in outcome.out
+    refused = shell.run("resume", "one", *PLAYBOOK)
+    assert (refused.code, "does not go on" in refused.err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_one_byte_of_a_source_is_seen(shell: Shell, saved: Path) -> None:
+    source = next(iter(sorted(saved.glob("sources/*.cu"))))
+    source.write_bytes(source.read_bytes() + b" ")
+    outcome = shell.run("verify", "one")
+    assert (outcome.code, str(source.name) in outcome.err) == (ExitCode.FAILED, True)
+
+
+def test_a_forged_count_is_found_by_counting_again(shell: Shell, saved: Path) -> None:
+    profile = next(e for e in read_journal(saved).events if type(e).__name__ == "ProfileTaken")
+    count = profile.profile.workloads[0].counters.accesses[0].sectors
+    forge(saved, f'"sectors":{count}', f'"sectors":{count + 1}')
+    outcome = shell.run("verify", "one", "--device", "emulator", "--json")
+    answer = decoded(outcome, answers.VerifyAnswer)
+    assert answer.integrity.flaws == ()
+    assert outcome.code == ExitCode.FAILED
+    assert "counters of workload" in answer.candidates[0].problems[0]
+
+
+def test_only_the_local_task_of_the_same_hash_is_run(shell: Shell, saved: Path) -> None:
+    task = shell.folder / "kernels" / "silu_and_mul"
+    reference = task / "reference.py"
+    reference.write_text(reference.read_text() + "\n# another version\n", encoding="utf-8")
+    for command in ("verify", "resume"):
+        outcome = shell.run(command, "one")
+        assert outcome.code == ExitCode.BAD_INPUT
+        assert "is not the one of this session: its hash is" in outcome.err
+        assert "--task FOLDER" in outcome.err
+    shutil.rmtree(shell.folder / "kernels")
+    assert shell.run("resume", "one").code == ExitCode.BAD_INPUT
+
+
+def test_a_reference_that_only_a_session_names_is_not_run_without_trust(
+    shell: Shell, recorded: Path
+) -> None:
+    mine = small_task(shell.folder / "gift" / "kernel")
+    evil = mine / "reference.py"
+    mark = shell.folder / "it-was-run"
+    harmful = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n"
+    evil.write_text(harmful + evil.read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copytree(recorded / SESSION, shell.folder / SESSION)
+    task_hash = read_journal(shell.folder / SESSION).events[0].task_hash
+    forge(shell.folder / SESSION, '"task":"silu_and_mul"', '"task":"gift/kernel"')
+    new_hash = json.loads(shell.run("kernels", "--json", ASTRA_TUI_KERNELS="gift").out)
+    (found,) = [t["hash"] for t in new_hash["tasks"] if t["folder"].endswith("gift/kernel")]
+    forge(shell.folder / SESSION, task_hash, found)
+    outcome = shell.run("verify", "one")
+    assert outcome.code == ExitCode.BAD_INPUT
+    assert "whose reference.py would be run" in outcome.err
+    assert not mark.exists()
+
+
+def test_a_killed_session_is_resumed_with_what_differs(shell: Shell, saved: Path) -> None:
+    whole = read_journal(saved).state()
+    content = journal_path(saved).read_bytes()
+    lines = content.splitlines(keepends=True)
+    second = next(n for n, line in enumerate(lines) if b'"round_opened","round":2' in line)
+    journal_path(saved).write_bytes(b"".join(lines[: second + 2]) + b'{"seq":')
+    resumed = shell.run("resume", "--headless", "--rounds", "3", "--json")
+    assert resumed.code == ExitCode.OK, resumed.err
+    assert "setting rounds: was 2, is 3" in resumed.err
+    assert json.loads(resumed.out)["best"]["candidate"] == whole.best
+    assert len(json.loads(resumed.out)["rounds"]) == 3
+
+
+def test_a_key_does_not_go_to_a_server_that_only_the_session_names(
+    shell: Shell, saved: Path
+) -> None:
+    forge(saved, '"base_url":""', '"base_url":"http://elsewhere.example/v1"')
+    outcome = shell.run("resume", "one", "--headless", "--team", "llm", OPENAI_API_KEY="k" * 20)
+    assert outcome.code == ExitCode.BAD_INPUT
+    assert "to which your key would go" in outcome.err
+
+
+def test_a_branch_holds_the_past_and_goes_its_own_way(shell: Shell, saved: Path) -> None:
+    before = contents(saved)
+    plan = shell.folder / "plan.toml"
+    plan.write_text('change = "with more care"\n', encoding="utf-8")
+    forked = shell.run(
+        "fork", "one", "--at", "2.0.plan", "--plan", str(plan), "--note", "mind the tail",
+        "--session", "sessions/two", *PLAYBOOK, "--json",
+    )  # fmt: skip
+    assert forked.code == ExitCode.OK, forked.err
+    assert contents(saved) == before
+    events = read_journal(shell.folder / "sessions" / "two").events
+    origin = events[0].forked_from
+    parent = read_journal(saved)
+    assert origin.session == "one"
+    assert origin.digest == fold(parent.events[: origin.seq + 1]).digest()
+    assert [e.text for e in events if isinstance(e, NoteAdded)] == ["mind the tail"]
+    decisions = {e.decision.question: e.decision for e in events if isinstance(e, DecisionTaken)}
+    assert decisions["2.0.plan"].status == "edited"
+    assert decisions["2.0.plan"].plan.change == "with more care"
+    assert decisions["2.0.plan"].by.kind == "engineer"
+    listed = decoded(shell.run("sessions", "--json"), answers.SessionsAnswer)
+    assert {s.name: s.parent for s in listed.sessions} == {"one": "", "two": "one"}
+    assert f"  two (from event {origin.seq})" in shell.run("sessions").out
+    assert shell.run("replay", "two", "--json").code == ExitCode.OK
+
+
+def test_branches_from_rounds_and_candidates(shell: Shell, saved: Path) -> None:
+    state = read_journal(saved).state()
+    first = state.round(1).best
+    made = shell.run(
+        "fork", "one", "--at", first[:8], "--session", "sessions/three", "--no-run", *PLAYBOOK
+    )
+    assert made.code == ExitCode.OK, made.err
+    branch = read_journal(shell.folder / "sessions" / "three").state()
+    assert (branch.best, [r.number for r in branch.rounds]) == (first, [0, 1])
+    for at, told in (
+        ("r9", "no round 9 that ended"),
+        ("1.0.plam", "did you mean '1.0.plan'"),
+        ("ffffffff", "no round, decision or candidate"),
+    ):
+        refused = shell.run("fork", "one", "--at", at, "--session", "sessions/four")
+        assert (refused.code, told in refused.err) == (ExitCode.BAD_INPUT, True), refused.err
+    assert not (shell.folder / "sessions" / "four").exists()
+
+
+@pytest.mark.usefixtures("saved")
+def test_two_candidates_beside_each_other(shell: Shell) -> None:
+    outcome = shell.run("compare", "one:r1", "one", "--device", "emulator", "--json")
+    answer = decoded(outcome, answers.CompareAnswer)
+    assert outcome.code == ExitCode.OK
+    assert [s.round for s in answer.sides] == [1, 2]
+    assert answer.sides[0].plan.title != answer.sides[1].plan.title
+    assert "@@" in answer.diff
+    assert "the emulator gives no times" in answer.not_timed
+    shown = shell.run("compare", "one:r1", "one", "--device", "emulator")
+    assert answer.sides[1].plan.title in shown.out
+    assert "not timed here" in shown.err
+    unknown = shell.run("compare", "one:r7", "one")
+    assert (unknown.code, "no round 7" in unknown.err) == (ExitCode.BAD_INPUT, True)
+
+
+@pytest.mark.usefixtures("saved")
+def test_bisect_asks_the_ends_first(shell: Shell) -> None:
+    flags = ("--slower", "16x4096", "--counter", "requests", "--device", "emulator")
+    outcome = shell.run("bisect", "one", *flags, "--json")
+    answer = decoded(outcome, answers.BisectAnswer)
+    assert (outcome.code, answer.round, len(answer.steps)) == (ExitCode.FAILED, None, 1)
+    assert "has no such loss; 1 of 3 candidates" in answer.message
+    for flags, told in (
+        ((), "say --error BOUND, or --slower"),
+        (("--slower", "16x409"), "did you mean '16x4096'"),
+        (("--error", "1", "--good", "r7"), "in r7 nothing was accepted"),
+    ):
+        refused = shell.run("bisect", "one", *flags)
+        assert (refused.code, told in refused.err) == (ExitCode.BAD_INPUT, True), refused.err
+    timed = shell.run("bisect", "one", "--slower", "16x4096", "--device", "emulator")
+    assert (timed.code, "--counter" in timed.err) == (ExitCode.UNSUPPORTED, True)
