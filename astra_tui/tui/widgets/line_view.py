@@ -57,6 +57,7 @@ class LinesView(ScrollView, can_focus=True):
         super().__init__(id=id, classes=classes)
         self._lines: Sequence[Line] = ()
         self._strips: dict[int, Strip] = {}
+        self._base: Style | None = None
 
     @property
     def text(self) -> str:
@@ -72,12 +73,26 @@ class LinesView(ScrollView, can_focus=True):
         """Shows other lines; stays where it is scrolled to, or goes to the end."""
         self._lines = lines
         self._strips.clear()
-        width = max((line_cells(line) for line in lines[-200:]), default=0)
-        self.virtual_size = Size(width, len(lines))
+        self._resize(len(lines))
         if to_end:
             # The first lines may come before the layout knows how many of them fit.
             self.call_after_refresh(self.scroll_end, animate=False)
         self.refresh()
+
+    def _resize(self, height: int) -> None:
+        """Tells the scrollbar of the new height; the screen is laid out anew only if one appears.
+
+        Laying out the whole screen for every line that comes in took most of a tick.
+        """
+        size, before = Size(self.size.width, height), self.virtual_size
+        overflows = height > self.size.height
+        if not self.size.height or overflows != (before.height > self.size.height):
+            self.virtual_size = size
+        elif size != before:
+            self.set_reactive(ScrollView.virtual_size, size)
+            if overflows:
+                self.vertical_scrollbar.window_virtual_size = height
+                self.scroll_y = min(self.scroll_y, self.max_scroll_y)
 
     @property
     def at_end(self) -> bool:
@@ -97,13 +112,14 @@ class LinesView(ScrollView, can_focus=True):
         """Colours have changed."""
         super().notify_style_update()
         self._strips.clear()
+        self._base = None
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
         scroll_x, scroll_y = self.scroll_offset
         row, width = scroll_y + y, self.size.width
         if row >= len(self._lines):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._fill(row))
         strip = self._strip(row)
         return strip.crop_extend(scroll_x, scroll_x + width, self._fill(row)).apply_offsets(
             scroll_x, row
@@ -111,7 +127,9 @@ class LinesView(ScrollView, can_focus=True):
 
     def _fill(self, row: int) -> Style:
         extra = self.row_style(row)
-        return self.rich_style + self._over(extra) if extra else self.rich_style
+        if self._base is None:
+            self._base = self.rich_style
+        return self._base + self._over(extra) if extra else self._base
 
     def _over(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
@@ -189,7 +207,7 @@ class RowsView(LinesView):
 
     def row_style(self, row: int) -> str:
         """The chosen row stands out."""
-        return "lines--cursor" if row == self.cursor and self._lines else ""
+        return "lines--cursor" if row == self.cursor and row < len(self._lines) else ""
 
     def may_choose(self, row: int) -> bool:
         """Whether the cursor can stand on a row."""
