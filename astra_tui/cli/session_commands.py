@@ -25,6 +25,7 @@ def session_commands(commands: Commands) -> None:
     _bisect(commands)
     _report(commands)
     _export(commands)
+    _pack(commands)
     _attach(commands)
     _ps(commands)
     _stop(commands)
@@ -39,6 +40,18 @@ def _sessions(commands: Commands) -> None:
     )
     parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
     json_flag(parser)
+
+
+def _pack(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "pack",
+        "compress the journal of a session that is over",
+        "The journal becomes journal.jsonl.gz, a fifth of the size. A packed session is shown, "
+        "verified, compared and branched off as before; gunzip makes it one that can go on.",
+    )
+    parser.add_argument("session", metavar="SESSION", help="a session's name or folder")
+    parser.add_argument("--sessions", metavar="DIR", help="where sessions are (./sessions)")
 
 
 def _report(commands: Commands) -> None:

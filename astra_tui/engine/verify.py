@@ -61,11 +61,13 @@ class Verifier:
         problems = _check_problems(known, results, report)
         counters: tuple[CounterPair, ...] = ()
         timings: tuple[TimingPair, ...] = ()
+        notes: tuple[str, ...] = ()
         if report.verdict is Verdict.PASSED:
             try:
                 profile = await self._profile(accepted.hash)
                 counters = _counter_pairs(known.profile, profile)
-                problems += _counter_problems(known.profile, profile)
+                notes = _incomparable(known.profile, profile)
+                problems += [] if notes else _counter_problems(known.profile, profile)
                 problems += self._verdict_problems(accepted)
                 timings = await self._time(known)
                 problems += [t.disagreement for t in timings if t.disagreement]
@@ -82,6 +84,7 @@ class Verifier:
             counters=counters,
             timings=timings,
             problems=tuple(problems),
+            notes=notes,
         )
 
     async def _profile(self, hash_: str) -> Profile:
@@ -149,6 +152,20 @@ def _counter_pairs(recorded: Profile | None, measured: Profile) -> tuple[Counter
     return tuple(
         CounterPair(c.value, recorded.total(c.value), measured.total(c.value)) for c in Counter
     )
+
+
+def _incomparable(recorded: Profile | None, measured: Profile) -> tuple[str, ...]:
+    """Why counts need not be the same: another compiler makes other instructions."""
+    if recorded is None:
+        return ()
+    before, after = _compilers(recorded), _compilers(measured)
+    if before == after:
+        return ()
+    return (f"counters are not compared: the code was made by {before}, and here by {after}",)
+
+
+def _compilers(profile: Profile) -> str:
+    return ", ".join(sorted({w.counters.compiler for w in profile.workloads}))
 
 
 def _counter_problems(recorded: Profile | None, measured: Profile) -> list[str]:

@@ -44,6 +44,8 @@ class CandidateVerification(msgspec.Struct, frozen=True):
     counters: tuple[CounterPair, ...]
     timings: tuple[TimingPair, ...]
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What could not be compared, and why."""
 
     @property
     def agrees(self) -> bool:

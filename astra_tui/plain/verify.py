@@ -48,6 +48,8 @@ def print_candidate(verified: CandidateVerification) -> None:
     )
     for line in (*_counters(verified.counters), *map(_timing, verified.timings)):
         out.print(visible(line))
+    for said in verified.notes:
+        out.print(visible(f"  note      {said}"))
     for problem in verified.problems:
         out.print(visible(f"  DISAGREES {problem}"))
     if verified.agrees:

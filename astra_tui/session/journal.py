@@ -20,7 +20,7 @@ from astra_tui.session.blobs import (
 )
 from astra_tui.session.inside import files_inside
 from astra_tui.session.lock import WriterLock
-from astra_tui.session.reading import JournalContents, journal_path, read_journal
+from astra_tui.session.reading import JournalContents, is_packed, journal_path, read_journal
 from astra_tui.session.records import (
     Record,
     decode_record,
@@ -74,6 +74,7 @@ class Journal:
 
         Raises UserError for a folder with links in it, through which it would write elsewhere.
         """
+        _refuse_packed(folder)
         read_journal(folder)
         files_inside(folder)
         lock = WriterLock(folder)
@@ -166,6 +167,16 @@ class Journal:
                 hint="make room on the disk and resume the session",
             ) from None
         self._end += len(line)
+
+
+def _refuse_packed(folder: Path) -> None:
+    if is_packed(folder):
+        path = journal_path(folder)
+        raise UserError(
+            "this session is packed, and nothing can be added to it",
+            file=str(path),
+            hint=f"gunzip {path}, or branch off: astra-tui fork {folder} --at ...",
+        )
 
 
 def _write_all(handle: int, content: bytes, offset: int) -> None:

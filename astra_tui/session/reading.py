@@ -11,6 +11,7 @@ from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
 from astra_tui.model.fold import ImpossibleEvent, fold
 from astra_tui.model.state import SessionState
 from astra_tui.session.inside import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS, read_inside
+from astra_tui.session.packing import PACKED_NAME, unpacked
 from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, Record, decode_record
 
 
@@ -59,8 +60,14 @@ _heads = msgspec.json.Decoder(_RecordHead)
 
 
 def journal_path(folder: Path) -> Path:
-    """Where a session keeps its journal."""
-    return folder / JOURNAL_NAME
+    """Where a session keeps its journal: packed only where there is no plain one."""
+    plain, packed = folder / JOURNAL_NAME, folder / PACKED_NAME
+    return packed if packed.is_file() and not plain.exists() else plain
+
+
+def is_packed(folder: Path) -> bool:
+    """Whether the session's journal is compressed, so that nothing can be added to it."""
+    return journal_path(folder).name == PACKED_NAME
 
 
 def has_session(folder: Path) -> bool:
@@ -77,8 +84,10 @@ def read_journal(folder: Path) -> JournalContents:
 
 
 def journal_bytes(folder: Path) -> bytes:
-    """The journal as it is on the disk. Raises UserError when it is missing or too large."""
+    """The journal, unpacked. Raises UserError when it is missing, damaged or too large."""
     try:
+        if is_packed(folder):
+            return unpacked(folder)
         return read_inside(folder, JOURNAL_NAME, LARGEST_JOURNAL)
     except FileNotFoundError:
         message = "this folder holds no session: its journal is missing"

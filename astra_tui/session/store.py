@@ -13,6 +13,7 @@ from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.lock import writer_of
+from astra_tui.session.packing import PACKED_NAME
 from astra_tui.session.reading import has_session, journal_path, read_journal, read_state
 from astra_tui.session.records import JOURNAL_NAME
 
@@ -82,7 +83,7 @@ def find_session(name_or_path: str, root: Path) -> Path:
     A name is looked up in `root`; anything else is a path to the folder or to its journal.
     """
     given = Path(name_or_path).expanduser()
-    if given.name == JOURNAL_NAME:
+    if given.name in (JOURNAL_NAME, PACKED_NAME):
         given = given.parent
     for folder in (root / name_or_path, given):
         if _is_session(folder):

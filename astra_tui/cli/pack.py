@@ -1,0 +1,28 @@
+"""`astra-tui pack`: compresses the journal of a session that is over."""
+
+from __future__ import annotations
+
+import argparse
+
+from astra_tui import plain
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.model.errors import UserError
+from astra_tui.session.store import find_session, sessions_folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Packs one session; one that an engine still writes is refused."""
+    from astra_tui.session.lock import WriterLock
+    from astra_tui.session.packing import pack
+    from astra_tui.session.reading import is_packed
+
+    folder = find_session(options.session, sessions_folder(options.sessions))
+    if is_packed(folder):
+        raise UserError("this session is packed already", file=str(folder))
+    lock = WriterLock(folder)
+    try:
+        packed = pack(folder)
+    finally:
+        lock.release()
+    plain.note(f"{packed}: {packed.stat().st_size:,} bytes")
+    return ExitCode.OK
