@@ -8,7 +8,7 @@ import pytest
 
 from .fuzz_sessions import fuzz
 
-SAMPLE = 150
+SAMPLE = 60
 
 
 @pytest.mark.parametrize("first", [0, 700_000])

@@ -1,0 +1,129 @@
+"""Stored candidates tried again on a scripted GPU: old timings beside new ones, and bisection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from astra_tui.engine import lab as lab_module
+from astra_tui.engine.bisection import Slower, Sources, Trial, bisect, culprit
+from astra_tui.engine.host import build_engine, open_session
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.verify import Accepted, Verifier
+from astra_tui.lab.child import Child
+from astra_tui.lab.devices import DeviceChoice
+from astra_tui.model.contents import content_hash
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.timing import TimingVerdict
+from astra_tui.model.verification import CandidateVerification
+from astra_tui.session.blobs import read_blob
+from astra_tui.session.reading import read_state
+from astra_tui.session.redaction import Redactor
+from tests.conftest import ROOT
+from tests.cuda.script import FACTS
+from tests.engine.kill_runs import cut_down_task
+from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
+
+WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
+    """silu_and_mul with one small workload."""
+    folder = cut_down_task(tmp_path_factory.mktemp("task") / "kernels")
+    settings, _, _ = (folder / "task.toml").read_text(encoding="utf-8").partition("[[workloads]]")
+    (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
+    (folder / "production.cu").unlink()
+    return load_task(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripted_gpu() -> AsyncIterator[None]:
+    """Lab processes are on the scripted GPU."""
+
+    def scripted_child(_module: str, arguments: tuple[str, ...], name: str) -> Child:
+        return Child("tests.cuda_tools.scripted_worker", arguments, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setattr(lab_module, "Child", scripted_child)
+        yield
+
+
+@pytest.fixture(scope="module")
+def session(task: KernelTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session in which a candidate of 40 us took the place of a baseline of 50 us."""
+    folder = tmp_path_factory.mktemp("timed") / "session"
+    chosen = settings_of(rounds=1)
+    opened = open_session(folder, task, chosen, Redactor())
+    team = ScriptedTeam([Step("faster", (source(task, 40),))])
+    device = DeviceChoice("cuda:0", FACTS.uuid)
+    engine = build_engine(opened, task, chosen, team, wait_for_engineer=False, device=device)
+    asyncio.run(Session(opened, engine, team).run())
+    return folder
+
+
+def source(task: KernelTask, us: int) -> str:
+    return f"// scripted: {us} us\n{task.baseline_file.read_text(encoding='utf-8')}"
+
+
+def verify(task: KernelTask, folder: Path, state: SessionState) -> list[CandidateVerification]:
+    async def run() -> list[CandidateVerification]:
+        lab = Lab(task, "cuda:0")
+        try:
+            verifier = Verifier(state, lambda h: read_blob(folder, h), lab)
+            return [verified async for verified in verifier.run()]
+        finally:
+            lab.close()
+
+    return asyncio.run(run())
+
+
+def test_timings_are_taken_again_and_a_ratio_that_was_never_measured_is_found(
+    task: KernelTask, session: Path
+) -> None:
+    state = read_state(session)
+    known = state.candidate(state.best)
+    boasted = tuple(
+        replace(t, timing=replace(t.timing, speedup=replace(t.timing.speedup, value=1.5)))
+        for t in known.timings
+    )
+    candidates = {**state.candidates, state.best: replace(known, timings=boasted)}
+    baseline, winner = verify(task, session, replace(state, candidates=candidates))
+    assert (baseline.problems, baseline.timings) == ((), ())
+    (pair,) = winner.timings
+    assert pair.measured is not None
+    assert pair.measured.speedup.value == pytest.approx(50 / 40, rel=0.01)
+    assert pair.measured.verdict is TimingVerdict.FASTER
+    assert pair.tolerance >= 0.02
+    (problem,) = winner.problems
+    assert "the ratios are 16." in problem
+
+
+def test_the_round_that_made_a_workload_slower_is_found(task: KernelTask) -> None:
+    times = (50, 45, 60, 59, 58)
+    texts = {content_hash(source(task, us)): source(task, us) for us in times}
+    chain = [Accepted(hash_, number) for number, hash_ in enumerate(texts)]
+
+    async def run() -> list[Trial]:
+        lab = Lab(task, "cuda:0")
+        question = Slower(
+            Sources(lab, texts.__getitem__), task.workloads[0].name, chain[0].hash, None
+        )
+        try:
+            return [trial async for trial in bisect(chain, question)]
+        finally:
+            lab.close()
+
+    trials = asyncio.run(run())
+    found = culprit(chain, trials)
+    assert found is not None
+    assert times[found.round] == 60
+    assert len(trials) < len(chain)
+    values = {times[t.accepted.round]: t.value for t in trials if t.value}
+    assert values[60] == pytest.approx(50 / 60, rel=0.01)
