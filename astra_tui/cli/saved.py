@@ -32,7 +32,8 @@ def saved_session(name: str | None, configured: str | None = None) -> Path:
 
 
 def _newest(root: Path) -> Path:
-    journals = [j for j in root.glob("*/journal.jsonl") if j.is_file()]
+    found = [journal_path(folder) for folder in root.iterdir()] if root.is_dir() else []
+    journals = [j for j in found if j.is_file()]
     if not journals:
         hint = "begin one with: astra-tui run TASK"
         raise UserError(f"{root} holds no sessions", hint=hint)

@@ -104,7 +104,8 @@ def _summary(candidates: tuple[CandidateVerification, ...]) -> str:
     if wrong:
         names = ", ".join(c.candidate[:12] for c in wrong)
         return f"{len(wrong)} of {len(candidates)} accepted candidates disagree: {names}"
-    timed = [t for c in candidates for t in c.timings]
     text = f"all {len(candidates)} accepted candidates are as recorded"
-    missing = [t for t in timed if t.measured is None]
-    return text + (f"; {len(missing)} timings were not taken here" if missing else "")
+    untimed = sum(t.measured is None for c in candidates for t in c.timings)
+    uncounted = sum(bool(c.notes) for c in candidates)
+    text += f"; {untimed} timings were not taken here" if untimed else ""
+    return text + (f"; counters of {uncounted} could not be compared" if uncounted else "")
