@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.plan import Counter, Risk
+from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from astra_tui.session.reading import read_journal
+from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
 
@@ -269,3 +276,23 @@ async def test_a_case_is_added_by_hand_and_a_wrong_one_is_refused(
         await desk.until(lambda: desk.app._notifications, "a notice")
         cases = desk.session.view.state.cases  # type: ignore[union-attr]
         assert [(c.name, c.dims) for c in cases] == [("tokens=3-d=77", {"tokens": 3, "d": 77})]
+
+
+@on_a_loop
+async def test_an_engine_that_dies_is_told_of_and_loses_nothing(tmp_path: Path) -> None:
+    settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
+    request = RunRequest("silu_and_mul", settings, folder=str(tmp_path / "s"))
+    async with seated(partial(start, request)) as desk:
+        await desk.asked("plan")
+        engine = desk.session.engine
+        assert engine is not None
+        os.kill(engine.welcome.pid, signal.SIGKILL)
+        await desk.until(lambda: "the engine is gone" in desk.text("#status"), "the end")
+        await desk.until(lambda: desk.app._notifications, "a notice")
+        assert "can be resumed" in next(iter(desk.app._notifications)).message
+        assert desk.text("#approval") == ""
+        assert not desk.session.works
+    again = replace(request, settings=replace(settings, approval=AUTO))
+    async with seated(partial(start, again)) as desk:
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    assert outcomes(state_of(tmp_path / "s")) == [Outcome.BETTER]

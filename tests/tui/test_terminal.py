@@ -116,7 +116,7 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     first = Sitting(shell, *run, EDITOR=editor)
     first.sees("Accept this plan?")
     first.presses_until("a", "Run this code?")
-    first.presses_until("\x07", "round 2, ")
+    first.presses_until("\x07", "; round 2, ")
     first.hangs_up()
     second = Sitting(shell, "attach", "s")
     second.sees("Accept this plan?")

@@ -33,7 +33,7 @@ ANSWERS = {
     "edit": "edit",
     "reject": "reject",
     "edit_outside": "$EDITOR",
-    "accept_next": "accept the next",
+    "accept_next": "accept next",
     "mode": "auto",
 }
 """Actions of the bar in their order, and what it calls them."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -61,7 +61,15 @@ class ChoiceField(BarLine, can_focus=True):
         self.value = value if value in options else options[0]
         self._show()
 
+    def on_resize(self, _event: events.Resize) -> None:
+        """More or fewer words fit."""
+        self._show()
+
     def _show(self) -> None:
+        if sum(map(len, self.options)) + 3 * len(self.options) > self.size.width:
+            place = f"  {self.options.index(self.value) + 1} of {len(self.options)}"
+            self.set_line((Span(f"[{self.value}]", Tone.ACCENT), Span(place, Tone.DIM)))
+            return
         spans: list[Span] = []
         for option in self.options:
             chosen = option == self.value

@@ -130,6 +130,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
             await self._bridge.run()
             if self._bridge.trouble is not None:
                 self.app.report(self._bridge.trouble)
+                self.show_status()
         finally:
             await self._source.close()
 
@@ -205,9 +206,13 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
     def show_status(self) -> None:
         """Draws the top line."""
         if self.view is not None:
-            mode = self._answering.deciding.autopilot.words
-            status = self.query_one(StatusLine)
-            status.show_status(self.view, self.app.clock(), mode=mode, player=self.player)
+            self.query_one(StatusLine).show_status(
+                self.view,
+                self.app.clock(),
+                mode=self._answering.deciding.autopilot.words,
+                player=self.player,
+                gone=self._bridge is not None and self._bridge.trouble is not None,
+            )
 
     def _refresh_keys(self) -> None:
         """Looks anew which keys apply, if anything that they depend on has changed."""

@@ -55,13 +55,14 @@ def _question_line(question: Question, plan: Plan, hunks: str) -> Line:
         counter = expected.counter.value.replace("_", " ")
         return (
             Span(" ! Accept this plan? ", Tone.TITLE),
-            Span(f"{round_}, {plan.risk.value} risk, expects "),
-            Span(f"{counter} {percent(expected.counter_ratio)}: "),
             span(plan.title),
+            Span(f"; {round_}, {plan.risk.value} risk, "),
+            Span(f"expects {counter} {percent(expected.counter_ratio)}"),
         )
     count = f"{question.hunks} hunks" if question.hunks != 1 else "1 hunk"
     return (
         Span(" ! Run this code? ", Tone.TITLE),
-        Span(f"{round_}, {hunks or count}: "),
+        Span(f"{hunks or count}; ", Tone.CAUTION if hunks else Tone.PLAIN),
         span(plan.title),
+        Span(f"; {round_}"),
     )

@@ -13,8 +13,14 @@ from astra_tui.tui.words import STAGES, duration, key_change, ratio_words
 class StatusLine(BarLine):
     """Says where the session stands, in one line; what matters least is left out first."""
 
-    def show_status(self, view: View, now: float, *, mode: str, player: Player | None) -> None:
-        """Draws the line; `now` is the screen's clock, `mode` how questions are decided."""
+    def show_status(
+        self, view: View, now: float, *, mode: str, player: Player | None, gone: bool = False
+    ) -> None:
+        """Draws the line.
+
+        `now` is the screen's clock, `mode` says how questions are decided, and `gone` that the
+        engine went without a word.
+        """
         opened = view.state.opened
         if opened is None:
             self.set_line((Span(" connecting", Tone.DIM),))
@@ -22,7 +28,7 @@ class StatusLine(BarLine):
         settings = opened.settings
         parts = [
             [span(f" {settings.task}", Tone.TITLE)],
-            _activity(view, now),
+            [Span("the engine is gone", Tone.BAD)] if gone else _activity(view, now),
             _rounds(view.state),
             _best(view.state),
             _replay(player) if player else [Span(mode, Tone.CAUTION)] if mode else [],
