@@ -155,7 +155,7 @@ def strange_file(folder: Path, draw: random.Random) -> None:
             )
             extra = folder / name
             extra.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(OSError):
+            if folder.resolve() in extra.resolve().parents:  # Not through a link of another harm.
                 extra.write_bytes(draw.randbytes(20))
 
 
