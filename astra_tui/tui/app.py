@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -63,7 +63,7 @@ class AstraApp(Shell[Left], inherit_bindings=False):
     def on_mount(self) -> None:
         """Shows the first screen."""
         if self._preferences.keys:
-            self.set_keymap(self._preferences.keys)
+            self._set_keys(self._preferences.keys)
         theme = self._preferences.theme
         if theme in self.available_themes:
             self.theme = theme
@@ -76,6 +76,15 @@ class AstraApp(Shell[Left], inherit_bindings=False):
             self.push_screen(HomeScreen(self._begin))
         else:
             self.open_session(self._begin)
+
+    def _set_keys(self, keys: Mapping[str, str]) -> None:
+        from astra_tui.tui.keymap import check_keys
+
+        try:
+            check_keys(keys)
+        except UserError as error:
+            self.report(error)
+        self.set_keymap(dict(keys))
 
     def open_session(self, open_source: OpenSource) -> None:
         """Shows a session over what is there."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from astra_tui.model.errors import UserError
 from astra_tui.tui.app import AstraApp
+from astra_tui.tui.keymap import check_keys
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.terms import Preferences
+from tests.conftest import ROOT
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 from tests.tui.test_typing import Asker
 
@@ -108,6 +112,31 @@ def test_no_meaning_is_told_by_colour_alone(
             assert "[1 Rounds]" in desk.text("#tabs")
 
     test()
+
+
+def test_an_unknown_action_is_named_and_the_documented_ones_are_known() -> None:
+    with pytest.raises(UserError) as raised:
+        check_keys({"acept": "y"})
+    assert raised.value.hint == "did you mean 'accept'?"
+    page = (ROOT / "docs" / "screen.md").read_text(encoding="utf-8")
+    listed = page.split("`keys` gives keys")[1].split("Several keys")[0]
+    check_keys(dict.fromkeys(re.findall(r"`([a-z_.]+)`", listed), "x"))
+
+
+@on_a_loop
+async def test_the_mouse_works(saved: Path) -> None:
+    async with seated(partial(open_saved, saved)) as desk:
+        await desk.until(lambda: desk.session.view and desk.text("#rounds"), "the session")
+        rows = desk.text("#rounds").splitlines()
+        index = next(i for i, row in enumerate(rows) if "another scale" in row)
+        await desk.pilot.click("#rounds", offset=(8, index + 1))
+        await desk.until(lambda: "another scale" in desk.text("#plan"), "the chosen plan")
+        tabs = desk.text("#tabs")
+        await desk.pilot.click("#tabs", offset=(tabs.index("8 Log") + 2, 0))
+        await desk.until(lambda: "log" in desk.session.shown, "the log")
+        keys = desk.text("#keys")
+        await desk.pilot.click("#keys", offset=(keys.index("Zoom") + 1, 0))
+        await desk.until(lambda: desk.session.shown == {"log"}, "the log alone")
 
 
 def test_a_breakdown_is_one_sentence_and_keeps_no_secret(
