@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, TeamKind
+from astra_tui.model.task.locate import list_tasks
 from astra_tui.session.reading import read_journal
 from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.screens.form import Field
@@ -99,14 +100,20 @@ def run_of(values: Mapping[str, str], before: RunRequest) -> RunRequest:
 def resuming(request: RunRequest, folder: Path) -> RunRequest:
     """A request that goes on with a session, with at least one round to do.
 
-    Raises UserError when its journal cannot be read.
+    A session may come from somebody else: the model's server is the one of our own settings, and
+    the task has to be one that has a name here. Raises UserError where it has none, and when the
+    journal cannot be read.
     """
     state = read_journal(folder).state()
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     done = sum(r.closed for r in state.rounds if r.number > 0)
     rounds = max(state.round_limit, done + 1)
-    settings = replace(state.opened.settings, rounds=rounds)
+    server = request.settings.base_url
+    settings = replace(state.opened.settings, rounds=rounds, base_url=server)
+    if settings.task not in {found.name for found in list_tasks()}:
+        message = f"the task of this session, '{settings.task}', has no name here"
+        raise UserError(message, hint=f"see: astra-tui resume {folder} --help")
     return replace(request, folder=str(folder), settings=settings)
 
 

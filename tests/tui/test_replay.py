@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -90,3 +91,21 @@ def test_a_player_stays_within_its_records(saved: Path) -> None:
 async def test_a_folder_without_a_session_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="journal is missing"):
         await open_saved(tmp_path)
+
+
+@on_a_loop
+async def test_a_branch_begins_at_the_chosen_candidate(saved: Path, tmp_path: Path) -> None:
+    parent = tmp_path / saved.name
+    shutil.copytree(saved, parent)
+    async with seated(partial(open_saved, parent)) as desk:
+        await desk.until(lambda: desk.session.view and desk.text("#rounds"), "the session")
+        await desk.press("1", "up", "up")
+        await desk.until(lambda: "wide loads" in desk.text("#plan"), "the first candidate")
+        await desk.press("b", *"other way", "enter")
+        await desk.until(lambda: desk.app._notifications, "the remark")
+        assert "branched off" in next(iter(desk.app._notifications)).message
+    made = next(f for f in tmp_path.iterdir() if f != parent)
+    state = read_journal(made).state()
+    assert [r.number for r in state.rounds] == [0, 1]
+    assert state.best == state.round(1).best
+    assert [n.text for n in state.notes] == ["other way"]

@@ -7,6 +7,7 @@ A saved session has no engine, so that the same screen can decide nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -67,6 +68,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         Binding("less_than_sign", "speed(-1)", "Slower", id="slower", show=False),
         Binding("greater_than_sign", "speed(1)", "Faster", id="faster", show=False),
         Binding("n", "note", "Note", id="note"),
+        Binding("b", "branch", "Branch", show=False, id="branch"),
         Binding("t", "add_case", "Add a case", show=False, id="add_case"),
         Binding("f", "follow", "Follow", id="follow"),
         Binding("z", "zoom", "Zoom", id="zoom"),
@@ -140,6 +142,11 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         """A text of the session, by its hash. Raises UserError when it is missing."""
         assert self._source is not None
         return read_blob(self._source.folder, hash_)
+
+    @property
+    def folder(self) -> Path | None:
+        """The session's folder, once it is known."""
+        return self._source.folder if self._source else None
 
     @property
     def engine(self) -> EngineClient | None:
@@ -353,6 +360,10 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
     def action_add_case(self) -> None:
         """Adds a case with which all candidates from now on are checked."""
         self._steering.add_case()
+
+    def action_branch(self) -> None:
+        """Branches off at the chosen candidate: a new session that begins with its past."""
+        self._steering.branch()
 
     def action_end(self) -> None:
         """Ends the run, after asking."""

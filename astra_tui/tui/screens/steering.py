@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_tui.model.approval import Answer
 from astra_tui.model.errors import UserError
-from astra_tui.session.client import EngineClient
+from astra_tui.session.client import EngineClient, user_at_terminal
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
@@ -66,6 +68,31 @@ class Steering:
         if self._screen.view is not None:
             form = FormScreen("Add a case", case_fields(self._screen.view), check)
             self._app.push_screen(form, send)
+
+    def branch(self) -> None:
+        """Asks what the team should know, and branches off at what is chosen."""
+        from astra_tui.tui.branching import place_name
+
+        view, folder = self._screen.view, self._screen.folder
+        if view is None or folder is None:
+            return
+        at = place_name(view)
+
+        def write(note: str) -> None:
+            self._screen.run_worker(self._branch(folder, at, note), name="branch")
+
+        label = f"branch off at {at[:12]}, note to the team:"
+        self._screen.query_one(PromptLine).ask(label, write)
+
+    async def _branch(self, folder: Path, at: str, note: str) -> None:
+        from astra_tui.tui.branching import branch_off
+
+        try:
+            made = await asyncio.to_thread(branch_off, folder, at, note, user_at_terminal())
+        except UserError as error:
+            self._app.report(error)
+            return
+        self._app.say(f"branched off: {made.name}. Home goes on with it, as does astra-tui resume")
 
     def ask_how_to_leave(self) -> None:
         """Asks whether the engine is to go on."""
