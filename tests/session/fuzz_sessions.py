@@ -171,11 +171,10 @@ def _file(folder: Path, draw: random.Random) -> Path:
     others = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink()]
     if journal.is_file() and not journal.is_symlink() and (draw.random() < 0.6 or not others):
         return journal
-    return draw.choice(others) if others else _new(folder / "sources" / "left.cu")
+    return draw.choice(others) if others else _new(folder / "left.cu")
 
 
 def _new(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x")
     return path
 
