@@ -112,8 +112,8 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
 
 
 def ratio_words(ratio: Ratio) -> str:
-    """A speedup with its interval, as in "1.52x [1.49, 1.55]"."""
-    return f"{ratio.value:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}]"
+    """A speedup with its interval, as in "1.525x [1.520, 1.530]"."""
+    return f"{ratio.value:.3f}x [{ratio.low:.3f}, {ratio.high:.3f}]"
 
 
 def microseconds(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.fold import fold
+from astra_tui.model.task import bundled
 from astra_tui.session.reading import read_journal
 from astra_tui.tui.source import SPEEDS, Player, open_saved
 from tests.tui.harness import NARROW, on_a_loop, seated
@@ -109,3 +111,18 @@ async def test_a_branch_begins_at_the_chosen_candidate(saved: Path, tmp_path: Pa
     assert [r.number for r in state.rounds] == [0, 1]
     assert state.best == state.round(1).best
     assert [n.text for n in state.notes] == ["other way"]
+
+
+@on_a_loop
+async def test_a_session_from_a_gpu_shows_times_floors_and_the_gpu() -> None:
+    async with seated(partial(open_saved, bundled("sessions") / "h100-playbook-silu")) as desk:
+        await desk.until(lambda: "GPU s" in desk.text("#status"), "the session")
+        assert re.search(r"best \d\.\d+x \[\d", desk.text("#status"))
+        assert re.search(r"better +\d\.\d+x", desk.text("#rounds"))
+        await desk.press("1", "up", "up", "up", "6")  # Round 3 made the best.
+        await desk.until(lambda: "Time beside the baseline" in desk.text("#profile"), "times")
+        for word in ("cold", "warm", "paper", "of floor", "pairs", "registers", "occupancy"):
+            assert word in desk.text("#profile")
+        await desk.press("7")
+        await desk.until(lambda: "NVIDIA H100" in desk.text("#gpu"), "the GPU")
+        assert "of GPU time" in desk.text("#gpu")

@@ -76,7 +76,8 @@ def _draw_identity(page: Page, gpu: GpuIdentity) -> None:
 def _draw_samples(page: Page, samples: Sequence[GpuSample]) -> None:
     page.heading("Now")
     if not samples:
-        page.paragraph("Not sampled: replays are being timed, or nobody has looked yet.", Tone.DIM)
+        text = "No readings: none are taken while replays are timed, and a journal keeps none."
+        page.paragraph(text, Tone.DIM)
         return
     last = samples[-1]
     for title, field, unit, read in _STRIPS:

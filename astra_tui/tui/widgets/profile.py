@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.tui.page import Page, Span, Tone, padded, span
@@ -85,8 +86,21 @@ def _draw_times(page: Page, view: View, candidate: CandidateState) -> None:
             draw_workload(page, timed.timing)
     if running:
         draw_running(page, running)
-    for finished in reversed(candidate.timings):
-        draw_timing(page, finished.timing, final=finished.final)
+    latest = {f.timing.base: f for f in candidate.timings}.values()
+    first = view.base.hash if view.base else ""
+    for finished in sorted(latest, key=lambda f: f.timing.base != first):
+        draw_timing(page, finished.timing, _base_words(view, finished), final=finished.final)
+
+
+def _base_words(view: View, finished: TimingFinished) -> str:
+    """What a timing is beside: the version before it, the baseline, or another source."""
+    base = finished.timing.base
+    opened = view.state.opened
+    if opened is not None and base == opened.baseline:
+        return "the baseline"
+    if view.base is not None and base == view.base.hash:
+        return "the version before"
+    return f"{short(base)}"
 
 
 def _why_no_profile(candidate: CandidateState) -> str:

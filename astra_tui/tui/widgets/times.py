@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import Doubt, Timing, TimingVerdict, WorkloadTiming
 from astra_tui.tui.page import Page, Span, Tone, span
-from astra_tui.tui.words import microseconds, ratio_words, short
+from astra_tui.tui.words import microseconds, ratio_words
 
 _BAR = 20
 
@@ -17,14 +17,14 @@ VERDICT_TONES = {
 }
 
 
-def draw_timing(page: Page, timing: Timing, *, final: bool) -> None:
-    """A finished timing: all workloads together, then each."""
-    page.heading("Time, the winner measured anew" if final else "Time")
+def draw_timing(page: Page, timing: Timing, base: str, *, final: bool) -> None:
+    """A finished timing: all workloads together, then each. `base` says beside what."""
+    page.heading(f"Time beside {base}" + (", measured anew at the end" if final else ""))
     together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
     page.line(
         Span(timing.verdict.value.upper(), VERDICT_TONES[timing.verdict]),
         Span(together),
-        span(f"  beside {short(timing.base)} on {timing.device}", Tone.DIM),
+        span(f"  on {timing.device}", Tone.DIM),
     )
     for workload in timing.workloads:
         draw_workload(page, workload)
@@ -48,11 +48,11 @@ def draw_workload(page: Page, timing: WorkloadTiming) -> None:
     if timing.paper is not None:
         paper = timing.paper
         times = f"{microseconds(paper.base_us)} to {microseconds(paper.candidate_us)}"
-        page.field("  paper", f"{paper.speedup:.3g}x  {times}, launches included", Tone.DIM)
+        page.field("  paper", f"{paper.speedup:.3f}x  {times}, launches included", Tone.DIM)
     if timing.floor is not None and timing.of_floor is not None:
         page.line(
             Span("  of floor  ", Tone.DIM),
-            Span(_bar(timing.of_floor)),
+            Span(_bar(timing.of_floor), Tone.DIM),
             Span(f" {100 * timing.of_floor:.0f} % of {microseconds(timing.floor.us)}"),
         )
     draw_doubts(page, timing.doubts)
