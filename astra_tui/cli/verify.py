@@ -21,6 +21,7 @@ from astra_tui.session.blobs import read_blob
 from astra_tui.session.integrity import check_integrity
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
+_CUT = "the session has no end, and nothing of it was run; go on with it: astra-tui resume"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         here=None,
         differences=(),
         candidates=(),
-        message=_ALTERED,
+        message=_ALTERED if integrity.altered else _CUT,
     )
     if integrity.whole:
         answer = _try_again(answer, options, folder, state)

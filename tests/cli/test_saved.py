@@ -192,6 +192,8 @@ def test_a_killed_session_is_resumed_with_what_differs(shell: Shell, saved: Path
     lines = content.splitlines(keepends=True)
     second = next(n for n, line in enumerate(lines) if b'"round_opened","round":2' in line)
     journal_path(saved).write_bytes(b"".join(lines[: second + 2]) + b'{"seq":')
+    unfinished = shell.run("verify", "one")
+    assert (unfinished.code, "has no end" in unfinished.err) == (ExitCode.FAILED, True)
     resumed = shell.run("resume", "--headless", "--rounds", "3", "--json")
     assert resumed.code == ExitCode.OK, resumed.err
     assert "setting rounds: was 2, is 3" in resumed.err
