@@ -36,11 +36,12 @@ def draw_workload(page: Page, timing: WorkloadTiming) -> None:
     page.line(
         span(f"{timing.workload} {timing.dtype.value}  ", Tone.TITLE),
         Span(timing.verdict.value, tone),
+        Span(f"  {timing.cold.speedup.rounds} pairs", Tone.DIM),
         Span("  NOT CLEAN", Tone.BAD) if timing.doubts else Span(""),
     )
     cold = timing.cold
     times = f"{microseconds(cold.base_us)} to {microseconds(cold.candidate_us)}"
-    page.field("  cold", f"{ratio_words(cold.speedup)}  {times}, {cold.speedup.rounds} pairs")
+    page.field("  cold", f"{ratio_words(cold.speedup)}  {times}")
     if timing.warm is not None:
         warm = timing.warm
         times = f"{microseconds(warm.base_us)} to {microseconds(warm.candidate_us)}"
