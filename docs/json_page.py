@@ -23,7 +23,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.findings import Finding
-from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
@@ -45,6 +45,7 @@ from astra_tui.model.task import Values
 from astra_tui.model.timing import (
     Doubt,
     Floor,
+    PairedEnergy,
     PairedTime,
     PaperTime,
     Ratio,
@@ -93,7 +94,8 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     NcuReport, LaunchCounters, Metric, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
     HistogramChange, ListingStep, ExportStep, answers.BenchEnvironment, GpuIdentity,
-    answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedTime,
+    answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedEnergy, EnergyUse,
+    PairedTime,
     Ratio, PaperTime, Floor, Doubt, Probe, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
     SessionSummary, Integrity, Flaw, Environment, Difference, CandidateVerification, CounterPair,

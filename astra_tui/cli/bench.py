@@ -51,6 +51,7 @@ class _Wanted:
     sources: tuple[tuple[Path, str], ...]
     """Files with their texts; two at least."""
     protocol: str
+    energy: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,7 +105,7 @@ def _wanted(options: argparse.Namespace) -> _Wanted:
     if len(sources) == 1:  # Beside itself: what this machine can tell apart.
         sources *= 2
     workloads = _workloads(task, options.workload)
-    return _Wanted(task, options.task, workloads, tuple(sources), options.protocol)
+    return _Wanted(task, options.task, workloads, tuple(sources), options.protocol, options.energy)
 
 
 def _workloads(task: KernelTask, names: Sequence[str]) -> tuple[Workload, ...]:
@@ -202,7 +203,7 @@ def _timed(wanted: _Wanted, opened: _Opened) -> tuple[Timing, ...]:
         for file, text in wanted.sources
     ]
     opened.device.close()  # Whoever measures has the GPU to itself.
-    gpu, options = opened.gpu, _options(wanted.protocol)
+    gpu, options = opened.gpu, _options(wanted.protocol, wanted.energy)
     try:
         with Bench(wanted.task, gpu.facts, gpu.tools, opened.oracle, options) as bench:
             return tuple(_followed(bench, wanted, versions))
@@ -241,13 +242,13 @@ def _rounds_timed(progress: Progress, hashes: Sequence[str]) -> RoundsTimed:
     )
 
 
-def _options(protocol: str) -> Options:
+def _options(protocol: str, energy: bool) -> Options:
     from astra_tui.lab.cuda.measuring import Options
     from astra_tui.lab.timing.verdict import LOOKS
 
     if protocol == "paper":  # The paired rounds are still needed to see that the GPU is sound.
-        return Options(warm=False, paper=True, round_limit=LOOKS[0])
-    return Options(paper=protocol == "both")
+        return Options(warm=False, paper=True, energy=energy, round_limit=LOOKS[0])
+    return Options(paper=protocol == "both", energy=energy)
 
 
 def _wrong_when_timed(timing: Timing) -> bool:

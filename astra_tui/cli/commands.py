@@ -165,6 +165,11 @@ def _bench(commands: Commands) -> None:
         metavar="DEVICE",
         help="auto (default): the first GPU; or cuda:1",
     )
+    parser.add_argument(
+        "--energy",
+        action="store_true",
+        help="also measure the energy of a launch, in blocks of more than a second",
+    )
     json_flag(parser)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from astra_tui.model.dtypes import DType
+from astra_tui.model.gpu import EnergyUse
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 """What is divided by: a journal that holds something else here cannot be read."""
@@ -63,6 +64,16 @@ class PaperTime(msgspec.Struct, frozen=True):
         return self.base_us / self.candidate_us
 
 
+class PairedEnergy(msgspec.Struct, frozen=True):
+    """Energy of the whole board in blocks of launches without a pause, one version after the other.
+
+    For kernels that change arguments in place, putting these back is part of the block.
+    """
+
+    base: EnergyUse
+    candidate: EnergyUse
+
+
 class Floor(msgspec.Struct, frozen=True):
     """What no kernel can go below on this GPU, in microseconds: measured, not from a data sheet."""
 
@@ -109,6 +120,7 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True):
     warm: PairedTime | None = None
     paper: PaperTime | None = None
     floor: Floor | None = None
+    energy: PairedEnergy | None = None
     launches: int = 0
     """Launches in one replayed graph."""
     buffer_sets: int = 0

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
-from astra_tui.model.gpu import GpuIdentity
-from astra_tui.model.timing import Doubt, Ratio, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.model.gpu import EnergyUse, GpuIdentity
+from astra_tui.model.timing import Doubt, PairedEnergy, Ratio, Timing, TimingVerdict, WorkloadTiming
 from astra_tui.plain.output import console, indented, print_table, table, visible
 
 PAIRED_COLUMNS = (
@@ -162,11 +162,32 @@ def print_timing(
     rows.add_row(*_mean_cells(timing), style="bold")
     print_table(out, rows)
     _print_doubts(out, marks)
+    _print_energy(out, timing)
     out.print(Text(overall_words(timing), style=_STYLES[timing.verdict]))
     for reason in timing.reasons[1:]:
         indented(out, reason, 2)
     if detectable is not None:
         indented(out, f"differences down to {100 * detectable:.2f} % can be told apart here", 2)
+
+
+def _print_energy(out: Console, timing: Timing) -> None:
+    for workload in timing.workloads:
+        if workload.energy is not None:
+            indented(out, energy_words(workload.workload, workload.energy), 2)
+
+
+def energy_words(workload: str, energy: PairedEnergy) -> str:
+    """What a launch takes of each version, or why it cannot be told."""
+    return (
+        f"energy of a launch on {visible(workload)}: base {_energy(energy.base)}, "
+        f"candidate {_energy(energy.candidate)}"
+    )
+
+
+def _energy(use: EnergyUse) -> str:
+    if use.joules_per_launch is None or use.watts is None:
+        return f"not measured ({visible(use.missing)})"
+    return f"{1e3 * use.joules_per_launch:.3g} mJ at {use.watts:.0f} W"
 
 
 def _mean_cells(timing: Timing) -> tuple[str | Text, ...]:
@@ -190,6 +211,7 @@ def print_paper_timing(timing: Timing, *, base: str, candidate: str) -> None:
             rows.add_row(visible(workload.workload), *times, ratio)
     print_table(out, rows)
     _print_doubts(out, marks)
+    _print_energy(out, timing)
     mean = _geometric_mean([w.paper.speedup if w.paper else None for w in timing.workloads])
     out.print(f"geometric mean {mean}; the paper's protocol has no interval, and so no verdict")
 

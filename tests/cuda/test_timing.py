@@ -23,9 +23,11 @@ from astra_tui.lab.cuda.messages import DeviceFacts, Request, Rounds
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.cuda.watch import Watch
 from astra_tui.lab.cuda.workload import Compiled
+from astra_tui.lab.nvml import EnergyMeter
 from astra_tui.lab.timing.conclusion import Conclusion, conclude
 from astra_tui.lab.timing.pairing import PairedRounds
 from astra_tui.lab.timing.verdict import LOOKS
+from astra_tui.model.gpu import GpuCounters
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing, TimingVerdict
 from tests.conftest import ROOT
@@ -201,6 +203,35 @@ def test_warm_and_paper_times_are_there_when_asked_for(
     assert timing.paper.speedup == pytest.approx(0.5, rel=0.01)
     (plain,) = stand_with().time(version(Scripted("silu", US)), version(Scripted("silu", US)))
     assert (plain.timing.warm, plain.timing.paper) == (None, None)
+
+
+def test_energy_is_shared_among_the_launches_that_ran(
+    stand_with: partial[Stand], version: MakeVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = (GpuCounters(seconds=2.0 * n, energy_mj=600_000 * n) for n in range(10))
+    monkeypatch.setattr(measuring, "ENERGY_SECONDS", 0.01)
+    monkeypatch.setattr(Watch, "energy_meter", lambda _: EnergyMeter(lambda: next(readings)))
+    stand = stand_with(options=Options(warm=False, energy=True))
+    (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("silu", US)))
+    energy = measured.timing.energy
+    assert energy is not None
+    for use in (energy.base, energy.candidate):
+        assert (use.joules, use.watts) == (600, 300)
+        assert use.joules_per_launch == pytest.approx(600 / use.launches)
+        assert use.launches % (2 * measured.timing.launches) == 0
+
+
+def test_energy_that_nothing_counts_is_missing_with_the_reason(
+    stand_with: partial[Stand], version: MakeVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "ENERGY_SECONDS", 0.01)
+    stand = stand_with(options=Options(warm=False, energy=True))
+    (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("silu", US)))
+    assert measured.timing.energy is not None
+    assert measured.timing.energy.base.joules_per_launch is None
+    assert measured.timing.energy.base.missing
+    (plain,) = stand_with().time(version(Scripted("silu", US)), version(Scripted("silu", US)))
+    assert plain.timing.energy is None
 
 
 def test_where_buffers_lie_makes_no_difference_where_all_share_them(

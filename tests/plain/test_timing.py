@@ -10,10 +10,11 @@ from rich.console import Console
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import RoundsTimed
-from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.timing import (
     Doubt,
     Floor,
+    PairedEnergy,
     PairedTime,
     PaperTime,
     Ratio,
@@ -25,6 +26,7 @@ from astra_tui.plain.live_timing import TimingProgress
 from astra_tui.plain.timing import (
     DoubtMarks,
     done_cells,
+    energy_words,
     gpu_words,
     paired_table,
     print_environment,
@@ -203,3 +205,11 @@ def test_in_a_pipe_every_workload_is_a_line(capsys: pytest.CaptureFixture[str]) 
         "1024x13824: 8.00 to 8.00 us, ratio 1.000 +-0.20 %, same, 75 % of the floor; "
         "dirty: processes\n"
     )
+
+
+def test_energy_is_a_number_or_a_reason() -> None:
+    known = EnergyUse(1000, 2.0, joules=600.0, joules_per_launch=0.6, watts=300.0)
+    unknown = EnergyUse(1000, 2.0, missing="no NVIDIA driver")
+    words = energy_words("16x4096", PairedEnergy(known, unknown))
+    assert "base 600 mJ at 300 W" in words
+    assert "candidate not measured (no NVIDIA driver)" in words

@@ -26,6 +26,8 @@ from astra_tui.lab.cuda.messages import (
     Prepare,
     Prepared,
     Rounds,
+    Spin,
+    Spun,
     Verify,
 )
 from astra_tui.lab.cuda.watch import Watch
@@ -41,6 +43,7 @@ from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import (
     WRONG_OUTPUT,
     Doubt,
+    PairedEnergy,
     PairedTime,
     PaperTime,
     Ratio,
@@ -57,6 +60,7 @@ NEXT_WARM_UP_SECONDS = 0.02
 VERIFIED_SETS = 3
 VERIFIED_ROWS = 8
 BUILD_SECONDS = 60.0
+ENERGY_SECONDS = 1.5
 
 BASE = 0
 
@@ -69,6 +73,8 @@ class Options:
 
     warm: bool = True
     paper: bool = False
+    energy: bool = False
+    """Whether every version also runs for a while without a pause, for its energy a launch."""
     own_buffers: bool = False
     """Whether base and candidate never use the same buffers in a round; they swap in the next.
 
@@ -185,6 +191,7 @@ class _Run:
                     yield from self._progress(cold)
         wrong = self._verify(size)
         paper = self._paper()
+        energy = self._energy()
         warm = self._warm(fastest)
         doubts = self.timer.watch.end(self._sm_mhz())
         if not size.is_cold:
@@ -200,6 +207,7 @@ class _Run:
                 verdict=TimingVerdict.INCONCLUSIVE if voided else found.verdict,
                 warm=warm.get(index),
                 paper=paper.get(index),
+                energy=energy.get(index),
                 floor=floor,
                 doubts=reasons,
             )
@@ -295,6 +303,18 @@ class _Run:
             for index in (BASE, *self.candidates)
         }
         return {i: paper_time(times[BASE], times[i]) for i in self.candidates}
+
+    def _energy(self) -> dict[int, PairedEnergy]:
+        """Of cold launches; NVML's counter needs a second or more of them."""
+        if not self.timer.options.energy:
+            return {}
+        meter, used = self.timer.watch.energy_meter(), {}
+        for index in (BASE, *self.candidates):
+            meter.start()
+            spun = self.timer.process.ask(Spin(index, ENERGY_SECONDS), Spun, BUILD_SECONDS)
+            used[index] = meter.stop(spun.launches)
+            self.gpu_seconds += spun.seconds
+        return {i: PairedEnergy(used[BASE], used[i]) for i in self.candidates}
 
     def _verify(self, size: GraphSize) -> dict[int, tuple[Doubt, ...]]:
         """Compares outputs of the timed graphs with the reference, on a few sets and rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from astra_tui.lab.nvml import GpuReader
+from astra_tui.lab.nvml import EnergyMeter, GpuReader
 from astra_tui.lab.timing.validity import doubts_of_block
 from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuSample
 from astra_tui.model.timing import Doubt
@@ -27,6 +27,10 @@ class Watch:
         counters, sample = self._before
         samples = (sample, self.reader.sample())
         return doubts_of_block(self.identity, samples, sm_mhz, (counters, self.reader.counters()))
+
+    def energy_meter(self) -> EnergyMeter:
+        """Measures the energy of blocks on this GPU."""
+        return EnergyMeter(self.reader.counters)
 
     def close(self) -> None:
         """Lets go of NVML."""
