@@ -75,9 +75,9 @@ def _candidate(state: SessionState, hash_: str, **changes: Any) -> SessionState:
 
 
 def _round(state: SessionState, number: int, **changes: Any) -> SessionState:
-    changed = replace(state.round(number), **changes)
-    rounds = tuple(changed if r.number == number else r for r in state.rounds)
-    return replace(state, rounds=rounds)
+    index = state.round_index(number)
+    changed = replace(state.rounds[index], **changes)
+    return replace(state, rounds=(*state.rounds[:index], changed, *state.rounds[index + 1 :]))
 
 
 def _proposal(state: SessionState, round_: int, index: int, **changes: Any) -> SessionState:

@@ -167,9 +167,15 @@ class SessionState(msgspec.Struct, frozen=True):
 
     def round(self, number: int) -> RoundState:
         """The round with this number. Raises KeyError when there is none."""
-        for found in self.rounds:
+        return self.rounds[self.round_index(number)]
+
+    def round_index(self, number: int) -> int:
+        """The place of a round in `rounds`, which an engine numbers from 0. Raises KeyError."""
+        if 0 <= number < len(self.rounds) and self.rounds[number].number == number:
+            return number
+        for index, found in enumerate(self.rounds):
             if found.number == number:
-                return found
+                return index
         raise KeyError(number)
 
     def candidate(self, hash_: str) -> CandidateState:

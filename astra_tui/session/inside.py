@@ -17,8 +17,8 @@ LARGEST_JOURNAL = 512 * 1024 * 1024
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes; the longest line of a real session holds the samples of one workload, under 100 kB."""
 
-MOST_EVENTS = 500_000
-"""A round has about 70, so that these are thousands of rounds."""
+MOST_EVENTS = 200_000
+"""A round has about 100, so that these are 2,000 rounds."""
 
 LARGEST_TEXT = 16 * 1024 * 1024
 """Bytes of one source, prompt or reply."""

@@ -8,8 +8,9 @@ import msgspec
 
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
-from astra_tui.model.fold import ImpossibleEvent, fold
+from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.state import SessionState
+from astra_tui.session.growth import fold_within_bounds
 from astra_tui.session.inside import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS, read_inside
 from astra_tui.session.packing import PACKED_NAME, unpacked
 from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, Record, decode_record
@@ -44,7 +45,7 @@ class JournalContents(msgspec.Struct, frozen=True):
 
     def state(self) -> SessionState:
         """The fold of the events. Raises ImpossibleEvent when one cannot follow the others."""
-        return fold(self.events)
+        return fold_within_bounds(self.events)
 
 
 class _EventHead(msgspec.Struct):

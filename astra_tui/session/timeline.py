@@ -29,15 +29,13 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.state import SessionState
+from astra_tui.session.growth import Growth
 from astra_tui.session.reading import Damage, read_journal
 from astra_tui.session.records import Record
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
 MOST_SNAPSHOTS = 256
 """Of longer sessions fewer states are kept, so that memory stays bounded."""
-
-MOST_PARTS = 20_000
-"""Rounds, candidates and questions together: each event copies the lists of them."""
 
 
 class MomentKind(StrEnum):
@@ -150,13 +148,12 @@ class Timeline:
 
     def _fold(self, records: Sequence[Record]) -> int:
         """Keeps the states; returns how many events make sense."""
-        state = SessionState()
+        state, growth = SessionState(), Growth()
         for position, record in enumerate(records):
             if position % self._stride == 0:
                 self._snapshots.append(state)
             try:
-                state = apply(state, record.event)
-                _check_size(state)
+                state = growth.apply(state, record.event)
             except ImpossibleEvent as error:
                 self.broken = Break(position, record.seq, str(error))
                 return position
@@ -190,12 +187,6 @@ def open_timeline(folder: Path) -> Timeline:
     """The timeline of a session's folder. Raises UserError where no journal can be read."""
     found = read_journal(folder)
     return Timeline(found.records, found.damage)
-
-
-def _check_size(state: SessionState) -> None:
-    parts = len(state.rounds) + len(state.candidates) + len(state.questions)
-    if parts > MOST_PARTS:
-        raise ImpossibleEvent(f"more than {MOST_PARTS:,} rounds, candidates and questions")
 
 
 def _clock(time: str) -> float:

@@ -1,0 +1,75 @@
+"""Bounds on what a journal may make of a state, so that no journal takes long to fold.
+
+Each event copies the list that it adds to; a list without an end would take quadratic time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from astra_tui.model.events import (
+    AnalysisGiven,
+    CaseAdded,
+    CaseChecked,
+    CheckStarted,
+    CodeFailed,
+    CodeWritten,
+    Event,
+    NoteAdded,
+    PlanProposed,
+    RoundOpened,
+    TimingFinished,
+    TroubleMet,
+    WorkloadTimed,
+)
+from astra_tui.model.fold import ImpossibleEvent, apply
+from astra_tui.model.state import SessionState
+
+MOST_PARTS = 10_000
+"""Rounds, candidates and questions together, and the parts of any one list."""
+
+
+class Growth:
+    """Counts what is added to the lists of a state."""
+
+    def __init__(self) -> None:
+        self._added: Counter[tuple[type[Event], str]] = Counter()
+
+    def apply(self, state: SessionState, event: Event) -> SessionState:
+        """The state after one event more. Raises ImpossibleEvent, also where it grows too large."""
+        if isinstance(event, RoundOpened) and event.round != len(state.rounds):
+            raise ImpossibleEvent(f"round {event.round} after {len(state.rounds)} others")
+        if isinstance(event, CheckStarted):
+            self._added[CaseChecked, event.candidate] = 0
+        key = _list_of(event)
+        if key is not None:
+            self._added[key] += 1
+            if self._added[key] > MOST_PARTS:
+                raise ImpossibleEvent(f"more than {MOST_PARTS:,} times {type(event).__name__}")
+        state = apply(state, event)
+        if len(state.rounds) + len(state.candidates) + len(state.questions) > MOST_PARTS:
+            raise ImpossibleEvent(f"more than {MOST_PARTS:,} rounds, candidates and questions")
+        return state
+
+
+def fold_within_bounds(events: Iterable[Event]) -> SessionState:
+    """The state after these events. Raises ImpossibleEvent."""
+    growth, state = Growth(), SessionState()
+    for event in events:
+        state = growth.apply(state, event)
+    return state
+
+
+def _list_of(event: Event) -> tuple[type[Event], str] | None:
+    """The list that an event adds to."""
+    match event:
+        case CaseChecked() | AnalysisGiven() | WorkloadTimed():
+            return type(event), event.candidate
+        case TimingFinished():
+            return TimingFinished, event.timing.candidate
+        case CodeWritten() | CodeFailed() | PlanProposed():
+            return PlanProposed, str(event.round)
+        case NoteAdded() | CaseAdded() | TroubleMet():
+            return type(event), ""
+    return None
