@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def scripted_gpu() -> AsyncIterator[None]:
+def scripted_gpu() -> Iterator[None]:
     """Lab processes are on the scripted GPU."""
 
     def scripted_child(_module: str, arguments: tuple[str, ...], name: str) -> Child:
