@@ -114,14 +114,19 @@ def _drain(terminal: Terminal, seconds: float) -> None:
 
 def memory() -> dict[str, float]:
     """MiB after a minute's worth of events, and after an hour's."""
-    with tempfile.TemporaryDirectory() as folder:
-        with Terminal([*STREAM, "hour"], Path(folder), _environment(Path(folder))) as terminal:
-            terminal.wait_for("a minute has passed", seconds=120)
-            _drain(terminal, 1.0)
-            minute = terminal.resident_mib()
-            terminal.wait_for("an hour has passed", seconds=600)
-            _drain(terminal, 1.0)
-            return {"minute MiB": round(minute, 1), "hour MiB": round(terminal.resident_mib(), 1)}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        return _memory(Terminal([*STREAM, "hour"], folder, _environment(folder)))
+
+
+def _memory(opened: Terminal) -> dict[str, float]:
+    with opened as terminal:
+        terminal.wait_for("a minute has passed", seconds=120)
+        _drain(terminal, 1.0)
+        minute = terminal.resident_mib()
+        terminal.wait_for("an hour has passed", seconds=600)
+        _drain(terminal, 1.0)
+        return {"minute MiB": round(minute, 1), "hour MiB": round(terminal.resident_mib(), 1)}
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ A saved session has no engine, so that the same screen can decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,6 +22,7 @@ from astra_tui.session.client import EngineClient
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.screens.answering import Answering
+from astra_tui.tui.screens.applying import APPLIES
 from astra_tui.tui.screens.playing import PlayingActions
 from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.source import OpenSource, Player, Source
@@ -385,38 +385,5 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is offered where it would do something."""
-        rule = _APPLIES.get(action)
+        rule = APPLIES.get(action)
         return super().check_action(action, parameters) if rule is None else rule(self)
-
-
-def _asks(screen: SessionScreen) -> bool:
-    return screen.asks
-
-
-def _works(screen: SessionScreen) -> bool:
-    return screen.works
-
-
-def _plays(screen: SessionScreen) -> bool:
-    return screen.player is not None
-
-
-_APPLIES: dict[str, Callable[[SessionScreen], bool]] = {
-    "accept": _asks,
-    "edit": _asks,
-    "edit_outside": _asks,
-    "reject": _asks,
-    "accept_next": _asks,
-    "interrupt": lambda s: s.engine is not None and s.status is SessionStatus.RUNNING,
-    "pause": lambda s: s.works and s.status is not SessionStatus.PAUSED,
-    "go_on": lambda s: s.works and s.status is SessionStatus.PAUSED,
-    "note": _works,
-    "add_case": _works,
-    "mode": _works,
-    "end": _works,
-    "follow": lambda s: s.view is not None and not s.view.following,
-    "play": _plays,
-    "step": _plays,
-    "step_round": _plays,
-    "speed": _plays,
-}
