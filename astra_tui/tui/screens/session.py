@@ -182,9 +182,14 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
 
     # -- drawing ---------------------------------------------------------------------------------
 
+    @property
+    def _is_drawn(self) -> bool:
+        """Whether the widgets are there; events still come while the screen is taken down."""
+        return self.is_attached and bool(self.query(StatusLine))
+
     def show_view(self, view: View) -> None:
         """Draws a picture: only panes that are on the screen, and of them only what changed."""
-        if not self.is_attached:
+        if not self._is_drawn:
             return
         before, self.view = self.view, view
         with self.app.batch_update():
@@ -212,7 +217,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
 
     def show_status(self) -> None:
         """Draws the top line."""
-        if self.view is not None:
+        if self.view is not None and self._is_drawn:
             self.query_one(StatusLine).show_status(
                 self.view,
                 self.app.clock(),
