@@ -30,10 +30,11 @@ def main() -> None:
 def table(state: SessionState) -> list[str]:
     """The rows of one session."""
     assert state.opened is not None
+    name = state.opened.settings.task
     baseline, production = _timings(state)
     of_round = state.candidate(state.best).timings[0].timing
     lines = [
-        f"| {state.opened.settings.task} | baseline.cu | best | production.cu | production / best |",
+        f"| {name} | baseline.cu | best | production.cu | production / best |",
         "| --- | --- | --- | --- | --- |",
     ]
     for w in (baseline or of_round).workloads:

@@ -96,7 +96,12 @@ def test_a_file_decides(shell: Shell) -> None:
         ("", ["--rounds", "many"], {}, "argument --rounds: 'many' is not a whole number"),
         ("", ["--repairs", "-1"], {}, "--repairs: Expected `int` >= 0"),
         ("", [], {"ASTRA_TUI_ROUNDS": "x"}, "ASTRA_TUI_ROUNDS: Expected `int"),
-        ("", ["--device", "emulater"], {}, "there is no device 'emulater'\n  say auto, emulator, cuda"),
+        (
+            "",
+            ["--device", "emulater"],
+            {},
+            "there is no device 'emulater'\n  say auto, emulator, cuda",
+        ),
         ("", ["--approve", "aut"], {}, "there is no file 'aut'"),
         ("", ["--approve", "typo.toml"], {}, "typo.toml: unknown key 'staus' in decision 1\n  did"),
         ("", ["--config", "none.toml"], {}, "none.toml: there is no such file"),
