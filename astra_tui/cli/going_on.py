@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from astra_tui import plain
+from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.run import carry_out, request_for
 from astra_tui.cli.saved import last_host, local_task
 from astra_tui.cli.settings import Choices
@@ -21,7 +22,7 @@ from astra_tui.model.environment import (
     recorded_environment,
 )
 from astra_tui.model.errors import UserError
-from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.session.integrity import check_integrity
 from astra_tui.session.spawn import NotReady
@@ -39,7 +40,7 @@ def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
     before = settings_of(folder)
     assert before is not None
     named, _ = local_task(state, folder, options.task, trust=options.trust)
-    _refuse_foreign_server(before, choices, folder, trust=options.trust)
+    refuse_foreign_server(before, choices, folder, trust=options.trust)
     request = replace(request_for(choices, named, before), folder=str(folder))
     here = _environment(request.settings.device)
     recorded = recorded_environment(state, last_host(folder))
@@ -62,20 +63,6 @@ def intact_state(folder: Path) -> SessionState:
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     return state
-
-
-def _refuse_foreign_server(
-    before: RunSettings, choices: Choices, folder: Path, *, trust: bool
-) -> None:
-    """A key must not go to a server that nobody here has named."""
-    if choices.base_url is not None or trust or not before.base_url:
-        return
-    if (choices.team or before.team) is not TeamKind.PLAYBOOK:
-        raise UserError(
-            f"the session names the model's server, {before.base_url}, to which your key would go",
-            file=str(folder),
-            hint=f"if it is yours, say: --base-url {before.base_url}",
-        )
 
 
 def _environment(device: str) -> Environment:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.ending import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.screen import choices_for_screen, show_run
 from astra_tui.cli.settings import Choices, read_choices, run_settings
 from astra_tui.model.events import StopReason
@@ -51,6 +52,8 @@ def carry_out(request: RunRequest, options: argparse.Namespace) -> int:
 def run_request(options: argparse.Namespace, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
     before = settings_of(Path(options.session)) if options.session else None
+    if before is not None:
+        refuse_foreign_server(before, choices, Path(options.session), trust=False)
     request = request_for(choices, options.task, before)
     return replace(request, folder=options.session or "")
 
