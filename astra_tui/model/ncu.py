@@ -61,6 +61,16 @@ class NcuReport(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether counters were read."""
         return not self.problem
 
+    @property
+    def outcome(self) -> str:
+        """How many counters were read and on what, or why none."""
+        if not self.available:
+            return f"not available: {self.problem}"
+        read = sum(len(launch.metrics) for launch in self.launches)
+        missing = sum(len(launch.missing) for launch in self.launches)
+        short = f", {missing} could not be read" if missing else ""
+        return f"{read} read on workload {self.workload}{short}"
+
 
 class ComparedCounter(msgspec.Struct, frozen=True):
     """One counter of the emulator beside the GPU's; `gpu` and `difference` are None where ncu did

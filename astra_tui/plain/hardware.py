@@ -20,12 +20,7 @@ _HEADLINE = {
 
 def hardware_words(report: NcuReport) -> str:
     """How many counters were read, or why none."""
-    if not report.available:
-        return f"hardware counters: not available: {report.problem}"
-    read = sum(len(launch.metrics) for launch in report.launches)
-    missing = sum(len(launch.missing) for launch in report.launches)
-    short = f", {missing} could not be read" if missing else ""
-    return f"hardware counters: {read} read on workload {report.workload}{short}"
+    return f"hardware counters: {report.outcome}"
 
 
 def print_hardware(out: Console, report: NcuReport) -> None:

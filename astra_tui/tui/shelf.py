@@ -16,7 +16,7 @@ from astra_tui.session.client import running_engines
 from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.runtime import runtime_folder
 from astra_tui.session.store import SessionSummary, summarise
-from astra_tui.tui.words import key_change
+from astra_tui.tui.words import best_words
 
 MOST_SESSIONS = 200
 """How many of the latest sessions home lists."""
@@ -101,7 +101,7 @@ def _best(state: SessionState) -> tuple[str, tuple[int, int, int] | None]:
     before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
     if before is None or now is None:
         return "", None
-    return key_change(before.ranking_key(), now.ranking_key()), now.ranking_key()
+    return best_words(state), now.ranking_key()
 
 
 async def engines_by_folder() -> dict[str, Path]:

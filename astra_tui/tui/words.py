@@ -19,12 +19,14 @@ from astra_tui.model.events import (
     EngineStarted,
     Event,
     ExchangeMade,
+    HardwareCountersRead,
     NoteAdded,
     Paused,
     PlanProposed,
     PlansEnded,
     ProfileTaken,
     RoundOpened,
+    Sanitized,
     SessionClosed,
     SessionOpened,
     TimingFinished,
@@ -32,7 +34,9 @@ from astra_tui.model.events import (
     VerdictReached,
     WorkloadTimed,
 )
-from astra_tui.model.timing import Ratio
+from astra_tui.model.sanitizer import sanitizer_words
+from astra_tui.model.state import SessionState
+from astra_tui.model.timing import Ratio, Timing
 from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.tui.page import Tone
 
@@ -68,8 +72,10 @@ STAGES = {
     "code": "writing code",
     "compile": "compiling",
     "check": "checking",
+    "sanitize": "running compute-sanitizer",
     "profile": "profiling",
     "time": "timing",
+    "hardware": "reading hardware counters",
 }
 """What goes on in a stage, by its name in StageBegan."""
 
@@ -109,6 +115,34 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
         if old and old != new:
             return f"{name} {percent(new / old)}"
     return ""
+
+
+def best_words(state: SessionState) -> str:
+    """How good the best is: its last timing beside the baseline; before there is one, the timing
+    beside the version that it was made from; without times, counters beside the baseline's.
+
+    Empty while the baseline is the best, and where nothing was measured.
+    """
+    opened = state.opened
+    if opened is None or state.best == opened.baseline:
+        return ""
+    best = state.candidate(state.best)
+    final = best.timing(opened.baseline, final=True)
+    if final is not None:
+        return ratio_words(final.speedup)
+    decisive = _decisive_timing(state)
+    if decisive is not None:
+        return f"{decisive.speedup.value:.2f}x over its base"
+    before, now = state.candidate(opened.baseline).profile, best.profile
+    if before is None or now is None:
+        return ""
+    return key_change(before.ranking_key(), now.ranking_key())
+
+
+def _decisive_timing(state: SessionState) -> Timing | None:
+    """The timing by which the best became the best; None where counters decided."""
+    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
+    return None if base is None else state.candidate(state.best).timing(base)
 
 
 def ratio_words(ratio: Ratio) -> str:
@@ -186,6 +220,13 @@ def _of_checks(event: Event) -> _Said | None:
         case CheckFinished():
             tone = Tone.GOOD if event.verdict is Verdict.PASSED else Tone.BAD
             return f"check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)", tone
+        case Sanitized(reports=reports):
+            tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN
+            words = "; ".join(sanitizer_words(reports))
+            return f"compute-sanitizer on {short(event.candidate)}: {words}", tone
+        case HardwareCountersRead(report=report):
+            what = f"hardware counters of {short(event.candidate)}"
+            return f"{what}: {report.outcome}", Tone.PLAIN if report.available else Tone.CAUTION
         case ProfileTaken():
             return f"profile of {short(event.candidate)} on {event.profile.device}", Tone.PLAIN
         case WorkloadTimed(timing=timing):

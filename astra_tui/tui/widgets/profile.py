@@ -7,6 +7,7 @@ from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
+from astra_tui.tui.widgets.hardware import draw_hardware
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.times import draw_running, draw_timing, draw_workload
 from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent, short
@@ -32,7 +33,8 @@ class ProfilePane(Pane):
         "for every counter. Occupancy is resident warps over what one SM can hold.\n\n"
         "On a GPU, ratios are old time over new with their 95 % interval. Cold decides, the "
         "paper's protocol stands beside it, and the bar is the share of the floor: the time of a "
-        "copy of the same bytes. NOT CLEAN says that something spoils the measurement."
+        "copy of the same bytes. NOT CLEAN says that something spoils the measurement. "
+        "Hardware counters are those of ncu, whose own durations are no times."
     )
 
     def part(self, view: View) -> tuple[object, ...]:
@@ -58,6 +60,10 @@ class ProfilePane(Pane):
         page.blank()
         for what, why in candidate.profile.missing.items():
             page.field(what, why, Tone.DIM)
+        if candidate.hardware is not None:
+            draw_hardware(page, candidate.hardware)
+        else:
+            _say_why_no_hardware(page, view, candidate.profile)
         if candidate.profile.device == "emulator":
             page.paragraph(
                 "Counted by the emulator. Times, percent of roofline and the paper's protocol "
@@ -101,6 +107,15 @@ def _base_words(view: View, finished: TimingFinished) -> str:
     if view.base is not None and base == view.base.hash:
         return "the version before"
     return f"{short(base)}"
+
+
+def _say_why_no_hardware(page: Page, view: View, profile: Profile) -> None:
+    opened = view.state.opened
+    if opened is not None and opened.settings.ncu:
+        text = "Hardware counters are read of the baseline and of every new best."
+        page.paragraph(text, Tone.DIM)
+    elif profile.device != "emulator":
+        page.paragraph("Hardware counters were not asked for: --ncu reads them.", Tone.DIM)
 
 
 def _why_no_profile(candidate: CandidateState) -> str:

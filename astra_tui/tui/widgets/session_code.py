@@ -107,7 +107,7 @@ def _is_asked(view: View, new: str) -> bool:
 
 
 def marks_of(candidate: CandidateState) -> tuple[LineMark, ...]:
-    """What compiler and device say about lines, each thing once."""
+    """What compiler, device and compute-sanitizer say about lines, each thing once."""
     marks: dict[LineMark, None] = {}
     for said in candidate.compilation.diagnostics if candidate.compilation else ():
         kind = MarkKind.ERROR if said.severity is Severity.ERROR else MarkKind.WARNING
@@ -117,6 +117,11 @@ def marks_of(candidate: CandidateState) -> tuple[LineMark, ...]:
         for finding in result.findings:
             if finding.line:
                 text = f"{finding.kind.value}: {finding.message}"
+                marks[LineMark(finding.line, MarkKind.FINDING, text)] = None
+    for report in candidate.sanitizer:
+        for finding in report.findings:
+            if finding.line:
+                text = f"{report.tool.value}: {finding.kind.value}: {finding.message}"
                 marks[LineMark(finding.line, MarkKind.FINDING, text)] = None
     return tuple(marks)
 

@@ -7,7 +7,7 @@ from astra_tui.tui.page import Span, Tone, line_cells, span
 from astra_tui.tui.source import Player
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import STAGES, duration, key_change, ratio_words
+from astra_tui.tui.words import STAGES, best_words, duration
 
 
 class StatusLine(BarLine):
@@ -69,18 +69,8 @@ def _rounds(state: SessionState) -> list[Span]:
 
 
 def _best(state: SessionState) -> list[Span]:
-    """The best against the baseline; nothing while it is the baseline."""
-    opened = state.opened
-    if opened is None or state.best == opened.baseline:
-        return []
-    timing = state.candidate(state.best).timing(opened.baseline, final=True)
-    if timing is not None and timing.speedup is not None:
-        return [Span(f"best {ratio_words(timing.speedup)}", Tone.GOOD)]
-    before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
-    if before is None or now is None:
-        return []
-    change = key_change(before.ranking_key(), now.ranking_key())
-    return [Span(f"best {change}", Tone.GOOD)] if change else []
+    words = best_words(state)
+    return [Span(f"best {words}", Tone.GOOD)] if words else []
 
 
 def _cost(state: SessionState) -> list[Span]:

@@ -12,6 +12,7 @@ from astra_tui.model.state import CandidateState
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
+from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 from astra_tui.tui.words import case_words, short
 
 _BAR, _WORD, _ERROR = 10, 8, 5
@@ -28,7 +29,8 @@ class TestsPane(Pane):
         "The cases of the chosen candidate. The bar is the largest error as a part of what is "
         "allowed: a full bar is at the bound. A case that failed says what is wrong and where, "
         "the inputs that show it, and the command that runs it alone. Failures that are alike "
-        "are told once.\n\n"
+        "are told once. Where the session asks for it, compute-sanitizer has looked at a candidate "
+        "that passed, and what it finds makes the candidate wrong.\n\n"
         "t adds a case of your own: all candidates from now on are checked with it."
     )
 
@@ -43,6 +45,7 @@ class TestsPane(Pane):
             page.paragraph("There is no code yet.", Tone.DIM)
             return
         self._draw_progress(page, candidate)
+        draw_sanitizer(page, candidate.sanitizer)
         causes = _by_cause(candidate.failures)
         for alike in causes[:_MOST_CAUSES]:
             _draw_failure(page, alike, self._command(view, candidate, alike[0]))
@@ -64,6 +67,8 @@ class TestsPane(Pane):
             verdict = check.verdict.value.replace("_", " ")
             page.line(name, Span(verdict.upper(), tone), Span(f"  {check.seconds:.1f} s", Tone.DIM))
             page.paragraph(check.message)
+            if any(report.found for report in candidate.sanitizer):
+                page.paragraph("but compute-sanitizer found errors", Tone.BAD)
             return
         if not candidate.cases:
             page.line(name, Span("not checked yet", Tone.DIM))

@@ -1,0 +1,216 @@
+"""What tools and timings told about a candidate: on the panes, in the log and in the top line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from astra_tui.model.events import (
+    BestChanged,
+    Event,
+    HardwareCountersRead,
+    ProfileTaken,
+    Sanitized,
+    SessionOpened,
+    TimingFinished,
+)
+from astra_tui.model.fold import fold
+from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
+from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
+from astra_tui.model.state import SessionState
+from astra_tui.session.blobs import write_blob
+from astra_tui.session.reading import JournalContents
+from astra_tui.session.records import Record
+from astra_tui.tui.page import Page, Tone, line_cells, line_text
+from astra_tui.tui.source import SavedSource
+from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
+from astra_tui.tui.widgets.sanitizer import draw_sanitizer
+from astra_tui.tui.widgets.session_code import marks_of
+from astra_tui.tui.words import STAGES, best_words, describe
+from tests.session.samples import (
+    BASELINE_SOURCE,
+    BETTER,
+    BETTER_SOURCE,
+    hardware,
+    sanitized,
+    timing,
+    whole_session,
+)
+from tests.tui.harness import WIDE, Desk, on_a_loop, seated
+
+ENGINE = Path(__file__).resolve().parents[2] / "astra_tui" / "engine"
+
+
+def shown(folder: Path, events: Iterable[Event]) -> AbstractAsyncContextManager[Desk]:
+    """The screen on a session of these events."""
+    for text in (BASELINE_SOURCE, BETTER_SOURCE):
+        write_blob(folder, text)
+    records = tuple(
+        Record(number, "2026-01-01T12:00:00.000Z", float(number), event)  # type: ignore[arg-type]
+        for number, event in enumerate(events)
+    )
+
+    async def opened() -> SavedSource:
+        return SavedSource(folder, JournalContents(records, (), 0))
+
+    return seated(opened, WIDE)
+
+
+def words_of(page: Page) -> str:
+    return " ".join(" ".join(map(line_text, page.lines)).split())
+
+
+def up_to(kind: type[Event], events: Sequence[Event]) -> list[Event]:
+    """The events up to the last of a kind."""
+    last = max(index for index, event in enumerate(events) if isinstance(event, kind))
+    return list(events[: last + 1])
+
+
+def test_every_stage_of_the_engine_has_words() -> None:
+    texts = (file.read_text(encoding="utf-8") for file in ENGINE.glob("*.py"))
+    stages = {name for text in texts for name in re.findall(r'StageBegan\(\s*"(\w+)"', text)}
+    assert stages == set(STAGES)
+
+
+@on_a_loop
+async def test_the_panes_say_what_the_sanitizer_and_ncu_found(tmp_path: Path) -> None:
+    events = [*whole_session()[:-1], HardwareCountersRead(BETTER, hardware())]
+    async with shown(tmp_path, events) as desk:
+        await desk.press("5")
+        await desk.until(lambda: "compute-sanitizer" in desk.text("#tests"), "the tools")
+        tests = " ".join(desk.text("#tests").split())
+        assert "memcheck, initcheck: nothing found in case" in tests
+        assert "racecheck: not looked at: was not done after 60 s" in tests
+        await desk.press("6")
+        await desk.until(lambda: "Hardware counters" in desk.text("#profile"), "the counters")
+        profile = desk.text("#profile")
+        assert "2 read on workload decode, 1 could not be read, by ncu 2025.3.1" in profile
+        assert "50.25 %  lts__t_sector_hit_rate.pct" in profile
+        assert DURATION not in profile
+        assert "not read: dram__bytes_read.sum: ncu left it empty" in profile
+        await desk.press("8")
+        await desk.until(lambda: "hardware counters of" in desk.text("#log"), "the log")
+
+
+@on_a_loop
+async def test_a_candidate_in_which_a_tool_found_something_has_not_passed(tmp_path: Path) -> None:
+    events = whole_session()
+    found = next(i for i, e in enumerate(events) if isinstance(e, Sanitized) and e.reports[0].found)
+    state = fold(events[: found + 1])
+    (mark,) = marks_of(state.candidate(BETTER))
+    assert mark.text == "memcheck: global_out_of_bounds: read of 2 bytes"
+    async with shown(tmp_path, events[: found + 1]) as desk:
+        await desk.press("5")
+        await desk.until(lambda: "compute-sanitizer" in desk.text("#tests"), "the tools")
+        tests = " ".join(desk.text("#tests").split())
+        assert "but compute-sanitizer found errors" in tests
+        assert "memcheck line 1: global_out_of_bounds: read of 2 bytes" in tests
+        assert "1 error in case" in tests
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (False, "Hardware counters were not asked for: --ncu reads them."),
+        (True, "Hardware counters are read of the baseline and of every new best."),
+    ],
+)
+def test_the_profile_says_why_there_are_no_hardware_counters(
+    tmp_path: Path, asked: bool, told: str
+) -> None:
+    events = [
+        replace(e, settings=replace(e.settings, ncu=asked))
+        if isinstance(e, SessionOpened)
+        else replace(e, profile=replace(e.profile, device="cuda:0"))
+        if isinstance(e, ProfileTaken)
+        else e
+        for e in whole_session()
+    ]
+
+    @on_a_loop
+    async def test() -> None:
+        async with shown(tmp_path, events) as desk:
+            await desk.press("6")
+            await desk.until(lambda: told in " ".join(desk.text("#profile").split()), told)
+
+    test()
+
+
+def test_what_could_not_look_says_why_and_what_helps() -> None:
+    page = Page(60)
+    draw_sanitizer(page, not_looked_at(SanitizerVerdict.UNAVAILABLE, "is missing", "install it"))
+    draw_hardware(page, NcuReport("decode", problem="no permission", remedy="ask for it"))
+    text = words_of(page)
+    assert "memcheck, racecheck, initcheck, synccheck: not looked at: is missing" in text
+    assert text.count("install it") == 1
+    assert "Hardware counters not available: no permission" in text
+    assert "ask for it" in text
+
+
+def test_the_log_has_both_in_words() -> None:
+    said = partial(map, describe)
+    found, unread = said(
+        [
+            Sanitized(BETTER, sanitized(found=True)),
+            HardwareCountersRead(BETTER, NcuReport("decode", problem="no permission")),
+        ]
+    )
+    assert found is not None
+    assert unread is not None
+    assert "memcheck: 1 error in case" in found[0]
+    assert found[1] is Tone.BAD
+    assert unread[0].endswith("not available: no permission")
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        (Metric(1234567.0, "byte"), "1,234,567 byte"),
+        (Metric(50.25, "%"), "50.25 %"),
+        (Metric(2.0), "2"),
+        (Metric(float("nan")), "nan"),
+    ],
+)
+def test_metrics_have_their_units(metric: Metric, words: str) -> None:
+    assert metric_words(metric) == words
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.floats(), st.integers(24, 100))
+def test_counters_fit_whatever_they_are_called(
+    name: str, unit: str, value: float, width: int
+) -> None:
+    launch = LaunchCounters(name, (1, 1, 1), (1, 1, 1), {name: Metric(value, unit)}, {name: unit})
+    page = Page(width)
+    draw_hardware(page, NcuReport(name, (launch,), remedy=unit, version=unit))
+    assert all(line_cells(line) <= width for line in page.lines)
+
+
+def best_of(*more: Event) -> str:
+    state: SessionState = fold([*up_to(BestChanged, whole_session()), *more])
+    return best_words(state)
+
+
+def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
+    assert best_of() == "1.33x over its base"
+    assert best_of(TimingFinished(timing(), final=True)) == "1.333x [1.320, 1.340]"
+
+
+def test_counters_tell_it_where_there_are_no_times() -> None:
+    events = [e for e in up_to(BestChanged, whole_session()) if not isinstance(e, TimingFinished)]
+    assert best_words(fold(events)) == "requests -50.0 %"
+    assert best_words(fold(events[:-1])) == ""
+
+
+@on_a_loop
+async def test_the_top_line_has_the_speedup_of_the_best(tmp_path: Path) -> None:
+    async with shown(tmp_path, up_to(BestChanged, whole_session())) as desk:
+        await desk.until(lambda: "best 1.33x over its base" in desk.text("#status"), "the speedup")
+        assert "requests" not in desk.text("#status")
