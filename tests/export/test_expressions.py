@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from astra_tui.model.dtypes import DType
@@ -29,7 +29,12 @@ from tests.model.helpers import (
     truths_with_values,
 )
 
-ONCE = settings(deadline=None, max_examples=2, phases=[Phase.generate])
+ONCE = settings(
+    deadline=None,
+    max_examples=2,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
+)
 """Every example is a compilation of many expressions."""
 
 OVERFLOWING = (("9223372036854775807 + n", None), ("-9223372036854775807 - 1", None))

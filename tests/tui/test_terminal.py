@@ -17,8 +17,12 @@ from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_termi
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
 from tests.cli.engineer import _take_terminal
 
-PATIENCE = 0.7
-"""Seconds without output after which somebody presses a key again."""
+PATIENCE = 2.5
+"""Seconds without output after which somebody presses a key again.
+
+More than the second without typing and the half second of deafness with which a question comes:
+whoever presses keys all the time never sees one.
+"""
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
 
