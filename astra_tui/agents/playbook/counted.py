@@ -60,7 +60,10 @@ def evidence_of(
         if part is not None and part > 0:
             name = counter.value.replace("_", " ")
             sentences.append(f"{lines_text(found)}: {part:.0%} of the {name} counted")
-    return tuple(sentences) or ("no counters were given: the code alone speaks for it",)
+    if sentences:
+        return tuple(sentences)
+    why = "no counters were given" if counters is None else "nothing was counted on these lines"
+    return (f"{why}: the code alone speaks for it",)
 
 
 def predicted(

@@ -12,6 +12,7 @@ from astra_tui.agents.team import Brief
 from astra_tui.model.counters import add_counters
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.hunks import unified_diff
+from astra_tui.model.settings import EMULATOR
 
 MOST_DIFF = 8_000
 """Characters of a diff that a preview shows."""
@@ -86,7 +87,8 @@ async def offered_moves(brief: Brief) -> OfferedMoves:
     if brief.profile is not None:
         counters = add_counters(w.counters for w in brief.profile.workloads)
     withdrawn = frozenset((t.plan.move, t.base) for t in brief.tried if t.plan.move)
-    evidence = Evidence(brief.task, counters)
+    device = brief.profile.device if brief.profile is not None else EMULATOR
+    evidence = Evidence(brief.task, counters, device)
     try:
         # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
         found, refused = await asyncio.to_thread(propose_all, brief.source, evidence, withdrawn)
