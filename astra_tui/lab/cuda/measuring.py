@@ -6,12 +6,10 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.cuda.floors import Floors
 from astra_tui.lab.cuda.gpu_process import GpuFailure, GpuProcess
@@ -20,7 +18,6 @@ from astra_tui.lab.cuda.messages import (
     Build,
     Built,
     DeviceFacts,
-    Outputs,
     PaperRun,
     PaperTimes,
     Prepare,
@@ -28,8 +25,8 @@ from astra_tui.lab.cuda.messages import (
     Rounds,
     Spin,
     Spun,
-    Verify,
 )
+from astra_tui.lab.cuda.verifying import VERIFIED_SETS, Verifier
 from astra_tui.lab.cuda.watch import Watch
 from astra_tui.lab.cuda.workload import Compiled, WorkloadBuffers
 from astra_tui.lab.timing.conclusion import Conclusion, conclude
@@ -38,10 +35,8 @@ from astra_tui.lab.timing.pairing import LEAST_ROUNDS, BadSamples, PairedRounds
 from astra_tui.lab.timing.paper import paper_time
 from astra_tui.lab.timing.schedule import mirrored_orders, takes_single
 from astra_tui.lab.timing.sizes import GraphSize, cold_size, warm_size
-from astra_tui.model.check import OutputError
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import (
-    WRONG_OUTPUT,
     Doubt,
     PairedEnergy,
     PairedTime,
@@ -57,8 +52,6 @@ WARM_UP_SECONDS = 0.1
 """Before the first workload of a timing; an idle GPU takes that long to reach its clocks."""
 NEXT_WARM_UP_SECONDS = 0.02
 """Before the others, after the pause in which their buffers were made."""
-VERIFIED_SETS = 3
-VERIFIED_ROWS = 8
 BUILD_SECONDS = 60.0
 ENERGY_SECONDS = 1.5
 
@@ -189,7 +182,7 @@ class _Run:
                 cold = self._add_block(cold)
                 if cold.rounds >= LEAST_ROUNDS:
                     yield from self._progress(cold)
-        wrong = self._verify(size)
+        wrong = self._verifier(size).doubts((BASE, *self.candidates))
         paper = self._paper()
         energy = self._energy()
         warm = self._warm(fastest)
@@ -316,53 +309,9 @@ class _Run:
             self.gpu_seconds += spun.seconds
         return {i: PairedEnergy(used[BASE], used[i]) for i in self.candidates}
 
-    def _verify(self, size: GraphSize) -> dict[int, tuple[Doubt, ...]]:
-        """Compares outputs of the timed graphs with the reference, on a few sets and rows."""
-        numbers = self.timer.random.choice(
-            size.sets, min(VERIFIED_SETS, size.sets), replace=False
-        ).tolist()
-        rows = self._some_rows()
-        found: dict[int, tuple[Doubt, ...]] = {}
-        outputs = {v: self._outputs(v, numbers, rows) for v in (BASE, *self.candidates)}
-        for number in numbers:
-            case, inputs = self.buffers.inputs(number, rows)
-            expected = self.timer.oracle.compute(case, inputs).outputs
-            of_base = self._judge(outputs[BASE][number], expected, None)
-            base_wrong = tuple(_no_number(of_base, number))
-            allowed = {e.argument: Allowance(_finite(e.error), e.relative_l2) for e in of_base}
-            for index in self.candidates:
-                judged = self._judge(outputs[index][number], expected, allowed)
-                found[index] = (*found.get(index, ()), *base_wrong, *_wrong(judged, number))
-        return found
-
-    def _some_rows(self) -> Any:
-        rows = self.buffers.rows()
-        if not rows:
-            return np.zeros(0, np.int64)
-        chosen = self.timer.random.choice(rows, min(VERIFIED_ROWS, rows), replace=False)
-        return np.sort(chosen)
-
-    def _outputs(self, version: int, numbers: list[int], rows: Any) -> dict[int, dict[str, Any]]:
-        ranges = [self.buffers.ranges(number, rows) for number in numbers]
-        flat = tuple(r for of_set in ranges for r in of_set)
-        pieces = self.timer.process.ask(Verify(version, flat), Outputs, BUILD_SECONDS).pieces
-        found, at = {}, 0
-        for number, of_set in zip(numbers, ranges, strict=True):
-            found[number] = self.buffers.outputs(list(pieces[at : at + len(of_set)]), rows)
-            at += len(of_set)
-        return found
-
-    def _judge(
-        self, outputs: dict[str, Any], expected: Any, allowed: dict[str, Allowance] | None
-    ) -> list[OutputError]:
-        task, judged = self.timer.task, []
-        for argument in task.outputs:
-            dtype = task.dtype_of(argument, self.workload.dtype)
-            name = argument.name
-            parts = (name, outputs[name], expected[name], dtype, task.tolerances.get(dtype))
-            allowance = allowed[name] if allowed else None
-            judged.append(judge_output(*parts, allowance))
-        return judged
+    def _verifier(self, size: GraphSize) -> Verifier:
+        timer = self.timer
+        return Verifier(self.buffers, timer.process, timer.oracle, timer.random, size.sets)
 
     def _sm_mhz(self) -> float | None:
         return float(np.median(self.clocks)) if self.clocks else None
@@ -389,23 +338,3 @@ class _Run:
             verified_sets=min(VERIFIED_SETS, size.sets),
             seconds=time.perf_counter() - self.began,
         )
-
-
-def _finite(error: float) -> float:
-    return error if np.isfinite(error) else 0.0
-
-
-def _no_number(judged: list[OutputError], number: int) -> Iterator[Doubt]:
-    """Doubts about a base that did not work: its error must not become an allowance."""
-    for error in judged:
-        if not np.isfinite(error.error):
-            text = f"a timed launch of the base was wrong (set {number}): {error.problem}"
-            yield Doubt("wrong_base", text, voids=True)
-
-
-def _wrong(judged: list[OutputError], number: int) -> tuple[Doubt, ...]:
-    return tuple(
-        Doubt(WRONG_OUTPUT, f"a timed launch was wrong (set {number}): {e.problem}", voids=True)
-        for e in judged
-        if not e.ok
-    )
