@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import kernels_to_compile, read_source
-from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.bench import Bench
 from astra_tui.lab.cuda.measuring import Options
 from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
+from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.cuda.workload import Compiled
 from astra_tui.lab.nvml import GpuReader
 from astra_tui.model.task import KernelTask, find_task
@@ -37,14 +35,8 @@ class Machine:
     compiler: Compiler
 
     def compiled(self, task: KernelTask, text: str, file: str) -> Compiled:
-        """A source, compiled for the task's workloads; ends the program if it does not compile."""
-        source: Source = read_source(task, text, file)
-        names = kernels_to_compile(task, source, build_suite(task), self.gpu.facts.attributes)
-        names = tuple(dict.fromkeys((*names, *_of_workloads(task, source, self.gpu))))
-        compilation = self.compiler.compile(text, names)
-        if not compilation.ok:
-            sys.exit(f"{file} does not compile: {compilation.errors[0].message}")
-        return Compiled(source, compilation)
+        """A source, compiled for the task's cases and workloads. Raises UserError."""
+        return compile_source(task, self.compiler, self.gpu.facts.attributes, text, file)
 
     @contextmanager
     def bench(self, task: KernelTask, options: Options) -> Iterator[Bench]:
@@ -54,13 +46,6 @@ class Machine:
             Bench(task, self.gpu.facts, self.gpu.tools, oracle, options) as bench,
         ):
             yield bench
-
-
-def _of_workloads(task: KernelTask, source: Source, gpu: Gpu) -> tuple[str, ...]:
-    from astra_tui.model.check import Case
-
-    cases = tuple(Case(w.name, "", w.dtype, dict(w.dims)) for w in task.workloads)
-    return kernels_to_compile(task, source, cases, gpu.facts.attributes)
 
 
 @contextmanager

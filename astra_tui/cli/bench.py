@@ -199,7 +199,7 @@ def _timed(wanted: _Wanted, opened: _Opened) -> tuple[Timing, ...]:
     from astra_tui.lab.cuda.sources import compile_source
 
     versions = [
-        compile_source(wanted.task, opened.compiler, opened.device, text, str(file))
+        compile_source(wanted.task, opened.compiler, opened.device.attributes, text, str(file))
         for file, text in wanted.sources
     ]
     opened.device.close()  # Whoever measures has the GPU to itself.

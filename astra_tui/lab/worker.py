@@ -1,4 +1,4 @@
-"""A process that compiles, checks and profiles candidates of one kernel task.
+"""A process that compiles, checks, profiles and times candidates of one kernel task.
 
 It is started by the engine and can be killed at any time. Requests are maps with a "do"; answers
 are maps of which the last has "done" or "error".
@@ -86,7 +86,7 @@ class _Worker:
             device.close()
         bench = self._opened_bench()
         base, candidate = (
-            compile_source(self.task, self.compiler, device, text, file)
+            compile_source(self.task, self.compiler, device.attributes, text, file)
             for text, file in (
                 (request["base_text"], request["base_file"]),
                 (request["text"], request["file"]),

@@ -15,6 +15,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from astra_tui.model.characters import can_act
+
 _LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
 _PIPE_WIDTH = 240
@@ -79,15 +81,8 @@ def print_json(data: Any) -> None:
 
 
 def visible(text: str) -> str:
-    """Control and bidirectional characters made visible, so that text cannot act on a terminal."""
-    return "".join(c if c in "\n\t" or _harmless(c) else f"\\u{ord(c):04x}" for c in text)
-
-
-def _harmless(character: str) -> bool:
-    code = ord(character)
-    control = code < 32 or 127 <= code < 160
-    direction = 0x200B <= code <= 0x200F or 0x202A <= code <= 0x202E or 0x2060 <= code <= 0x2069
-    return not control and not direction and code != 0xFEFF
+    """Control, bidirectional and invisible characters written out, so that text cannot act."""
+    return "".join(f"\\u{ord(c):04x}" if can_act(c) else c for c in text)
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def time_beside_itself(gpu: Gpu, compiler: Compiler) -> Timing:
     file = task.production_file if task.production_file.is_file() else task.baseline_file
     with CudaDevice(gpu.facts, gpu.tools) as device, Oracle(task) as oracle:
         text = file.read_text(encoding="utf-8")
-        version = compile_source(task, compiler, device, text, str(file))
+        version = compile_source(task, compiler, device.attributes, text, str(file))
         with Bench(task, gpu.facts, gpu.tools, oracle, Options(warm=False)) as bench:
             events = list(bench.time(task.workloads[:1], version, [version]))
     timing = events[-1]

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from astra_tui.lab.check.runner import kernels_to_compile, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.workload import Compiled
-from astra_tui.lab.device import Device
 from astra_tui.model.check import Case
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import KernelTask
 
 
 def compile_source(
-    task: KernelTask, compiler: Compiler, device: Device, text: str, file: str
+    task: KernelTask, compiler: Compiler, attributes: Mapping[str, int], text: str, file: str
 ) -> Compiled:
-    """A source with the kernels of its suite and of all workloads, as a check compiles it.
+    """A source with the kernels of its suite and of all workloads, on a device with `attributes`.
 
     Raises PlanError for a bad launch plan, UserError with the first error of the compiler.
     """
     source = read_source(task, text, file)
     workloads = tuple(Case(w.name, "", w.dtype, dict(w.dims)) for w in task.workloads)
     cases = (*build_suite(task), *workloads)
-    names = kernels_to_compile(task, source, cases, device.attributes)
+    names = kernels_to_compile(task, source, cases, attributes)
     compilation = compiler.compile(text, names)
     if not compilation.ok:
         first = compilation.errors[0]

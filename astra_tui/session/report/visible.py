@@ -6,7 +6,8 @@ Escaping for HTML or Markdown is the writers' work and comes after this.
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from astra_tui.model.characters import can_act
 
 LONGEST_TEXT = 4000
 """Longer texts are cut; a hostile journal must not make a page that no browser opens."""
@@ -41,7 +42,4 @@ def spaced(text: str, limit: int = LONGEST_TEXT) -> str:
 
 def _written_out(match: re.Match[str]) -> str:
     character = match.group()
-    # C: controls and formats, Z: separators, M: marks that are drawn over their neighbours.
-    if unicodedata.category(character)[0] in "CZM":
-        return f"«U+{ord(character):04X}»"
-    return character
+    return f"«U+{ord(character):04X}»" if can_act(character) else character

@@ -34,5 +34,5 @@ def read_source_counters(
         return NcuReport(workload.name, problem=ON_EMULATOR)
     if isinstance(opened.device, CudaDevice):
         opened.device.close()
-    compiled = compile_source(task, compiler, opened.device, text, file)
+    compiled = compile_source(task, compiler, opened.device.attributes, text, file)
     return read_counters(task, compiled, opened.gpu.facts, workload, metrics=metrics)

@@ -10,6 +10,7 @@ from cuda.bindings import driver as cuda
 
 from astra_tui.lab.cuda.messages import DeviceFacts
 from astra_tui.lab.cuda.process.driver import DriverError, Launch
+from astra_tui.lab.nvml import uuid_of
 
 _ATTRIBUTES = {
     "sm_count": "MULTIPROCESSOR_COUNT",
@@ -199,7 +200,7 @@ def _facts(ordinal: int) -> DeviceFacts:
     return DeviceFacts(
         ordinal=ordinal,
         name=_call("cuDeviceGetName", 128, device).split(b"\0")[0].decode(errors="replace"),
-        uuid="GPU-" + _uuid_text(bytes(_call("cuDeviceGetUuid", device).bytes)),
+        uuid=uuid_of(bytes(_call("cuDeviceGetUuid", device).bytes)),
         pci=_call("cuDeviceGetPCIBusId", 32, device).split(b"\0")[0].decode(errors="replace"),
         capability=(
             attribute("COMPUTE_CAPABILITY_MAJOR"),
@@ -209,11 +210,6 @@ def _facts(ordinal: int) -> DeviceFacts:
         memory=int(_call("cuDeviceTotalMem", device)),
         attributes={ours: attribute(theirs) for ours, theirs in _ATTRIBUTES.items()},
     )
-
-
-def _uuid_text(raw: bytes) -> str:
-    digits = raw.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _call(name: str, *arguments: Any) -> Any:

@@ -33,5 +33,5 @@ def sanitize_source(
     """
     if opened.gpu is None:
         return not_looked_at(SanitizerVerdict.UNAVAILABLE, ON_EMULATOR)
-    compiled = compile_source(task, compiler, opened.device, text, file)
+    compiled = compile_source(task, compiler, opened.device.attributes, text, file)
     return sanitize(task, compiled, opened.gpu.facts, cases=cases)
