@@ -124,8 +124,8 @@ class CounterRose:
 
     async def _count(self, hash_: str) -> int:
         source = source_text(self.sources.read(hash_), hash_)
-        profile = await self.sources.lab.profile(source.text, source.file)
-        return _counted(profile, self.workload, self.counter)
+        profiled = await self.sources.lab.profile(source.text, source.file)
+        return _counted(profiled.profile, self.workload, self.counter)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
+from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing, WorkloadTiming
-from astra_tui.model.verdict import Profile
 
 COMPILE_SECONDS = 120.0
 CASE_SECONDS = 120.0
@@ -141,10 +141,10 @@ class Lab:
                 answer = await self._answer("hardware", HARDWARE_SECONDS, **request)
         return msgspec.convert(answer["hardware"], NcuReport)
 
-    async def profile(self, text: str, file: str) -> Profile:
-        """Profiles a correct source. Raises UserError when a workload cannot be run."""
+    async def profile(self, text: str, file: str) -> Profiled:
+        """Profile and machine code of a correct source. Raises UserError when a workload cannot be run."""
         answer = await self._answer("profile", CASE_SECONDS, text=text, file=file)
-        return msgspec.convert(answer["profile"], Profile)
+        return msgspec.convert(answer["profile"], Profiled)
 
     async def time(
         self,

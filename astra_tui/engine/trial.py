@@ -115,8 +115,9 @@ async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Pla
     """Profiles a correct candidate unless the journal holds its profile. Raises UserError."""
     if record.state.candidate(candidate).profile is None:
         record.emit(StageBegan("profile", place.round, place.proposal))
-        profile = await lab.profile(record.store.get(candidate), _file(candidate))
-        record.emit(ProfileTaken(candidate, profile))
+        profiled = await lab.profile(record.store.get(candidate), _file(candidate))
+        machine_code = record.store.put(profiled.machine_code) if profiled.machine_code else ""
+        record.emit(ProfileTaken(candidate, profiled.profile, machine_code))
 
 
 async def time_candidate(

@@ -89,9 +89,9 @@ class Verifier:
 
     async def _profile(self, hash_: str) -> Profile:
         source = source_text(self._source(hash_), hash_)
-        profile = await self._lab.profile(source.text, source.file)
-        self._profiles[hash_] = profile
-        return profile
+        profiled = await self._lab.profile(source.text, source.file)
+        self._profiles[hash_] = profiled.profile
+        return profiled.profile
 
     def _verdict_problems(self, accepted: Accepted) -> list[str]:
         """Whether the journal's verdict by counters follows from what was counted here."""

@@ -30,10 +30,10 @@ from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
+from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task import KernelTask, Workload, load_task
-from astra_tui.model.verdict import Profile
 
 
 class _Worker:
@@ -74,7 +74,7 @@ class _Worker:
         source = request["text"], request["file"]
         return read_source_counters(self.task, self.compiler, self.opened, *source, workload)
 
-    def _profile(self, request: dict[str, Any]) -> Profile:
+    def _profile(self, request: dict[str, Any]) -> Profiled:
         self._rest()
         source = read_source(self.task, request["text"], request["file"])
         device = self.opened.device

@@ -177,6 +177,8 @@ class ProfileTaken(Event, frozen=True, tag="profile_taken"):
 
     candidate: str
     profile: Profile
+    machine_code: str = ""
+    """Hash of the machine code with its lines, see `model/machine_code.py`; empty without one."""
 
 
 class HardwareCountersRead(Event, frozen=True, tag="hardware_counters_read"):

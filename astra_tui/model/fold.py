@@ -167,7 +167,9 @@ def _sanitized(state: SessionState, event: Sanitized) -> SessionState:
 
 
 def _profiled(state: SessionState, event: ProfileTaken) -> SessionState:
-    return _candidate(state, event.candidate, profile=event.profile)
+    return _candidate(
+        state, event.candidate, profile=event.profile, machine_code=event.machine_code
+    )
 
 
 def _hardware_read(state: SessionState, event: HardwareCountersRead) -> SessionState:

@@ -43,6 +43,8 @@ class CandidateState(msgspec.Struct, frozen=True):
     sanitizer: tuple[SanitizerReport, ...] = ()
     """One a tool; empty unless the session asks for compute-sanitizer."""
     profile: Profile | None = None
+    machine_code: str = ""
+    """Hash of the text that holds it; empty where there is none."""
     hardware: NcuReport | None = None
     """None unless the session asks for hardware counters."""
     timed: tuple[WorkloadTimed, ...] = ()

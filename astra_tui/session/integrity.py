@@ -25,6 +25,7 @@ from astra_tui.model.events import (
     DecisionTaken,
     Event,
     ExchangeMade,
+    ProfileTaken,
     SessionClosed,
     SessionOpened,
     StepRemembered,
@@ -130,6 +131,8 @@ def _named(event: Event) -> tuple[str, ...]:
             return (event.decision.result,)
         case ExchangeMade():
             return (event.request, event.reply)
+        case ProfileTaken():
+            return (event.machine_code,)
         case StepRemembered():
             return (event.prompt, event.answer)
     return ()

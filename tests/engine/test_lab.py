@@ -20,8 +20,8 @@ def test_one_process_serves_every_step_of_a_candidate():
             compiled = await lab.compile(text, "baseline.cu")
             assert compiled.ok
             found.append(pids(lab))
-            profile = await lab.profile(text, "baseline.cu")
-            assert profile.workloads
+            profiled = await lab.profile(text, "baseline.cu")
+            assert profiled.profile.workloads
             found.append(pids(lab))
             async for _ in lab.check(text, "baseline.cu", ()):
                 pass
@@ -44,8 +44,8 @@ def test_processes_that_rest_are_not_taken_meanwhile():
         lab = Lab(task)
         try:
             await lab.compile(text, "baseline.cu")
-            _, profile = await asyncio.gather(lab.rest(), lab.profile(text, "baseline.cu"))
-            return bool(profile.workloads)
+            _, profiled = await asyncio.gather(lab.rest(), lab.profile(text, "baseline.cu"))
+            return bool(profiled.profile.workloads)
         finally:
             lab.close()
 

@@ -55,7 +55,8 @@ def profile(task: KernelTask, text: str, device: str = "emulator", **attributes:
 
     with Compiler() as compiler:
         source = read_source(task, text, "k.cu")
-        return profile_source(task, source, compiler, device, {**DEVICE_ATTRIBUTES, **attributes})
+        attributes = {**DEVICE_ATTRIBUTES, **attributes}
+        return profile_source(task, source, compiler, device, attributes).profile
 
 
 def test_every_workload_is_counted(task: KernelTask, production: Profile) -> None:

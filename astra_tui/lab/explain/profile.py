@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 
 from astra_tui.lab.check.counting import count, workload_case
@@ -18,6 +18,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused, ResolvedPlan
 from astra_tui.model.launch.resolve import ResolvedLaunch
+from astra_tui.model.machine_code import Profiled, packed
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.verdict import (
     KernelCode,
@@ -38,7 +39,7 @@ def profile_source(
     compiler: Compiler,
     device: str = Emulator.name,
     attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
-) -> Profile:
+) -> Profiled:
     """Counts all workloads of a source on the emulator, whatever the device, and looks at its code.
 
     `attributes` are those of the device: plans and waves follow them. Raises UserError when a
@@ -66,7 +67,7 @@ class _Profiler:
         self.missing: dict[str, str] = {}
         self.kernels: dict[str, KernelUse] = {}
 
-    def profile(self) -> Profile:
+    def profile(self) -> Profiled:
         plans = [(w, self._resolved(w)) for w in self.task.workloads]
         names = dict.fromkeys(launch.kernel for _, p in plans for launch in p.launches)
         compilation = self.compiler.compile(self.source.text, tuple(names))
@@ -78,8 +79,13 @@ class _Profiler:
             for launch in plan.launches:
                 self._use(compilation, launch)
         workloads = tuple(self._workload(w, plan) for w, plan in plans)
-        code = tuple(self._code(compilation))
-        return Profile(self.device, workloads, tuple(self.kernels.values()), code, self.missing)
+        found = disassemble(compilation)
+        if not found.available:
+            self.missing["code"] = f"{found.problem} {found.remedy}".strip()
+        code = tuple(KernelCode(kernel.name, kernel.histogram) for kernel in found.kernels)
+        uses = tuple(self.kernels.values())
+        profile = Profile(self.device, workloads, uses, code, self.missing)
+        return Profiled(profile, packed(found))
 
     def _workload(self, workload: Workload, plan: ResolvedPlan) -> WorkloadProfile:
         case = workload_case(self.task, workload.name, _rows(self.task, workload))
@@ -154,13 +160,6 @@ class _Profiler:
             occupancy=share,
             resident_blocks=blocks,
         )
-
-    def _code(self, compilation: Compilation) -> Iterator[KernelCode]:
-        found = disassemble(compilation)
-        if not found.available:
-            self.missing["code"] = f"{found.problem} {found.remedy}".strip()
-        for kernel in found.kernels:
-            yield KernelCode(kernel.name, kernel.histogram)
 
 
 def _rows(task: KernelTask, workload: Workload) -> int | None:
