@@ -17,6 +17,7 @@ from typing import Any
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.bench import Bench
+from astra_tui.lab.cuda.gpu_process import GpuProcess
 from astra_tui.lab.cuda.measuring import Options
 from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
 from astra_tui.lab.cuda.sources import compile_source
@@ -54,6 +55,20 @@ def open_machine(name: str = "cuda:0") -> Iterator[Machine]:
     with ExitStack() as stack:
         compiler = stack.enter_context(Compiler())
         yield Machine(open_gpu(find_gpu(name), compiler), compiler)
+
+
+@contextmanager
+def idle_processes(machine: Machine, count: int) -> Iterator[tuple[int, ...]]:
+    """Ids of processes that hold the GPU and do nothing. Raises GpuFailure."""
+    with ExitStack() as stack:
+        held = []
+        for _ in range(count):
+            process = GpuProcess(machine.gpu.facts.uuid, machine.gpu.tools)
+            stack.callback(process.close)
+            process.settle()
+            assert process.opened is not None
+            held.append(process.opened.pid)
+        yield tuple(held)
 
 
 def task_named(name: str) -> KernelTask:

@@ -3,7 +3,8 @@
     python benchmarks/gpu_control.py [--out FILE] [--trials N] [--seconds S]
 
 A trial is one workload; all workloads of the three tasks take turns until there are N trials or
-S seconds have passed. No trial may come out FASTER or SLOWER.
+S seconds have passed. No trial may come out FASTER or SLOWER. As in a session, the processes in
+which candidates were checked hold the GPU meanwhile, and do nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from astra_tui.lab.cuda.measuring import Options
 from astra_tui.model.timing import Timing, TimingVerdict
 from benchmarks import gpu
 
+IDLE = 3
+"""A candidate's process, the baseline's, and the one that waits for the next candidate."""
+
 DECIDED = (TimingVerdict.FASTER, TimingVerdict.SLOWER)
 
 
@@ -34,16 +38,16 @@ def main() -> None:
     options = parser.parse_args()
     trials: list[dict[str, Any]] = []
     ends = time.monotonic() + options.seconds
-    with gpu.open_machine() as machine:
-        environment = gpu.environment(machine)
+    with gpu.open_machine() as machine, gpu.idle_processes(machine, IDLE) as idle:
+        environment = {**gpu.environment(machine), "idle_processes": len(idle)}
         while len(trials) < options.trials and time.monotonic() < ends:
             for name in gpu.TASKS:
-                trials += _pass(machine, name)
+                trials += _pass(machine, name, idle)
             gpu.save(options.out, {"environment": environment, **summary(trials), "trials": trials})
     print(dict(summary(trials).items()))
 
 
-def _pass(machine: gpu.Machine, name: str) -> list[dict[str, Any]]:
+def _pass(machine: gpu.Machine, name: str, idle: tuple[int, ...]) -> list[dict[str, Any]]:
     task = gpu.task_named(name)
     file = task.production_file
     text = file.read_text(encoding="utf-8")
@@ -52,6 +56,7 @@ def _pass(machine: gpu.Machine, name: str) -> list[dict[str, Any]]:
     assert first.compilation.cubin != second.compilation.cubin
     found = []
     with machine.bench(task, Options(warm=False, own_buffers=True)) as bench:
+        bench.idle_processes = idle
         for event in bench.time(task.workloads, first, [second]):
             if isinstance(event, Timing):
                 found = [_trial(name, w) for w in event.workloads]

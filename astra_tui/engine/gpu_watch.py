@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from astra_tui.lab.nvml import GpuReader, GpuSampler
@@ -14,10 +14,15 @@ from astra_tui.model.gpu import GpuIdentity, GpuSample
 class GpuWatch:
     """Samples one GPU four times a second and emits what it reads, on the event loop's thread."""
 
-    def __init__(self, uuid: str, emit: Callable[[GpuSampled], None]):
+    def __init__(
+        self,
+        uuid: str,
+        emit: Callable[[GpuSampled], None],
+        own_processes: Callable[[], Collection[int]],
+    ):
         self._emit = emit
         self._loop = asyncio.get_running_loop()
-        self._reader = GpuReader(uuid)
+        self._reader = GpuReader(uuid, own_processes=own_processes)
         self._sampler = GpuSampler(self._reader.sample, self._sampled)
 
     def start(self) -> GpuIdentity:

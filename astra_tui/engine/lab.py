@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -85,6 +86,7 @@ class Lab:
         self._timers: list[Child] = []
         """The process that times, kept apart: it holds a warm GPU process from one to the next."""
         self._slots = asyncio.Semaphore(processes + self.times)
+        self._holding: dict[Child, tuple[int, ...]] = {}
         self._turns = Turns()
         self._taking = asyncio.Lock()
         """Held while idle processes are spoken to, so that nobody takes one meanwhile."""
@@ -98,6 +100,11 @@ class Lab:
     def idle(self) -> tuple[Child, ...]:
         """The processes that wait for work."""
         return tuple(self._free)
+
+    @property
+    def gpu_processes(self) -> tuple[int, ...]:
+        """Ids of all processes of ours that hold the GPU, as far as they have told."""
+        return self._gpu_processes_beside(())
 
     async def compile(self, text: str, file: str) -> Compilation:
         """Compiles a source, without running anything. Raises UserError for a bad launch plan."""
@@ -170,7 +177,7 @@ class Lab:
             "workloads": workloads,
         }
         async with self._turns.alone():
-            await self.rest()
+            request["idle_processes"] = self._gpu_processes_beside(self._timers)
             with self._quiet():
                 async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):
                     yield _timing_step(key, value)
@@ -180,9 +187,14 @@ class Lab:
         async with self._taking:
             for child in tuple(self._free):
                 try:
-                    await _in_thread(child, child.ask, {"do": "rest"}, CASE_SECONDS)
+                    answer = await _in_thread(child, child.ask, {"do": "rest"}, CASE_SECONDS)
+                    self._holding[child] = tuple(answer["gpu_processes"])
                 except (ChildDied, ChildTimeout):  # It holds no GPU any more either.
                     self._free.remove(child)
+
+    def _gpu_processes_beside(self, left_out: Collection[Child]) -> tuple[int, ...]:
+        held = (p for c, p in self._holding.items() if c.running and c not in left_out)
+        return tuple(chain.from_iterable(held))
 
     def close(self) -> None:
         """Ends the processes."""
@@ -201,6 +213,7 @@ class Lab:
             await _in_thread(child, child.send, {"do": do, **request}, seconds)
             while True:
                 message = await _in_thread(child, child.receive, seconds)
+                self._holding[child] = tuple(message.pop("gpu_processes", ()))
                 if "done" in message:
                     return
                 if "error" in message:

@@ -157,7 +157,8 @@ class Engine:
     def _open_device(self) -> None:
         identity = None
         if self._device.uuid:
-            self._watch = GpuWatch(self._device.uuid, self.record.emit)
+            lab = self._ports.lab
+            self._watch = GpuWatch(self._device.uuid, self.record.emit, lambda: lab.gpu_processes)
             identity = self._watch.start()
         self.record.emit(DeviceOpened(self._device.name, identity))
 

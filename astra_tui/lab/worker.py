@@ -75,16 +75,14 @@ class _Worker:
         return read_source_counters(self.task, self.compiler, self.opened, *source, workload)
 
     def _profile(self, request: dict[str, Any]) -> Profiled:
-        self._rest()
         source = read_source(self.task, request["text"], request["file"])
         device = self.opened.device
         return profile_source(self.task, source, self.compiler, device.name, device.attributes)
 
     def _time(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         device = self.opened.device
-        if isinstance(device, CudaDevice):
-            device.close()
         bench = self._opened_bench()
+        bench.idle_processes = tuple(request["idle_processes"])
         base, candidate = (
             compile_source(self.task, self.compiler, device.attributes, text, file)
             for text, file in (
@@ -108,6 +106,18 @@ class _Worker:
         if self._bench is None:
             self._bench = Bench(self.task, gpu.facts, gpu.tools, self.oracle)
         return self._bench
+
+    def settle(self) -> None:
+        """Waits until nothing that this process has begun goes on by itself."""
+        if isinstance(self.opened.device, CudaDevice):
+            self.opened.device.settle()
+
+    @property
+    def gpu_processes(self) -> tuple[int, ...]:
+        """Ids of the processes of this one that hold the GPU."""
+        of_bench = self._bench.gpu_processes if self._bench is not None else ()
+        device = self.opened.device
+        return (*of_bench, *(device.gpu_processes if isinstance(device, CudaDevice) else ()))
 
     def close(self) -> None:
         """Ends the processes that hold the GPU."""
@@ -190,21 +200,24 @@ def main() -> None:
 
 def _serve(worker: _Worker, request: dict[str, Any], write_fd: int) -> None:
     try:
-        for message in worker.answer(request):
-            write_frame(write_fd, message)
+        try:
+            for message in worker.answer(request):
+                write_frame(write_fd, {**message, "gpu_processes": worker.gpu_processes})
+        finally:
+            worker.settle()
     except UserError as error:
-        message = {
+        last: dict[str, Any] = {
             "error": error.message,
             "file": error.file,
             "line": error.place.line,
             "column": error.place.column,
             "hint": error.hint,
         }
-        write_frame(write_fd, message)
     except CompilerUnavailable as error:
-        write_frame(write_fd, {"error": str(error), "unavailable": True})
+        last = {"error": str(error), "unavailable": True}
     else:
-        write_frame(write_fd, {"done": True})
+        last = {"done": True}
+    write_frame(write_fd, {**last, "gpu_processes": worker.gpu_processes})
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from astra_tui.lab.check import runner
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
@@ -14,7 +16,7 @@ from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
-from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.task import KernelTask, find_task, load_task
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 SOURCES = sorted(KERNELS.glob("*/*.cu"))
@@ -275,3 +277,20 @@ def test_a_suite_that_accepts_fakes_is_no_proof(tmp_path: Path, compiler: Compil
         report = report_of(Checker(task, Emulator(), compiler, oracle), text)
     assert report.verdict is Verdict.FAILED
     assert "accepts a fake (zeros)" in report.message
+
+
+def test_a_suite_is_put_to_the_proof_once(compiler: Compiler) -> None:
+    """No candidate takes part in it, so that every later check gives the same."""
+    task = find_task("silu_and_mul")
+    suite = select_cases(task, ("float16/typical",))
+    with Oracle(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        first = list(checker.prove(suite))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "prove_suite", _never)
+        assert list(checker.prove(suite)) == first
+        assert first
+
+
+def _never(*_: object) -> NoReturn:
+    pytest.fail("the suite was put to the proof again")

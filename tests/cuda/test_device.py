@@ -170,7 +170,7 @@ def test_no_answer_in_time_is_a_hang(hurried: CudaDevice, trouble: str) -> None:
     outcome = run(hurried, candidate(Scripted("copy", trouble=trouble)))
     assert time.monotonic() - began < LONG_ENOUGH
     assert [f.kind for f in outcome.findings] == [FindingKind.HANG]
-    assert outcome.findings[0].message == "the GPU gave no answer in 1 s"
+    assert outcome.findings[0].message == "the GPU process gave no answer in 1 s"
     assert len(children()) <= len(before), "the process that hung is gone"
     assert_right(run(hurried, GOOD))
 
@@ -250,3 +250,15 @@ def test_a_source_that_could_remember_launches_is_not_run() -> None:
     assert finding.kind is FindingKind.HIDDEN_STATE
     assert "calls" in finding.message
     assert "4 bytes" in finding.message
+
+
+def test_the_next_candidate_finds_a_process_that_holds_the_gpu(tools: ToolKernels) -> None:
+    with CudaDevice(FACTS, tools, LONG, MODULE) as device:
+        assert device.gpu_processes == ()
+        assert_right(run(device, GOOD))
+        device.settle()
+        before = device.gpu_processes
+        assert len(before) == 2
+        assert set(before) <= children()
+        assert_right(run(device, candidate(Scripted("copy"), "another")))
+        assert before[1] in device.gpu_processes

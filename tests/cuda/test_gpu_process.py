@@ -172,7 +172,7 @@ def test_a_driver_that_hangs(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> 
     made_up.write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(gpu_process, "START_SECONDS", 0.5)
     found = found_by("made_up", monkeypatch)
-    assert found == discovery.Found((), "the GPU gave no answer in 0.5 s")
+    assert found == discovery.Found((), "the GPU process gave no answer in 0.5 s")
 
 
 def find(name: str, monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int]) -> str:

@@ -56,6 +56,8 @@ class Bench:
         self._oracle = oracle
         self.options = options or Options()
         """What is measured; may be changed between two timings."""
+        self.idle_processes: tuple[int, ...] = ()
+        """Processes of ours that hold the GPU meanwhile, and do nothing."""
         self._process = GpuProcess(facts.uuid, tools)
         self._open = ExitStack()
         self._watch = Watch(facts.uuid, self._own_processes)
@@ -76,6 +78,12 @@ class Bench:
         """Ends the process that measures."""
         self._process.close()
         self._open.close()
+
+    @property
+    def gpu_processes(self) -> tuple[int, ...]:
+        """The id of the process that measures, once it holds the GPU."""
+        opened = self._process.opened
+        return (opened.pid,) if opened is not None else ()
 
     def renew(self) -> None:
         """Takes a fresh process: nothing of what ran before is left in it."""
@@ -138,5 +146,4 @@ class Bench:
         )
 
     def _own_processes(self) -> tuple[int, ...]:
-        opened = self._process.opened
-        return (opened.pid,) if opened is not None else ()
+        return (*self.gpu_processes, *self.idle_processes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Mapping
 
@@ -49,6 +50,19 @@ class CudaDevice:
     def attributes(self) -> Mapping[str, int]:
         """What launch plans may ask about the device."""
         return self.facts.attributes
+
+    @property
+    def gpu_processes(self) -> tuple[int, ...]:
+        """Ids of the processes that hold the GPU; they idle between two runs."""
+        spare = (self._spare,) if self._spare is not None else ()
+        opened = (p.opened for p in (*self._processes.values(), *spare))
+        return tuple(o.pid for o in opened if o is not None)
+
+    def settle(self) -> None:
+        """Waits until no process is about to take hold of the GPU, so that nothing disturbs it."""
+        if self._spare is not None:
+            with contextlib.suppress(GpuFailure):  # Whoever needs it next is told.
+                self._spare.settle()
 
     def close(self) -> None:
         """Ends all processes."""

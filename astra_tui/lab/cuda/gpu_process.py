@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.cuda.messages import (
@@ -56,11 +58,30 @@ class GpuProcess:
         self._uuid = uuid
         self._tools = tools
         self._child = Child(module, name="the GPU process")
+        self._is_opening = False
         self.opened: Opened | None = None
 
     def start(self) -> None:
-        """Lets the process start while the caller goes on."""
+        """Lets the process start and take hold of the GPU while the caller goes on.
+
+        What fails is tried again, and told, at the first request.
+        """
+        if self.opened is not None or self._is_opening:
+            return
         self._child.start()
+        with suppress(GpuFailure), self._closed_if_fatal(), _as_gpu_failure():
+            self._child.send(self._opening(), START_SECONDS)
+            self._is_opening = True
+
+    def settle(self) -> None:
+        """Waits until the process holds the GPU. Raises GpuFailure."""
+        if self.opened is not None:
+            return
+        with self._closed_if_fatal(), _as_gpu_failure():
+            if not self._is_opening:
+                self._child.send(self._opening(), START_SECONDS)
+            self._is_opening = False
+            self.opened = _understood(self._child.receive(START_SECONDS), Opened)
 
     @property
     def is_running(self) -> bool:
@@ -69,23 +90,27 @@ class GpuProcess:
 
     def ask(self, request: Request, answer: type[R], seconds: float) -> R:
         """Sends a request and waits for its answer. Raises GpuFailure."""
-        if self.opened is None:
-            opening = Open(self._uuid, self._tools.cubin, self._tools.symbols)
-            self.opened = self._exchange(opening, Opened, START_SECONDS)
-        return self._exchange(request, answer, seconds)
+        self.settle()
+        with self._closed_if_fatal():
+            return exchange(self._child, request, answer, seconds)
 
     def close(self) -> None:
         """Ends the process at once, and whatever its kernels do."""
         self._child.close()
+        self._is_opening = False
         self.opened = None
 
     def kill(self) -> None:
         """Ends the process from another thread."""
         self._child.kill()
 
-    def _exchange(self, request: Request, answer: type[R], seconds: float) -> R:
+    def _opening(self) -> Any:
+        return encode(Open(self._uuid, self._tools.cubin, self._tools.symbols))
+
+    @contextmanager
+    def _closed_if_fatal(self) -> Iterator[None]:
         try:
-            return exchange(self._child, request, answer, seconds)
+            yield
         except GpuFailure as error:
             if error.is_fatal:
                 self.close()
@@ -94,14 +119,24 @@ class GpuProcess:
 
 def exchange(child: Child, request: Request, answer: type[R], seconds: float) -> R:
     """One request and its answer. Raises GpuFailure."""
+    with _as_gpu_failure():
+        return _understood(child.ask(encode(request), seconds), answer)
+
+
+@contextmanager
+def _as_gpu_failure() -> Iterator[None]:
     try:
-        reply = decode_reply(child.ask(encode(request), seconds))
-    except ChildTimeout:
-        raise GpuHung(f"the GPU gave no answer in {seconds:g} s") from None
+        yield
+    except ChildTimeout as error:
+        raise GpuHung(str(error)) from None
     except ChildDied as error:
         raise GpuProcessDied(str(error).strip().splitlines()[-1]) from None
     except ValueError as error:  # msgspec.ValidationError is one.
         raise GpuProcessDied(f"the GPU process gave an answer of no known form: {error}") from None
+
+
+def _understood(message: Any, answer: type[R]) -> R:
+    reply = decode_reply(message)
     if isinstance(reply, Failed):
         raise CudaFailed(reply)
     if not isinstance(reply, answer):
