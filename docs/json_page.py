@@ -27,7 +27,7 @@ from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
-from astra_tui.model.plan import CodePlace, Plan, Prediction
+from astra_tui.model.plan import Citation, CodePlace, Observation, Plan, Prediction
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import (
     Disassembly,
@@ -59,7 +59,9 @@ from astra_tui.session.integrity import Flaw, Integrity
 from astra_tui.session.store import SessionSummary
 from astra_tui.session.summary import (
     CandidateReport,
+    CitationReport,
     DecisionReport,
+    EvidenceReport,
     FinalTiming,
     ProposalReport,
     RoundReport,
@@ -97,9 +99,10 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedEnergy, EnergyUse,
     PairedTime,
     Ratio, PaperTime, Floor, Doubt, Probe, CandidateReport, FinalTiming, RoundReport,
-    ProposalReport, DecisionReport, Prediction, Score, LedgerEntry, Usage,
+    ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
+    Usage,
     SessionSummary, Integrity, Flaw, Environment, Difference, CandidateVerification, CounterPair,
-    TimingPair, Branch, Plan, CodePlace, answers.BisectStep,
+    TimingPair, Branch, Plan, Observation, Citation, CodePlace, answers.BisectStep,
 )  # fmt: skip
 """The objects inside them."""
 

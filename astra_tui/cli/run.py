@@ -100,7 +100,7 @@ async def _host(request: RunRequest) -> tuple[SessionState, Path]:
         lines = RunLines()
         _cancel_on_signals(opened.engine.control)
         async for event in Server(opened.engine, opened.folder).run():
-            lines.show(event)
+            lines.show(event, lambda: opened.engine.state)
         return opened.engine.state, opened.folder
 
 

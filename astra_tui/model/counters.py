@@ -55,6 +55,14 @@ class Counters(msgspec.Struct, frozen=True):
             if a.space == space and direction in ("", a.direction)
         )
 
+    def at(self, *lines: range) -> Counters:
+        """The counts of some source lines alone."""
+        return Counters(
+            accesses=tuple(a for a in self.accesses if any(a.line in part for part in lines)),
+            lines=tuple(c for c in self.lines if any(c.line in part for part in lines)),
+            compiler=self.compiler,
+        )
+
     @property
     def requests(self) -> int:
         """Requests to global memory."""

@@ -59,21 +59,55 @@ class CodePlace(msgspec.Struct, frozen=True):
     last: int
 
 
+def places_words(places: tuple[CodePlace, ...]) -> str:
+    """As in "line 7", "lines 7 to 9" or "lines 7 and 12"."""
+    parts = [str(p.first) if p.first == p.last else f"{p.first} to {p.last}" for p in places]
+    line = "line" if len(parts) == 1 and places[0].first == places[0].last else "lines"
+    return f"{line} {' and '.join([', '.join(parts[:-1]), parts[-1]] if parts[1:] else parts)}"
+
+
+class Citation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A number that a sentence quotes of what was measured of the source that the plan starts from.
+
+    `metric` names it; citations.py says which metrics there are and looks them up. An author may
+    name one that does not exist, or quote it wrongly: that is shown, and not refused.
+    """
+
+    metric: str
+    value: float
+    of: str = ""
+    """The workload or kernel that it is of; empty: all workloads together, or any kernel."""
+    lines: tuple[CodePlace, ...] = ()
+    """The source lines that it is counted at; empty: the whole source."""
+
+
+class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sentence that speaks for a change, and the numbers that it quotes."""
+
+    sentence: str
+    cites: tuple[Citation, ...] = ()
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change to one kernel source.
 
-    `evidence` names the numbers that speak for the change, one sentence each. `move` is the
-    playbook move that will do it; empty where the coding agent writes the code.
+    `evidence` is what speaks for the change; a sentence that cites nothing is a plain string.
+    `move` is the playbook move that will do it; empty where the coding agent writes the code.
     """
 
     title: str
     bottleneck: str
-    evidence: tuple[str, ...]
+    evidence: tuple[str | Observation, ...]
     change: str
     prediction: Prediction
     risk: Risk
     places: tuple[CodePlace, ...] = ()
     move: str = ""
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """The evidence, plain sentences as well."""
+        return tuple(e if isinstance(e, Observation) else Observation(e) for e in self.evidence)
 
     @property
     def hash(self) -> str:

@@ -14,27 +14,34 @@ import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
 from astra_tui.model.author import Author
+from astra_tui.model.citations import readings
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Observation, Plan
+from astra_tui.model.state import CandidateState
 from astra_tui.plain.output import note
 
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [d]etach, [q]uit"
 DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [d]etach, [q]uit"
 
 
-def describe_plan(plan: Plan, author: Author) -> str:
-    """A plan in full, as it is decided on."""
+def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
+    """A plan in full, as it is decided on, for the source `base`."""
     predicted = plan.prediction
     lines = [
         f"PLAN {plan.title} (by {author.describe()}, {plan.risk.value} risk)",
         f"  bottleneck: {plan.bottleneck}",
-        *(f"  evidence:   {e}" for e in plan.evidence),
+        *(line for o in plan.observations for line in _evidence(o, base)),
         f"  change:     {plan.change}",
         f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}, "
         f"speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}",
     ]
     return "\n".join(lines)
+
+
+def _evidence(observation: Observation, base: CandidateState) -> list[str]:
+    cited = (f"              {reading.describe()}" for reading in readings(observation, base))
+    return [f"  evidence:   {observation.sentence}", *cited]
 
 
 def describe_diff(old: str, new: str, question: Question) -> str:

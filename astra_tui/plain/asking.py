@@ -98,8 +98,10 @@ class Asking:
     def _show(self, question: Question) -> Plan | str:
         """Puts the question before the engineer; returns the plan or the source it is about."""
         if question.gate is Gate.PLAN:
-            proposal = self._state.round(question.round).proposals[question.proposal]
-            ask.show(ask.describe_plan(proposal.plan, proposal.author))
+            round_ = self._state.round(question.round)
+            proposal = round_.proposals[question.proposal]
+            base = self._state.candidate(round_.base)
+            ask.show(ask.describe_plan(proposal.plan, proposal.author, base))
             return proposal.plan
         source = read_blob(self._folder, question.subject)
         ask.show(ask.describe_diff(read_blob(self._folder, question.base), source, question))

@@ -80,7 +80,7 @@ class _FrontEnd:
             if not isinstance(event, Transient):
                 self._state = apply(self._state, event)
             if not isinstance(told, Record) or told.seq >= self._first:
-                self._lines.show(event)
+                self._lines.show(event, lambda: self._state)
             if self._asking is not None:
                 self._asking.notice(event, self._state)
         return Leaving.ENDED

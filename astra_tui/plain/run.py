@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from astra_tui.model.citations import Standing, readings
 from astra_tui.model.events import (
     AnalysisGiven,
     BestChanged,
@@ -79,9 +80,11 @@ class RunLines:
         for text in held:
             self._write(text)
 
-    def show(self, event: Event) -> None:
-        """Writes about one event, or not."""
+    def show(self, event: Event, state: Callable[[], SessionState] | None = None) -> None:
+        """Writes about one event, or not. `state` gives the one that the event made."""
         text = self._text(event)
+        if isinstance(event, PlanProposed) and state is not None:
+            text += _doubtful_citations(event, state())
         if text and self._held is not None:
             self._held.append(text)
         elif text:
@@ -191,6 +194,14 @@ class RunLines:
             case SessionClosed():
                 return f"\nended ({event.reason.value}): {event.message}"
         return ""
+
+
+def _doubtful_citations(event: PlanProposed, state: SessionState) -> str:
+    """A line for each number of a plan's evidence that was not measured, or not so."""
+    base = state.candidate(state.round(event.round).base)
+    cited = (r for o in event.plan.observations for r in readings(o, base))
+    wrong = (r for r in cited if r.standing is not Standing.AGREES)
+    return "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
 
 
 def print_run(state: SessionState, folder: Path) -> None:

@@ -7,11 +7,18 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.citations import Standing, readings
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
 from astra_tui.model.ncu import NcuReport
-from astra_tui.model.plan import Prediction, Risk
+from astra_tui.model.plan import Citation, Observation, Prediction, Risk
 from astra_tui.model.sanitizer import SanitizerReport
-from astra_tui.model.state import ProposalState, RoundState, SessionState, Usage
+from astra_tui.model.state import (
+    CandidateState,
+    ProposalState,
+    RoundState,
+    SessionState,
+    Usage,
+)
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.session.blobs import source_path
@@ -52,6 +59,22 @@ class DecisionReport(msgspec.Struct, frozen=True):
     reason: str
 
 
+class CitationReport(msgspec.Struct, frozen=True):
+    """A number that a plan's evidence cites, beside the one of the version that it starts from."""
+
+    citation: Citation
+    known: float | None
+    """None where nothing of that name was measured there."""
+    standing: Standing
+
+
+class EvidenceReport(msgspec.Struct, frozen=True):
+    """One sentence of a plan's evidence, and the numbers that it cites."""
+
+    sentence: str
+    cites: tuple[CitationReport, ...]
+
+
 class ProposalReport(msgspec.Struct, frozen=True):
     """One plan as it was decided, what it predicted, and what came of it."""
 
@@ -59,6 +82,7 @@ class ProposalReport(msgspec.Struct, frozen=True):
     author: str
     risk: Risk
     move: str
+    evidence: tuple[EvidenceReport, ...]
     decisions: tuple[DecisionReport, ...]
     candidate: str | None
     source: str | None
@@ -193,6 +217,7 @@ def _proposal_report(
         author=proposal.author.describe(),
         risk=plan.risk,
         move=plan.move,
+        evidence=tuple(_evidence(o, state.candidate(round_.base)) for o in plan.observations),
         decisions=_decisions(state, round_.number, proposal.index),
         candidate=candidate or None,
         source=str(source_path(folder, candidate)) if candidate else None,
@@ -201,6 +226,11 @@ def _proposal_report(
         prediction=plan.prediction,
         measured=score(plan.prediction, comparison) if comparison else None,
     )
+
+
+def _evidence(observation: Observation, base: CandidateState) -> EvidenceReport:
+    cites = (CitationReport(r.citation, r.known, r.standing) for r in readings(observation, base))
+    return EvidenceReport(observation.sentence, tuple(cites))
 
 
 def _decisions(state: SessionState, round_: int, proposal: int) -> tuple[DecisionReport, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, TeamKind
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.session.reading import read_journal
@@ -22,10 +22,11 @@ _GATES = tuple(policy.value for policy in GatePolicy)
 def plan_fields(plan: Plan) -> tuple[Field, ...]:
     """A plan as fields; evidence is one sentence a line."""
     expected = plan.prediction
+    sentences = [observed.sentence for observed in plan.observations]
     return (
         Field("title", "title", plan.title),
         Field("bottleneck", "bottleneck", plan.bottleneck, long=True),
-        Field("evidence", "evidence", "\n".join(plan.evidence), long=True),
+        Field("evidence", "evidence", "\n".join(sentences), long=True),
         Field("change", "change", plan.change, long=True),
         Field("counter", "counter", expected.counter.value, tuple(c.value for c in Counter)),
         Field("counter_ratio", "new / old", f"{expected.counter_ratio:g}"),
@@ -48,17 +49,23 @@ def plan_of(values: Mapping[str, str], before: Plan, team: TeamKind) -> Plan:
     if low > high:
         raise UserError("speedup, low is above speedup, high")
     prediction = Prediction(low, high, Counter(values["counter"]), _number(values, "counter_ratio"))
-    evidence = tuple(line.strip() for line in values["evidence"].split("\n") if line.strip())
     plan = replace(
         before,
         title=_text(values, "title"),
         bottleneck=_text(values, "bottleneck"),
-        evidence=evidence,
+        evidence=_evidence(values["evidence"], before),
         change=_text(values, "change"),
         prediction=prediction,
         risk=Risk(values["risk"]),
     )
     return plan if plan.change == before.change.strip() else replace(plan, move="")
+
+
+def _evidence(text: str, before: Plan) -> tuple[str | Observation, ...]:
+    """A sentence a line; those that were there before keep the numbers that they cite."""
+    known = {o.sentence: e for o, e in zip(before.observations, before.evidence, strict=True)}
+    lines = (line.strip() for line in text.split("\n"))
+    return tuple(known.get(line, line) for line in lines if line)
 
 
 def run_fields(request: RunRequest) -> tuple[Field, ...]:

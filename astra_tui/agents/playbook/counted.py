@@ -8,7 +8,14 @@ from tree_sitter import Node
 
 from astra_tui.agents.playbook.syntax import last_line_of, line_of
 from astra_tui.model.counters import Counters
-from astra_tui.model.plan import CodePlace, Counter, Prediction
+from astra_tui.model.plan import (
+    Citation,
+    CodePlace,
+    Counter,
+    Observation,
+    Prediction,
+    places_words,
+)
 
 
 def places_of(nodes: Iterable[Node]) -> tuple[CodePlace, ...]:
@@ -29,41 +36,58 @@ def share(counters: Counters | None, counter: Counter, nodes: Iterable[Node]) ->
     """The part of a counter's total that the lines of some nodes have, None without counts."""
     if counters is None:
         return None
-    lines = {n for node in nodes for n in range(line_of(node), last_line_of(node) + 1)}
-    total = int(getattr(counters, counter.value))
-    if not total:
-        return None
-    return _at(counters, counter, lines) / total
+    total = _count(counters, counter)
+    return _count(_at(counters, joined_places(nodes)), counter) / total if total else None
 
 
-def _at(counters: Counters, counter: Counter, lines: set[int]) -> int:
-    match counter:
-        case Counter.REQUESTS | Counter.SECTORS:
-            found = (a for a in counters.accesses if a.space == "global" and a.line in lines)
-            return sum(getattr(a, counter.value) for a in found)
-        case Counter.SHARED_REQUESTS | Counter.BANK_CONFLICTS:
-            name = "requests" if counter is Counter.SHARED_REQUESTS else "conflicts"
-            shared = (a for a in counters.accesses if a.space == "shared" and a.line in lines)
-            return sum(getattr(a, name) for a in shared)
-        case _:
-            return sum(getattr(n, counter.value) for n in counters.lines if n.line in lines)
+def joined_places(nodes: Iterable[Node]) -> tuple[CodePlace, ...]:
+    """The lines of some nodes, in order; those that overlap or follow each other as one place."""
+    joined: list[CodePlace] = []
+    for place in places_of(nodes):
+        if joined and place.first <= joined[-1].last + 1:
+            last = joined.pop()
+            place = CodePlace(last.first, max(last.last, place.last))
+        joined.append(place)
+    return tuple(joined)
+
+
+def _at(counters: Counters, places: Iterable[CodePlace]) -> Counters:
+    return counters.at(*(range(place.first, place.last + 1) for place in places))
+
+
+def _count(counters: Counters, counter: Counter) -> int:
+    return int(getattr(counters, counter.value))
 
 
 def evidence_of(
     counters: Counters | None, nodes: Iterable[Node], *which: Counter
-) -> tuple[str, ...]:
-    """One sentence for each counter that the lines of some nodes move."""
-    found = list(nodes)
-    sentences = []
-    for counter in which:
-        part = share(counters, counter, found)
-        if part is not None and part > 0:
-            name = counter.value.replace("_", " ")
-            sentences.append(f"{lines_text(found)}: {part:.0%} of the {name} counted")
-    if sentences:
-        return tuple(sentences)
-    why = "no counters were given" if counters is None else "nothing was counted on these lines"
-    return (f"{why}: the code alone speaks for it",)
+) -> tuple[str | Observation, ...]:
+    """One sentence for each counter that the lines of some nodes move, with the counts it quotes.
+
+    `counters` are those of all workloads together.
+    """
+    if counters is None:
+        return ("no counters were given: the code alone speaks for it",)
+    places = joined_places(nodes)
+    observed = [_observed(counters, places, counter) for counter in which]
+    found = tuple(observation for observation in observed if observation is not None)
+    return found or ("nothing was counted on these lines: the code alone speaks for it",)
+
+
+def _observed(
+    counters: Counters, places: tuple[CodePlace, ...], counter: Counter
+) -> Observation | None:
+    there, total = _count(_at(counters, places), counter), _count(counters, counter)
+    if not there:
+        return None
+    name = counter.value.replace("_", " ")
+    return Observation(
+        f"{places_words(places)}: {there:,} of {total:,} {name} counted ({there / total:.0%})",
+        (
+            Citation(counter.value, float(there), lines=places),
+            Citation(counter.value, float(total)),
+        ),
+    )
 
 
 def predicted(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Question
+from astra_tui.model.citations import Standing, cited_words, readings
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.ledger import ledger, score
-from astra_tui.model.state import RoundState
+from astra_tui.model.plan import Observation
+from astra_tui.model.state import CandidateState, RoundState
 from astra_tui.session.report.document import (
     Badge,
     Block,
@@ -121,7 +123,7 @@ def _baseline(facts: Facts) -> list[Block]:
 
 
 def _trial(facts: Facts, trial: Trial) -> list[Block]:
-    blocks: list[Block] = [_plan_head(trial), _plan_body(trial)]
+    blocks: list[Block] = [_plan_head(trial), _plan_body(facts, trial)]
     if trial.decisions:
         blocks.append(Items(tuple(_decision(q, d) for q, d in trial.decisions)))
     blocks += _attempts(trial)
@@ -149,12 +151,22 @@ def _plan_head(trial: Trial) -> Paragraph:
     return Paragraph((*words, "."))
 
 
-def _plan_body(trial: Trial) -> Items:
-    plan = trial.plan
+def _plan_body(facts: Facts, trial: Trial) -> Items:
+    plan, base = trial.plan, facts.state.candidate(trial.round.base)
     lines: list[Line] = [(Strong("Bottleneck: "), plan.bottleneck)]
-    lines += [(Strong("Evidence: "), text) for text in plan.evidence]
+    lines += [_evidence(observation, base) for observation in plan.observations]
     lines.append((Strong("Change: "), plan.change))
     return Items(tuple(lines))
+
+
+def _evidence(observation: Observation, base: CandidateState) -> Line:
+    found = readings(observation, base)
+    words: list[Inline] = [Strong("Evidence: "), observation.sentence]
+    if found:
+        agrees = all(reading.standing is Standing.AGREES for reading in found)
+        badge = Badge("agrees" if agrees else "differs", Tone.GOOD if agrees else Tone.UNSURE)
+        words += [" ", badge, f" {cited_words(found)}"]
+    return tuple(words)
 
 
 def _decision(question: Question, decision: Decision) -> Line:

@@ -71,8 +71,8 @@ def _draw_plan(page: Page, plan: Plan, proposal: ProposalState) -> None:
     page.paragraph(f"by {proposal.author.describe()}{move}, {plan.risk.value} risk", Tone.DIM)
     page.blank()
     page.field("bottleneck", plan.bottleneck)
-    for index, evidence in enumerate(plan.evidence):
-        page.field("evidence" if index == 0 else "", evidence)
+    for index, observation in enumerate(plan.observations):
+        page.field("evidence" if index == 0 else "", observation.sentence)
     page.field("change", plan.change)
     if plan.places:
         places = ", ".join(

@@ -161,7 +161,7 @@ def plan_text(plan: Plan) -> str:
         [
             f"title: {plan.title}",
             f"bottleneck: {plan.bottleneck}",
-            *(f"evidence: {sentence}" for sentence in plan.evidence),
+            *(f"evidence: {observed.sentence}" for observed in plan.observations),
             f"change: {plan.change}",
             *([f"lines of the source it was made for: {places}"] if places else []),
         ]

@@ -58,7 +58,8 @@ class OfferedMoves:
             raise UserError(f"no move '{name}' applies here", hint=nearest(name, known))
         plan = proposal.plan
         diff = unified_diff(self.source, proposal.source, "before", "after")
-        lines = [plan.title, plan.bottleneck, *plan.evidence, plan.change]
+        evidence = (observed.sentence for observed in plan.observations)
+        lines = [plan.title, plan.bottleneck, *evidence, plan.change]
         return "\n".join([*lines, clipped(diff, MOST_DIFF)])
 
 

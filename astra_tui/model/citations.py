@@ -1,0 +1,188 @@
+"""Looks up the numbers that a plan's evidence cites in what was measured of its starting source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+import msgspec
+
+from astra_tui.model.counters import add_counters
+from astra_tui.model.plan import Citation, Counter, Observation, places_words
+from astra_tui.model.state import CandidateState
+from astra_tui.model.timing import WorkloadTiming
+from astra_tui.model.verdict import KernelUse, WorkloadProfile
+
+RELATIVE_ROUNDING = 0.01
+ABSOLUTE_ROUNDING = 0.005
+"""A quoted number agrees within either: 1 %, or half of the second decimal place."""
+
+COUNTED: tuple[str, ...] = (*Counter, "bytes", "shuffles", "sector_efficiency")
+"""Properties of Counters; the only metrics that are known line by line."""
+
+_SHARES = ("sector_efficiency", "occupancy", "of_floor")
+"""Fractions of 1, which may be quoted in percent as well."""
+
+_SHAPE: dict[str, Callable[[WorkloadProfile], float | None]] = {
+    "blocks": lambda w: w.blocks,
+    "threads": lambda w: w.threads,
+    "compulsory_bytes": lambda w: w.compulsory_bytes,
+    "waves": lambda w: w.waves.waves if w.waves else None,
+}
+_USE: dict[str, Callable[[KernelUse], float | None]] = {
+    "registers": lambda k: k.registers,
+    "spill_bytes": lambda k: k.spill_bytes,
+    "shared_bytes": lambda k: k.shared_bytes,
+    "occupancy": lambda k: k.occupancy,
+    "resident_blocks": lambda k: k.resident_blocks,
+}
+_TIMES: dict[str, Callable[[WorkloadTiming], float | None]] = {
+    "time_us": lambda t: t.cold.candidate_us,
+    "warm_us": lambda t: t.warm.candidate_us if t.warm else None,
+    "paper_us": lambda t: t.paper.candidate_us if t.paper else None,
+    "floor_us": lambda t: t.floor.us if t.floor else None,
+    "of_floor": lambda t: t.of_floor,
+}
+
+METRICS: tuple[str, ...] = (*COUNTED, *_SHAPE, *_USE, *_TIMES)
+"""All that can be cited by name, beside the hardware counters, which have ncu's names."""
+
+TIMES: tuple[str, ...] = tuple(_TIMES)
+"""Metrics of a timing, in microseconds but for the share of the floor."""
+
+
+class Standing(StrEnum):
+    """What the measurements say to a cited number."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    MISSING = "missing"
+    """Nothing of that name was measured there."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A citation beside the number that it is about; `known` is None where there is none."""
+
+    citation: Citation
+    known: float | None
+
+    @property
+    def standing(self) -> Standing:
+        """Whether the quoted number is the measured one, rounding aside."""
+        if self.known is None:
+            return Standing.MISSING
+        return Standing.AGREES if _agrees(self.citation, self.known) else Standing.DIFFERS
+
+    def describe(self) -> str:
+        """As in "sectors at line 7: says 5,200; the profile has 4,260"."""
+        cited = self.citation
+        said = number_words(cited.value)
+        match self.standing:
+            case Standing.AGREES:
+                says = f"{said}, as in the profile"
+            case Standing.DIFFERS:
+                assert self.known is not None
+                says = f"says {said}; the profile has {number_words(self.known)}"
+            case Standing.MISSING:
+                says = f"says {said}; not in the profile"
+        return f"{citation_words(cited)}: {says}"
+
+
+def readings(observation: Observation, candidate: CandidateState) -> tuple[Reading, ...]:
+    """Every number that a sentence cites beside the measured one."""
+    return tuple(read(citation, candidate) for citation in observation.cites)
+
+
+def cited_words(found: Iterable[Reading]) -> str:
+    """The citations of a sentence in few words: only those that do not agree are told one by one.
+
+    Empty where nothing is cited.
+    """
+    found = tuple(found)
+    wrong = [reading.describe() for reading in found if reading.standing is not Standing.AGREES]
+    return "; ".join(wrong) if wrong or not found else "as in the profile"
+
+
+def read(citation: Citation, candidate: CandidateState) -> Reading:
+    """The number that a citation is about.
+
+    Where its name fits several, such as one workload in two dtypes or a source that was timed
+    twice, it is the first that agrees, else the first of all.
+    """
+    known = [n for n in _numbers(citation, candidate) if n is not None]
+    fitting = (n for n in known if _agrees(citation, n))
+    return Reading(citation, next(fitting, known[0] if known else None))
+
+
+def _agrees(citation: Citation, known: float) -> bool:
+    quoted = [citation.value]
+    if citation.metric in _SHARES:
+        quoted.append(citation.value / 100)
+    rounding = max(ABSOLUTE_ROUNDING, RELATIVE_ROUNDING * abs(known)) * (1 + 1e-9)
+    return any(abs(value - known) <= rounding for value in quoted)
+
+
+def _numbers(cited: Citation, candidate: CandidateState) -> list[float | None]:
+    """Every number that the citation may mean; None for those that were not measured."""
+    metric, profile = cited.metric, candidate.profile
+    if metric in COUNTED:
+        return _counted(cited, candidate)
+    if cited.lines:
+        return []
+    if metric in _TIMES:
+        timings = (f.timing for f in reversed(candidate.timings))
+        times = (t for timing in timings for t in timing.workloads)
+        return [_TIMES[metric](t) for t in times if cited.of in ("", t.workload)]
+    if metric in _SHAPE and profile is not None:
+        shapes = profile.workloads
+        return [_SHAPE[metric](w) for w in shapes if cited.of in ("", w.workload)]
+    if metric in _USE and profile is not None:
+        return [_USE[metric](k) for k in profile.kernels if _is_of(cited, k.kernel)]
+    return _read_by_ncu(cited, candidate)
+
+
+def _counted(cited: Citation, candidate: CandidateState) -> list[float | None]:
+    if candidate.profile is None:
+        return []
+    workloads = candidate.profile.workloads
+    counted = [w.counters for w in workloads if cited.of in ("", w.workload)]
+    if not cited.of:
+        counted = [add_counters(counted)]
+    if cited.lines:
+        lines = [range(place.first, place.last + 1) for place in cited.lines]
+        counted = [counters.at(*lines) for counters in counted]
+    return [float(getattr(counters, cited.metric)) for counters in counted]
+
+
+def _read_by_ncu(cited: Citation, candidate: CandidateState) -> list[float | None]:
+    report = candidate.hardware
+    if report is None:
+        return []
+    read_of_it = (
+        launch.metrics.get(cited.metric)
+        for launch in report.launches
+        if cited.of == report.workload or _is_of(cited, launch.kernel)
+    )
+    return [metric.value for metric in read_of_it if metric is not None]
+
+
+def _is_of(cited: Citation, kernel: str) -> bool:
+    """Whether a kernel is the cited one; its template arguments may be left out."""
+    return cited.of in ("", kernel, kernel.partition("<")[0])
+
+
+def citation_words(citation: Citation) -> str:
+    """What a citation is about, as in "warp instructions at lines 7 and 9 of decode"."""
+    words = citation.metric
+    if words in METRICS:
+        words = words.removesuffix("_us").replace("_", " ")
+        words += " in us" if citation.metric.endswith("_us") else ""
+    if citation.lines:
+        words += f" at {places_words(citation.lines)}"
+    return f"{words} of {citation.of}" if citation.of else words
+
+
+def number_words(value: float) -> str:
+    """As in "5,200" or "0.75"."""
+    is_whole = float(value).is_integer() and abs(value) < 1e15
+    return f"{value:,.0f}" if is_whole else f"{value:,.4g}"
