@@ -1,6 +1,6 @@
 """The session screen on a stream of made-up events, for benchmarks/screen.py.
 
-python benchmarks/screen_stream.py once|idle|full|hour
+python benchmarks/screen_stream.py once|idle|full|hours
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from astra_tui.model.approval import Gate, Question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.check import Case, CaseOutcome, CaseResult, OutputError
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, OutputError, Verdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import (
     AnswerAwaited,
     ApprovalAsked,
     CaseChecked,
+    CheckFinished,
     CheckStarted,
     CodeWritten,
     EngineStarted,
@@ -42,6 +43,9 @@ from astra_tui.tui.source import Item
 
 CASES, PIECES, TIMINGS, READINGS = 10, 20, 50, 4
 """Of each kind, so many a second."""
+
+MARKS = {60: "a minute", 3599: "one hour", 3 * 3600 - 1: "the third hour"}
+"""Seconds of the long stream at which it says how far it is."""
 
 BASE, CODE = "b" * 64, "c" * 64
 ENGINEER = Author(AuthorKind.ENGINEER, "ann")
@@ -81,8 +85,8 @@ class Stream:
         elif self._what == "full":
             async for item in self._live():
                 yield item
-        elif self._what == "hour":
-            async for item in self._hour():
+        elif self._what == "hours":
+            async for item in self._hours():
                 yield item
         await asyncio.Event().wait()
 
@@ -96,21 +100,23 @@ class Stream:
                         yield _item(event)
                     await asyncio.sleep(1 / TIMINGS)
 
-    async def _hour(self) -> AsyncIterator[Item]:
+    async def _hours(self) -> AsyncIterator[Item]:
         """The same, without the waits between; every 20 seconds there is another candidate."""
         code = CODE
-        for second in range(3600):
+        for second in range(max(MARKS) + 1):
             if second % 20 == 0:
                 code = f"{second:064}"
                 yield _item(CodeWritten(1, 0, 0, code, BASE, ENGINEER))
-                yield _item(CheckStarted(CODE, 200))
+                yield _item(CheckStarted(code, 200))
             for events in _second(second % 20, code):
                 for event in events:
                     yield _item(event)
+            if second % 20 == 19:
+                yield _item(CheckFinished(code, Verdict.PASSED, "", (), (), 20.0))
             if second % 5 == 0:
                 await asyncio.sleep(0.01)
-            if second in (60, 3599):
-                text = "a minute has passed" if second == 60 else "an hour has passed"
+            if second in MARKS:
+                text = f"{MARKS[second]} has passed"
                 yield _item(TextStreamed("planning", text, restart=True))
                 yield _item(NoteAdded(text, ENGINEER))
                 await asyncio.sleep(2)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from astra_tui.model.errors import UserError
 
@@ -35,6 +38,31 @@ def read_inside(folder: Path, name: str, most: int) -> bytes:
 
     Raises FileNotFoundError, and UserError where it is not a plain file of at most `most` bytes.
     """
+    with _opened(folder, name) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        message = f"this file is too large: {most:,} bytes at most"
+        raise UserError(message, file=str(folder / name))
+    return content
+
+
+def lines_inside(folder: Path, name: str, longest: int) -> Iterator[bytes]:
+    """The whole lines of a file below a folder, one at a time, without their line feeds.
+
+    Ends before a line of more than `longest` bytes, and before one that has no end yet. Raises
+    UserError as `read_inside` does, and where there is no such file.
+    """
+    try:
+        with _opened(folder, name) as file:
+            while (line := file.readline(longest + 1)).endswith(b"\n"):
+                yield line[:-1]
+    except FileNotFoundError:
+        raise UserError("this file is missing", file=str(folder / name)) from None
+
+
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """Raises FileNotFoundError, and UserError for whatever else stands in the way."""
     path = folder / name
     try:
         handle = _open(folder, name)
@@ -45,19 +73,12 @@ def read_inside(folder: Path, name: str, most: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise UserError("this is not a plain file", file=str(path))
-        content = _read(handle, most + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            yield file
     except OSError as error:
         raise _unusable(path, error) from None
     finally:
         os.close(handle)
-    if len(content) > most:
-        raise UserError(f"this file is too large: {most:,} bytes at most", file=str(path))
-    return content
-
-
-def _read(handle: int, most: int) -> bytes:
-    with os.fdopen(handle, "rb", closefd=False) as file:
-        return file.read(most)
 
 
 def files_inside(folder: Path) -> list[str]:

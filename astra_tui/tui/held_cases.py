@@ -1,0 +1,86 @@
+"""Which candidates' cases the screen holds; those of all others are in the journal alone.
+
+Case results are four fifths of a journal, and one candidate's are shown at a time. The screen
+holds those of the candidates that were checked or looked at last, so that its memory does not
+grow with the session.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from astra_tui.model.check import Case, CaseResult
+from astra_tui.model.events import CaseChecked, CheckStarted, Event
+from astra_tui.model.state import SessionState
+
+HELD = 8
+"""Candidates; more than are checked at a time."""
+
+
+class LetGo:
+    """Stands for results that were let go; another one for each time."""
+
+    problem: str = ""
+    """Why they could not be read again, if they could not."""
+
+
+class HeldCases:
+    """Takes results out of the states of the screen, and puts them back."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, None] = {}
+        """The least recently used first."""
+        self._let_go: dict[str, LetGo] = {}
+        self._shared: dict[str, Case] = {}
+
+    def shared(self, event: Event) -> Event:
+        """Every candidate runs the same cases; each is held once, which halves the memory."""
+        if not isinstance(event, CaseChecked):
+            return event
+        return replace(event, result=self._with_shared_case(event.result))
+
+    def after(self, state: SessionState, event: Event) -> SessionState:
+        """The state after an event, without the results that are held no longer."""
+        if isinstance(event, CheckStarted):
+            self._let_go.pop(event.candidate, None)
+        return self._hold(state, event.candidate) if isinstance(event, CaseChecked) else state
+
+    def let_go(self, candidate: str) -> LetGo | None:
+        """Whether a candidate's results have to be read again; None where they do not."""
+        return self._let_go.get(candidate)
+
+    def put_back(
+        self,
+        state: SessionState,
+        candidate: str,
+        results: tuple[CaseResult, ...],
+        instead_of: LetGo,
+    ) -> SessionState:
+        """The state with results that were read again, unless others have come meanwhile."""
+        if self._let_go.get(candidate) is not instead_of:
+            return state
+        del self._let_go[candidate]
+        results = tuple(map(self._with_shared_case, results))
+        return self._hold(_with_results(state, candidate, results), candidate)
+
+    def _hold(self, state: SessionState, candidate: str) -> SessionState:
+        self._held.pop(candidate, None)
+        self._held[candidate] = None
+        if len(self._held) <= HELD:
+            return state
+        oldest = next(iter(self._held))
+        del self._held[oldest]
+        self._let_go[oldest] = LetGo()
+        return _with_results(state, oldest, ())
+
+    def _with_shared_case(self, result: CaseResult) -> CaseResult:
+        known = self._shared.setdefault(result.case.id, result.case)
+        same = known is not result.case and known == result.case
+        return replace(result, case=known) if same else result
+
+
+def _with_results(
+    state: SessionState, candidate: str, results: tuple[CaseResult, ...]
+) -> SessionState:
+    changed = replace(state.candidate(candidate), results=results)
+    return replace(state, candidates={**state.candidates, candidate: changed})
