@@ -10,7 +10,9 @@ from astra_tui.agents.llm.roles.moves import OfferedMoves, offered_moves
 from astra_tui.agents.llm.roles.planning import planning_prompt
 from astra_tui.agents.team import PlanAnswer
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.plan import CodePlace, Counter, Risk
+from astra_tui.model.citations import readings
+from astra_tui.model.plan import CodePlace, Counter, Observation, Risk
+from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import MODEL, Scripted
@@ -51,7 +53,7 @@ def test_a_prompt_holds_all_that_was_learnt(task: KernelTask) -> None:
         "20 |     const float gate = (float)input",
         "6144 requests, efficiency 0.50",
         "24 registers, 0 bytes spilled",
-        "line 20: 100 % of the instructions; global load of 2 bytes a thread",
+        "line 20: 90112 instructions (100 %); global load of 2 bytes a thread",
         "round 1, rejected (do not propose it again): drop the tail",
         "engineer: tails matter",
         "keep the grid capped",
@@ -87,6 +89,30 @@ def test_an_answer_becomes_plans_of_the_model(task: KernelTask, server: Scripted
     assert plan.move == ""
     assert answer.reason == ""
     assert "read  pairs" in "".join(text for role, text, _ in log.shown if role == "planning")
+
+
+def test_cited_numbers_are_looked_up_and_wrong_ones_kept(
+    task: KernelTask, server: Scripted
+) -> None:
+    numbers = [
+        {"metric": "requests", "value": 6144, "of": "16x4096", "line": 20},
+        {"metric": "warp  instructions", "value": 5200, "of": "", "line": 0},
+        {"metric": "dram throughput", "value": 93.5},
+    ]
+    evidence = [{"sentence": "6144  requests", "numbers": numbers}, "narrow", {"sentence": "so"}]
+    server.play(*QUIET, planning(proposed("read pairs", evidence=evidence)))
+    (draft,) = planned(server, brief_of(task, profile_of())).plans
+
+    cited, *plain = draft.plan.evidence
+    assert plain == ["narrow", "so"]
+    assert isinstance(cited, Observation)
+    assert cited.sentence == "6144 requests"
+    found = readings(cited, CandidateState("b" * 64, profile=profile_of()))
+    assert [r.describe() for r in found] == [
+        "requests at line 20 of 16x4096: 6,144, as in the profile",
+        "warp instructions: says 5,200; the profile has 90,112",
+        "dram_throughput: says 93.5; not in the profile",
+    ]
 
 
 def test_a_plan_that_was_tried_on_this_source_is_not_taken_again(

@@ -130,9 +130,10 @@ def hot_lines(counters: Counters) -> list[str]:
     total = counters.warp_instructions or 1
     found = []
     for number in hottest[:HOT_LINES]:
-        share = 100 * instructions.get(number, 0) / total
+        executed = instructions.get(number, 0)
         accesses = "".join(_access_text(a) for a in counters.accesses if a.line == number)
-        found.append(f"line {number}: {share:.0f} % of the instructions{accesses}")
+        share = f"{executed} instructions ({100 * executed / total:.0f} %)"
+        found.append(f"line {number}: {share}{accesses}")
     return found
 
 

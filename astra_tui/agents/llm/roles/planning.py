@@ -15,10 +15,23 @@ from astra_tui.agents.llm.roles.material import Data, clipped, compose, numbered
 from astra_tui.agents.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
 from astra_tui.agents.team import Brief, OnText, PlanAnswer, PlanDraft, Role
 from astra_tui.model.author import Author
-from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
+from astra_tui.model.citations import METRICS
+from astra_tui.model.plan import (
+    Citation,
+    CodePlace,
+    Counter,
+    Observation,
+    Plan,
+    Prediction,
+    Risk,
+)
 
 MOST_PLANS = 8
 MOST_EVIDENCE = 6
+MOST_NUMBERS = 4
+"""That one sentence may cite."""
+MOST_NAME = 100
+"""Characters of the name of a metric, workload or kernel."""
 MOST_SENTENCE = 600
 """Characters of one field of a plan."""
 
@@ -30,13 +43,31 @@ class LineRange(msgspec.Struct, frozen=True):
     last: Annotated[int, Meta(ge=1, le=100_000)]
 
 
+class CitedNumber(msgspec.Struct, frozen=True):
+    """One number of the measurements."""
+
+    metric: Annotated[str, Meta(description=f"a hardware counter, or one of {', '.join(METRICS)}")]
+    value: Annotated[float, Meta(description="as it was measured")]
+    of: Annotated[
+        str, Meta(description="the workload or kernel; empty for all workloads together")
+    ] = ""
+    line: Annotated[int, Meta(ge=0, description="its source line; 0 for the whole source")] = 0
+
+
+class CitedSentence(msgspec.Struct, frozen=True):
+    """A sentence and the measured numbers in it, which are looked up in the measurements."""
+
+    sentence: str
+    numbers: Annotated[tuple[CitedNumber, ...], Meta(max_length=MOST_NUMBERS)] = ()
+
+
 class ProposedPlan(msgspec.Struct, frozen=True):
     """One change to the kernel."""
 
     title: Annotated[str, Meta(description="the change in at most ten words")]
     bottleneck: Annotated[str, Meta(description="what limits the kernel now, in one sentence")]
     evidence: Annotated[
-        tuple[str, ...],
+        tuple[str | CitedSentence, ...],
         Meta(max_length=MOST_EVIDENCE, description="measured numbers that show it, one a sentence"),
     ]
     change: Annotated[str, Meta(description="what to change, precise enough to write the code")]
@@ -142,7 +173,7 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
     plan = Plan(
         title=_line(proposed.title),
         bottleneck=_line(proposed.bottleneck),
-        evidence=tuple(_line(sentence) for sentence in proposed.evidence),
+        evidence=tuple(_evidence(said) for said in proposed.evidence),
         change=clipped(proposed.change.strip(), MOST_SENTENCE * 3),
         prediction=Prediction(low, high, proposed.counter, proposed.counter_ratio),
         risk=proposed.risk,
@@ -154,6 +185,20 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
     # A move does what it does, whatever the model says: the engineer has to read the former.
     own = move.plan
     return msgspec.structs.replace(plan, change=own.change, places=own.places, move=own.move)
+
+
+def _evidence(said: str | CitedSentence) -> str | Observation:
+    if isinstance(said, str):
+        return _line(said)
+    cites = tuple(_citation(number) for number in said.numbers)
+    return Observation(_line(said.sentence), cites) if cites else _line(said.sentence)
+
+
+def _citation(number: CitedNumber) -> Citation:
+    metric = clipped("_".join(number.metric.split()), MOST_NAME)
+    of = clipped(" ".join(number.of.split()), MOST_NAME)
+    lines = (CodePlace(number.line, number.line),) if number.line else ()
+    return Citation(metric, number.value, of, lines)
 
 
 def _places(proposed: ProposedPlan, lines: int) -> tuple[CodePlace, ...]:
