@@ -25,7 +25,7 @@ SIZE = (140, 40)
 async def draw(key: str) -> str:
     """An SVG of the session with a pane in front, when the last best candidate was found."""
     source = SavedSource.read(SESSION)
-    records = source.player.records
+    records = source.player.timeline.records
     found = [n for n, r in enumerate(records, 1) if isinstance(r.event, BestChanged)]
 
     async def opened() -> SavedSource:

@@ -98,6 +98,24 @@ def positive_number(text: str) -> float:
     return number
 
 
+SLOWEST, FASTEST = 0.5, 100.0
+"""How many seconds of a session may pass in one of its replay."""
+
+
+def replay_speed(text: str) -> float:
+    """From 0.5 to 100 times as fast as it happened; infinity for "instant"."""
+    if text == "instant":
+        return math.inf
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not SLOWEST <= speed <= FASTEST:
+        message = f"'{text}' is no speed: a number from {SLOWEST:g} to {FASTEST:g}, or instant"
+        raise argparse.ArgumentTypeError(message)
+    return speed
+
+
 def write_anything() -> None:
     """Lets stdout and stderr take text that the locale's encoding lacks, as escapes."""
     for stream in (sys.stdout, sys.stderr):

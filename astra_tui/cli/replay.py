@@ -10,12 +10,11 @@ from astra_tui import plain
 from astra_tui.cli.answers import ReplayAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.saved import saved_session
-from astra_tui.model.errors import UserError
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.task import bundled
 from astra_tui.session.reading import journal_path
 from astra_tui.session.store import DEFAULT_FOLDER, list_sessions, sessions_folder
-from astra_tui.session.timeline import Timeline, open_timeline
+from astra_tui.session.timeline import Timeline, open_timeline, place_behind
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +47,7 @@ def _on_screen(options: argparse.Namespace, folder: Path) -> int | None:
     from astra_tui.cli.screen import choices_for_screen, show_replay
 
     choices = choices_for_screen(options)
-    return None if choices is None else show_replay(folder, choices)
+    return None if choices is None else show_replay(folder, choices, options)
 
 
 def _print(options: argparse.Namespace, folder: Path) -> int:
@@ -56,7 +55,7 @@ def _print(options: argparse.Namespace, folder: Path) -> int:
     from astra_tui.plain.run import print_run
 
     timeline = open_timeline(folder)
-    end = _end(timeline, options.to, folder)
+    end = place_behind(timeline, options.to, folder)
     for damage in timeline.damage:
         plain.note(damage.describe(journal_path(folder)))
     ReplayLines(timeline, options.speed or math.inf).show(end)
@@ -68,18 +67,6 @@ def _print(options: argparse.Namespace, folder: Path) -> int:
             print_run(timeline.final_state(), folder)
         plain.note(answer.message)
     return answer.exit_code
-
-
-def _end(timeline: Timeline, to: int | None, folder: Path) -> int:
-    if to is None:
-        return len(timeline)
-    last = timeline.records[-1].seq if len(timeline) else -1
-    if to > last:
-        hint = f"its last event is {last}"
-        raise UserError(
-            f"this session has no event {to}", file=str(journal_path(folder)), hint=hint
-        )
-    return timeline.position_of(to)
 
 
 def _answer(timeline: Timeline, folder: Path, end: int) -> ReplayAnswer:

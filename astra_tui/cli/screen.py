@@ -46,12 +46,13 @@ def show_engine(socket: Path, choices: Choices) -> int:
     return _show_session(partial(attach, socket), choices, as_json=False)
 
 
-def show_replay(folder: Path, choices: Choices) -> int:
-    """Plays a saved session on the screen."""
+def show_replay(folder: Path, choices: Choices, options: argparse.Namespace) -> int:
+    """Shows a saved session on the screen: at its end, behind `to`, or playing at a `speed`."""
     from astra_tui.tui import open_session
     from astra_tui.tui.source import open_saved
 
-    open_session(partial(open_saved, folder), _preferences(choices))
+    open_source = partial(open_saved, folder, speed=options.speed, to=options.to)
+    open_session(open_source, _preferences(choices))
     return ExitCode.OK
 
 

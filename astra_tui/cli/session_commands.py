@@ -10,7 +10,12 @@ from astra_tui.cli.flags import (
     plain_flag,
     run_flags,
 )
-from astra_tui.cli.parsing import CommandParser, positive_number, whole_number
+from astra_tui.cli.parsing import (
+    CommandParser,
+    positive_number,
+    replay_speed,
+    whole_number,
+)
 from astra_tui.model.plan import Counter
 
 
@@ -91,13 +96,16 @@ def _replay(commands: Commands) -> None:
     )
     parser.add_argument(
         "--speed",
-        type=positive_number,
+        type=replay_speed,
         metavar="X",
-        help="in lines: so many times as fast as it happened, idle stretches shortened "
-        "(default: at once)",
+        help="play so many times as fast as it happened: 0.5 to 100, or instant; no event is "
+        "waited for longer than 2 s (default: lines at once; the screen shows the end)",
     )
     parser.add_argument(
-        "--to", type=whole_number, metavar="SEQ", help="in lines: stop behind this event"
+        "--to",
+        type=whole_number,
+        metavar="SEQ",
+        help="stop behind this event, by its number in the journal",
     )
     plain_flag(parser)
     json_flag(parser)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
-from astra_tui.session.timeline import Timeline, paced
-
-IDLE_SECONDS = 30.0
-"""A gap as long as this is worth a line, however much of it is waited for."""
-
-LONGEST_WAIT = 2.0
+from astra_tui.session.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
 
 
 class ReplayLines:
@@ -36,7 +32,8 @@ class ReplayLines:
         """Everything up to a position."""
         for position in range(1, end + 1):
             self._wait(self._timeline.seconds_before(position))
-            self._lines.show(self._timeline.event(position))
+            state = partial(self._timeline.state, position)
+            self._lines.show(self._timeline.event(position), state)
 
     def _wait(self, seconds: float) -> None:
         wait = paced(seconds, self._speed, LONGEST_WAIT)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.check import Verdict
+from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     BestChanged,
     CheckFinished,
@@ -30,12 +31,18 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.state import SessionState
 from astra_tui.session.growth import Growth
-from astra_tui.session.reading import Damage, read_journal
+from astra_tui.session.reading import Damage, journal_path, read_journal
 from astra_tui.session.records import Record
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
 MOST_SNAPSHOTS = 256
 """Of longer sessions fewer states are kept, so that memory stays bounded."""
+
+LONGEST_WAIT = 2.0
+"""Seconds of its own time that a replay waits for one event at most."""
+
+IDLE_SECONDS = 30.0
+"""A stretch without an event that is worth a word, however much of it is waited for."""
 
 
 class MomentKind(StrEnum):
@@ -88,6 +95,7 @@ class Timeline:
         self.moments = _moments(self._records)
         self._positions = [m.position for m in self.moments]
         self._seqs = [r.seq for r in self._records]
+        self._elapsed = _elapsed(self._records)
         self._shown: tuple[int, SessionState] = (0, SessionState())
 
     def __len__(self) -> int:
@@ -134,10 +142,11 @@ class Timeline:
 
     def seconds_before(self, position: int) -> float:
         """Time between the event of a position and the one before it; 0 where clocks went back."""
-        if position < 2:
-            return 0.0
-        before, after = (_clock(r.time) for r in self._records[position - 2 : position])
-        return max(0.0, after - before)
+        return self._elapsed[position] - self._elapsed[max(position - 1, 0)]
+
+    def elapsed(self, position: int) -> float:
+        """Seconds from the first event to the one of a position, idle stretches included."""
+        return self._elapsed[position]
 
     def _nearest(self, position: int) -> tuple[int, SessionState]:
         """A known state at or before a position: a kept one, or the one that was shown last."""
@@ -183,17 +192,45 @@ def paced(seconds: float, speed: float, longest: float) -> Wait:
     return Wait(longest, seconds - longest * speed)
 
 
+def place_behind(timeline: Timeline, seq: int | None, folder: Path) -> int:
+    """The position behind the event with a number, or the end for None.
+
+    Raises UserError where the session of this folder ends before it.
+    """
+    if seq is None:
+        return len(timeline)
+    last = timeline.records[-1].seq if len(timeline) else -1
+    if seq > last:
+        raise UserError(
+            f"this session has no event {seq}",
+            file=str(journal_path(folder)),
+            hint=f"its last event is {last}",
+        )
+    return timeline.position_of(seq)
+
+
 def open_timeline(folder: Path) -> Timeline:
     """The timeline of a session's folder. Raises UserError where no journal can be read."""
     found = read_journal(folder)
     return Timeline(found.records, found.damage)
 
 
-def _clock(time: str) -> float:
+def _elapsed(records: Sequence[Record]) -> list[float]:
+    """By position; a clock that went back, or cannot be read, adds nothing."""
+    elapsed, before = [0.0], None
+    for record in records:
+        now = _clock(record.time)
+        step = 0.0 if now is None or before is None else max(0.0, now - before)
+        elapsed.append(elapsed[-1] + step)
+        before = before if now is None else now
+    return elapsed
+
+
+def _clock(time: str) -> float | None:
     try:
         return datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError):
-        return 0.0
+        return None
 
 
 def _moments(records: Sequence[Record]) -> tuple[Moment, ...]:

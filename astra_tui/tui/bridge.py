@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable
-
-from msgspec.structs import replace
+from itertools import islice
 
 from astra_tui.model.approval import Question
-from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnswerAwaited,
-    CaseChecked,
     CodeFailed,
     CodeWritten,
     DecisionTaken,
     Event,
-    ExchangeMade,
     GpuSampled,
     Paused,
     PlanProposed,
@@ -39,11 +36,13 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
+from astra_tui.session.recall import recorded_cases
 from astra_tui.session.records import Record
-from astra_tui.tui.source import Item, Restart, Source
+from astra_tui.tui.held_cases import HeldCases, LetGo
+from astra_tui.tui.player import Scene
+from astra_tui.tui.source import Item, Source
 from astra_tui.tui.terms import TICK
-from astra_tui.tui.view import Choice, LogEntry, View, newest_choice
-from astra_tui.tui.words import describe
+from astra_tui.tui.view import Choice, LogEntry, View, entry_of, newest_choice
 
 GATHER = 0.02
 """Seconds in which events that come together are gathered before the first picture."""
@@ -81,14 +80,13 @@ class Bridge:
         self._ended = False
         self._shown_at = float("-inf")
         self._chosen: Choice | None = None
-        self._entries = 0
+        self._position = 0
         self.trouble: UserError | None = None
         """Why the source broke off, if it did."""
-        self._forget()
-
-    def _forget(self) -> None:
         self._state = SessionState()
-        self._cases: dict[str, Case] = {}
+        self._held = HeldCases()
+        self._seq = -1
+        self._recalls: dict[LetGo, asyncio.Task[None]] = {}
         self._stage: StageBegan | None = None
         self._since = 0.0
         self._awaited: dict[str, Question] = {}
@@ -130,7 +128,7 @@ class Bridge:
     def view(self) -> View:
         """The session as it is now."""
         awaiting = next(iter(self._awaited.values()), None)
-        return View(
+        view = View(
             state=self._state,
             choice=self._chosen or newest_choice(self._state, awaiting),
             following=self._chosen is None,
@@ -142,6 +140,28 @@ class Bridge:
             rounds_timed=tuple(self._rounds_timed.values()),
             samples=tuple(self._samples),
         )
+        return self._with_cases(view)
+
+    def _with_cases(self, view: View) -> View:
+        """The view; where the cases of its candidate were let go, they are read again."""
+        known = view.candidate
+        gone = self._held.let_go(known.hash) if known else None
+        if known is None or gone is None:
+            return view
+        if gone not in self._recalls:
+            self._recalls[gone] = asyncio.create_task(self._recall(known.hash, gone))
+        return dataclasses.replace(view, without_cases=gone.problem or "Reading the cases again.")
+
+    async def _recall(self, candidate: str, gone: LetGo) -> None:
+        folder, last = self._source.folder, self._seq
+        try:
+            results = await asyncio.to_thread(recorded_cases, folder, candidate, last)
+        except UserError as error:
+            gone.problem = error.describe()
+        else:
+            self._state = self._held.put_back(self._state, candidate, results, gone)
+            del self._recalls[gone]
+        self.refresh()
 
     async def _read(self) -> None:
         count = 0
@@ -164,34 +184,36 @@ class Bridge:
 
     def _take(self, item: Item) -> None:
         match item:
-            case Restart():
-                self._forget()
+            case Scene():
+                self._enter(item)
             case Record():
-                event = self._with_shared_case(item.event)
-                self._state = apply(self._state, event)
-                self._note(event, item.time)
+                event = self._held.shared(item.event)
+                self._state = self._held.after(apply(self._state, event), event)
+                self._seq = item.seq
+                self._note(item)
                 self._follow(event)
             case Event():
                 self._follow(item)
 
-    def _with_shared_case(self, event: Event) -> Event:
-        """Every candidate runs the same cases; each is kept once, which halves the memory."""
-        if not isinstance(event, CaseChecked):
-            return event
-        case = event.result.case
-        known = self._cases.setdefault(case.id, case)
-        if known is case or known != case:
-            return event
-        return replace(event, result=replace(event.result, case=known))
+    def _enter(self, scene: Scene) -> None:
+        """Takes the state of a scene, and the latest of its records into the log.
 
-    def _note(self, event: Event, when: str) -> None:
-        said = describe(event)
-        if said is None:
-            return
-        self._entries += 1
-        text, tone = said
-        exchange = event if isinstance(event, ExchangeMade) else None
-        self._log.append(LogEntry(self._entries, when, text, tone, exchange))
+        Where it goes on from the scene before, only what is new is put into words.
+        """
+        new = scene.position - self._position
+        if not 0 <= new <= LOG_LENGTH:
+            self._log.clear()
+            past = map(entry_of, reversed(scene.records[: scene.position]))
+            self._log.extendleft(islice(filter(None, past), LOG_LENGTH))
+        else:
+            for record in scene.records[self._position : scene.position]:
+                self._note(record)
+        self._state, self._position = scene.state, scene.position
+
+    def _note(self, record: Record) -> None:
+        entry = entry_of(record)
+        if entry is not None:
+            self._log.append(entry)
 
     def _follow(self, event: Event) -> None:
         """Keeps what the state does not hold: who writes what, and who is waited for."""

@@ -7,23 +7,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
-from astra_tui.model.events import Event, RoundOpened
+from astra_tui.model.events import Event
 from astra_tui.session.client import EngineClient
 from astra_tui.session.reading import JournalContents, read_journal
 from astra_tui.session.records import Record
 from astra_tui.session.spawn import RunRequest, start_engine
+from astra_tui.session.timeline import Timeline, place_behind
+from astra_tui.tui.player import Player, Scene
 
-LONGEST_GAP = 2.0
-"""Seconds that a replay waits for the next event at most, before its speed is applied."""
-
-SPEEDS = (0.5, 1.0, 2.0, 4.0, 16.0)
-
-
-class Restart:
-    """What was shown so far is void: a replay went back and begins anew."""
-
-
-Item = Record | Event | Restart
+Item = Record | Event | Scene
+"""What comes next, or, of a saved session, all that is to be shown in the place of what was."""
 
 
 class Source(Protocol):
@@ -42,7 +35,7 @@ class Source(Protocol):
         """What plays a saved session."""
 
     def items(self) -> AsyncIterator[Item]:
-        """Records from the first on, and what happens; ends with the session."""
+        """What happens, from the first event on; of a saved session, scenes without end."""
 
     async def close(self) -> None:
         """Lets go. An engine goes on."""
@@ -73,8 +66,7 @@ class SavedSource:
 
     def __init__(self, folder: Path, contents: JournalContents):
         self.folder = folder
-        self.damage = contents.damage
-        self.player = Player(contents.records)
+        self.player = Player(Timeline(contents.records, contents.damage))
 
     @classmethod
     def read(cls, folder: Path) -> SavedSource:
@@ -82,93 +74,11 @@ class SavedSource:
         return cls(folder, read_journal(folder))
 
     def items(self) -> AsyncIterator[Item]:
-        """Records up to where the player is, wherever it goes; never ends."""
+        """The session where the player is, wherever it goes; never ends."""
         return self.player.items()
 
     async def close(self) -> None:
         """There is nothing to let go of."""
-
-
-class Player:
-    """Plays records at their own pace, faster, slower, or one by one."""
-
-    def __init__(self, records: tuple[Record, ...]):
-        self.records = records
-        self.position = len(records)
-        """How many records are shown."""
-        self.playing = False
-        self.speed = 1.0
-        self._moved = asyncio.Event()
-
-    @property
-    def length(self) -> int:
-        """How many records there are."""
-        return len(self.records)
-
-    def seek(self, position: int) -> None:
-        """Goes to a record, or to the nearest end."""
-        self.position = max(0, min(position, self.length))
-        self._moved.set()
-
-    def step(self, count: int) -> None:
-        """Stops, and goes on or back by some records."""
-        self.playing = False
-        self.seek(self.position + count)
-
-    def toggle(self) -> None:
-        """Plays or stops; at the end it plays from the beginning."""
-        self.playing = not self.playing
-        if self.playing and self.position == self.length:
-            self.position = 0
-        self._moved.set()
-
-    def change_speed(self, steps: int) -> None:
-        """Plays faster or slower."""
-        index = SPEEDS.index(self.speed) + steps
-        self.speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
-        self._moved.set()
-
-    def step_round(self, count: int) -> None:
-        """Stops, and goes to where the next round (1) or this or the last one (-1) begins."""
-        self.playing = False
-        starts = [n + 1 for n, r in enumerate(self.records) if isinstance(r.event, RoundOpened)]
-        if count > 0:
-            self.seek(min((s for s in starts if s > self.position), default=self.length))
-        else:
-            self.seek(max((s for s in starts if s < self.position), default=0))
-
-    async def items(self) -> AsyncIterator[Item]:
-        """Everything up to the position; goes on when the position does."""
-        shown = 0
-        while True:
-            if self.position < shown:
-                yield Restart()
-                shown = 0
-            while shown < self.position:
-                yield self.records[shown]
-                shown += 1
-            await self._next()
-
-    async def _next(self) -> None:
-        """Waits until the position has changed."""
-        before = self.position
-        while self.position == before:
-            self._moved.clear()
-            try:
-                async with asyncio.timeout(self._seconds_to_next()):
-                    await self._moved.wait()
-            except TimeoutError:
-                self.position += 1
-                self.playing = self.position < self.length
-
-    def _seconds_to_next(self) -> float | None:
-        if not self.playing or self.position >= self.length:
-            return None
-        if self.position == 0:
-            return 0.0
-        gap = self.records[self.position].mono - self.records[self.position - 1].mono
-        # The clock begins anew with every engine that took the session over.
-        return max(0.0, min(gap, LONGEST_GAP)) / self.speed
 
 
 async def start(request: RunRequest) -> LiveSource:
@@ -182,9 +92,21 @@ async def attach(socket: Path) -> LiveSource:
     return LiveSource(await EngineClient.connect(socket))
 
 
-async def open_saved(folder: Path) -> SavedSource:
-    """Opens a session from the disk. Raises UserError when it cannot be read."""
-    return await asyncio.to_thread(SavedSource.read, folder)
+async def open_saved(
+    folder: Path, *, speed: float | None = None, to: int | None = None
+) -> SavedSource:
+    """Opens a session from the disk behind the event `to`, or at its end.
+
+    With a speed it plays from the beginning until there. Raises UserError when the session cannot
+    be read, or has no such event.
+    """
+    source = await asyncio.to_thread(SavedSource.read, folder)
+    player = source.player
+    end = place_behind(player.timeline, to, folder)
+    player.seek(end)
+    if speed is not None:
+        player.play(speed, end)
+    return source
 
 
 OpenSource = Callable[[], Awaitable[Source]]

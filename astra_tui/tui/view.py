@@ -10,7 +10,9 @@ from astra_tui.model.approval import Question
 from astra_tui.model.events import ExchangeMade, RoundsTimed, StageBegan
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
+from astra_tui.session.records import Record
 from astra_tui.tui.page import Tone
+from astra_tui.tui.words import describe
 
 
 class Choice(NamedTuple):
@@ -21,7 +23,7 @@ class Choice(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """One event in words. `number` counts entries; `exchange` leads to a prompt and its reply."""
+    """One event in words. `number` is that of its record; `exchange` leads to what was said."""
 
     number: int
     time: str
@@ -33,6 +35,9 @@ class LogEntry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class View:
     """A session at one moment.
+
+    Of a session that runs `state` holds the results of cases of the chosen candidate and of some
+    others, as `tui/held_cases.py` says.
 
     `streams` holds what each role is writing, by role. `awaiting` is the question that somebody
     has to answer; a saved session never has one. `since` is when the stage began, in seconds of
@@ -51,6 +56,8 @@ class View:
     """How far the timing that runs is, one entry a workload."""
     samples: tuple[GpuSample, ...] = ()
     """The latest readings of NVML, oldest first."""
+    without_cases: str = ""
+    """Why the chosen candidate has no results of cases although it was checked, in words."""
 
     @property
     def round(self) -> RoundState | None:
@@ -82,6 +89,15 @@ class View:
         if found is None or found.number == 0:
             return None
         return self.state.candidate(found.base)
+
+
+def entry_of(record: Record) -> LogEntry | None:
+    """What the log says of a record; None where it says nothing."""
+    event, said = record.event, describe(record.event)
+    if said is None:
+        return None
+    exchange = event if isinstance(event, ExchangeMade) else None
+    return LogEntry(record.seq, record.time, *said, exchange)
 
 
 def find_round(state: SessionState, number: int) -> RoundState | None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from astra_tui.model.events import NoteAdded
-from astra_tui.plain.replay import LONGEST_WAIT, ReplayLines
+from astra_tui.plain.replay import ReplayLines
 from astra_tui.plain.sessions import in_tree_order
 from astra_tui.session.records import Record
 from astra_tui.session.store import SessionSummary
-from astra_tui.session.timeline import Timeline
+from astra_tui.session.timeline import LONGEST_WAIT, Timeline
 from tests.session.samples import ENGINEER, opened
 
 

@@ -25,9 +25,11 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.state import SessionState
 from astra_tui.session.records import Record
 from astra_tui.tui.guard import DEAF, TYPING_PAUSE, Guard
-from astra_tui.tui.source import Item, Restart
+from astra_tui.tui.player import Scene
+from astra_tui.tui.source import Item
 from astra_tui.tui.widgets.prompt_line import PromptLine
 from tests.tui.harness import Clock, Desk, on_a_loop, seated
 
@@ -47,6 +49,7 @@ class Asker:
         self.answers: list[Answer] = []
         self.open: Question | None = None
         self._asked = 0
+        self._seq = 0
         self._items: asyncio.Queue[Item] = asyncio.Queue()
 
     @property
@@ -82,14 +85,15 @@ class Asker:
         pass
 
     def _begin(self) -> None:
-        self._items.put_nowait(Restart())
+        self._items.put_nowait(Scene(SessionState(), (), 0))
         settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
         self._tell(SessionOpened(1, "s", "t", "b" * 64, settings, {}))
         self._tell(EngineStarted("host", 1, 5))
         self._tell(RoundOpened(1, 0, "b" * 64))
 
     def _tell(self, event: Event) -> None:
-        self._items.put_nowait(Record(0, "2026-01-01T00:00:00.000Z", 0.0, event))  # type: ignore[arg-type]
+        self._seq += 1
+        self._items.put_nowait(Record(self._seq, "2026-01-01T00:00:00.000Z", 0.0, event))  # type: ignore[arg-type]
 
 
 class Typist:

@@ -41,5 +41,7 @@ APPLIES: dict[str, Callable[[SessionScreen], bool]] = {
     "step": _plays,
     "step_round": _plays,
     "speed": _plays,
+    "jump": _plays,
+    "seek_end": _plays,
 }
 """By action; those that are not listed always apply."""

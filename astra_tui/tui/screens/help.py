@@ -47,7 +47,8 @@ class HelpScreen(ModalScreen[None]):
             said = binding.description or (binding.id or "").replace(".", " ").replace("_", " ")
             if said:
                 keys.append((screen.app.get_key_display(binding), said))
-        return cls(title, helped.HELP or "", keys)
+        about = [helped.HELP or "", getattr(screen, "more_help", "")]
+        return cls(title, "\n\n".join(filter(None, about)), keys)
 
     def compose(self) -> ComposeResult:
         """A text that scrolls."""

@@ -1,12 +1,43 @@
-"""The actions of a session that is replayed."""
+"""The keys and actions of a session that is replayed."""
 
 from __future__ import annotations
 
-from astra_tui.tui.source import Player
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+
+from astra_tui.model.errors import UserError
+from astra_tui.session.timeline import MomentKind
+from astra_tui.tui.player import Player
+from astra_tui.tui.widgets.replay_line import LEGEND, ReplayLine
+
+if TYPE_CHECKING:
+    from astra_tui.tui.app import AstraApp
+
+PLAYING = (
+    Binding("p", "play", "Play", id="play"),
+    Binding("full_stop", "step(1)", "Step", key_display=", .", id="step"),
+    Binding("comma", "step(-1)", "Step back", show=False, id="step_back"),
+    Binding("right_square_bracket", "step_round(1)", "Round", key_display="[ ]", id="round_on"),
+    Binding("left_square_bracket", "step_round(-1)", "Round back", show=False, id="round_back"),
+    Binding("d", "jump('decision', 1)", "Decision", id="decision_on"),
+    Binding("D", "jump('decision', -1)", "Decision back", show=False, id="decision_back"),
+    Binding("v", "jump('verdict', 1)", "Verdict", id="verdict_on"),
+    Binding("V", "jump('verdict', -1)", "Verdict back", show=False, id="verdict_back"),
+    Binding("e", "jump('error', 1)", "Error", id="error_on"),
+    Binding("E", "jump('error', -1)", "Error back", show=False, id="error_back"),
+    Binding("less_than_sign", "speed(-1)", "Slower", show=False, id="slower"),
+    Binding("greater_than_sign", "speed(1)", "Faster", show=False, id="faster"),
+    Binding("left_curly_bracket", "seek_end(False)", "Beginning", show=False, id="beginning"),
+    Binding("right_curly_bracket", "seek_end(True)", "End", show=False, id="ending"),
+)
+"""They apply to a replay alone."""
 
 
 class PlayingActions:
     """Mixed into the session screen; they do nothing where nothing is replayed."""
+
+    app: AstraApp
 
     @property
     def player(self) -> Player | None:
@@ -14,8 +45,13 @@ class PlayingActions:
         raise NotImplementedError
 
     def show_status(self) -> None:
-        """Draws the top line."""
+        """Draws the lines that say where a session is."""
         raise NotImplementedError
+
+    @property
+    def more_help(self) -> str:
+        """What help says beside what the focused pane is."""
+        return LEGEND if self.player is not None else ""
 
     def action_play(self) -> None:
         """Plays the saved session, or stops."""
@@ -27,14 +63,55 @@ class PlayingActions:
         """Goes some events on or back."""
         if self.player is not None:
             self.player.step(count)
+            self.show_status()
 
     def action_step_round(self, count: int) -> None:
         """Goes to where the next or the last round begins."""
         if self.player is not None:
             self.player.step_round(count)
+            self.show_status()
+
+    def action_jump(self, kind: str, count: int) -> None:
+        """Goes to the next or the last decision, verdict or error."""
+        if self.player is None:
+            return
+        if not self.player.jump({MomentKind(kind)}, count):
+            self.app.say(f"no {kind} {'after' if count > 0 else 'before'} this place")
+        self.show_status()
+
+    def action_seek_end(self, at_end: bool) -> None:
+        """Goes to the beginning or the end of the session."""
+        if self.player is not None:
+            self.player.seek(self.player.length if at_end else 0)
+            self.show_status()
 
     def action_speed(self, steps: int) -> None:
         """Plays faster or slower."""
         if self.player is not None:
             self.player.change_speed(steps)
             self.show_status()
+
+    def on_replay_line_sought(self, event: ReplayLine.Sought) -> None:
+        """Goes to where the mouse is on the timeline."""
+        if self.player is not None:
+            self.player.seek(event.position)
+            self.show_status()
+
+
+def trouble_of(player: Player, journal: str) -> UserError | None:
+    """What of a saved session cannot be replayed, if anything; `journal` names its file."""
+    timeline = player.timeline
+    if timeline.broken is not None:
+        seq, why = timeline.broken.seq, timeline.broken.message
+        return UserError(
+            f"the replay ends before event {seq}, which makes no sense: {why}", file=journal
+        )
+    if timeline.damage:
+        first = timeline.damage[0]
+        return UserError(
+            f"{len(timeline.damage)} parts of the journal cannot be read, the first in line "
+            f"{first.line}: {first.message}",
+            file=journal,
+            hint="astra-tui verify names all of them",
+        )
+    return None

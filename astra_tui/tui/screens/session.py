@@ -19,13 +19,15 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.client import EngineClient
+from astra_tui.session.reading import journal_path
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.bridge import Bridge
+from astra_tui.tui.player import Player
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.screens.applying import APPLIES
-from astra_tui.tui.screens.playing import PlayingActions
+from astra_tui.tui.screens.playing import PLAYING, PlayingActions, trouble_of
 from astra_tui.tui.screens.steering import Steering
-from astra_tui.tui.source import OpenSource, Player, Source
+from astra_tui.tui.source import OpenSource, Source
 from astra_tui.tui.terms import Left
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
@@ -37,6 +39,7 @@ from astra_tui.tui.widgets.log import LogPane
 from astra_tui.tui.widgets.plan import PlanPane
 from astra_tui.tui.widgets.profile import ProfilePane
 from astra_tui.tui.widgets.prompt_line import PromptLine
+from astra_tui.tui.widgets.replay_line import ReplayLine
 from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
 from astra_tui.tui.widgets.status_line import StatusLine
@@ -52,6 +55,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
     app: AstraApp
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *PLAYING,
         Binding("a", "accept", "Accept", show=False, id="accept"),
         Binding("e", "edit", "Edit", show=False, id="edit"),
         Binding("r", "reject", "Reject", show=False, id="reject"),
@@ -60,13 +64,6 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         Binding("escape", "interrupt", "Interrupt", id="interrupt"),
         Binding("p", "pause", "Pause", id="pause"),
         Binding("p", "go_on", "Continue", id="go_on"),
-        Binding("p", "play", "Play", id="play"),
-        Binding("comma", "step(-1)", "Step back", show=False, id="step_back"),
-        Binding("full_stop", "step(1)", "Step", key_display=", .", id="step"),
-        Binding("left_square_bracket", "step_round(-1)", "Round back", show=False, id="round_back"),
-        Binding("right_square_bracket", "step_round(1)", "Round", key_display="[ ]", id="round_on"),
-        Binding("less_than_sign", "speed(-1)", "Slower", id="slower", show=False),
-        Binding("greater_than_sign", "speed(1)", "Faster", id="faster", show=False),
         Binding("n", "note", "Note", id="note"),
         Binding("b", "branch", "Branch", show=False, id="branch"),
         Binding("t", "add_case", "Add a case", show=False, id="add_case"),
@@ -109,6 +106,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         yield StatusLine(id="status")
         yield TabLine(id="tabs")
         yield self.board
+        yield ReplayLine(id="timeline")
         yield ApprovalBar(id="approval")
         yield PromptLine(id="prompt")
         yield KeyLine(id="keys")
@@ -127,6 +125,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         except UserError as error:
             self.app.leave_session(self, error)
             return
+        self._say_what_is_damaged(self._source)
         self._bridge = Bridge(self._source, self.show_view, self.app.clock, self.app.tick)
         try:
             await self._bridge.run()
@@ -135,6 +134,12 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
                 self.show_status()
         finally:
             await self._source.close()
+
+    def _say_what_is_damaged(self, source: Source) -> None:
+        player = source.player
+        trouble = trouble_of(player, str(journal_path(source.folder))) if player else None
+        if trouble is not None:
+            self.app.report(trouble)
 
     # -- what it knows ---------------------------------------------------------------------------
 
@@ -216,8 +221,9 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         self._refresh_keys()
 
     def show_status(self) -> None:
-        """Draws the top line."""
+        """Draws the top line, and where a replay is."""
         if self.view is not None and self._is_drawn:
+            self.query_one(ReplayLine).show_player(self.player)
             self.query_one(StatusLine).show_status(
                 self.view,
                 self.app.clock(),

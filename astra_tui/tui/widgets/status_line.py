@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.tui.page import Span, Tone, line_cells, span
-from astra_tui.tui.source import Player
+from astra_tui.tui.player import Player
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import STAGES, best_words, duration
@@ -23,7 +23,8 @@ class StatusLine(BarLine):
         """
         opened = view.state.opened
         if opened is None:
-            self.set_line((Span(" connecting", Tone.DIM),))
+            nothing = " nothing has happened yet" if player else " connecting"
+            self.set_line((Span(nothing, Tone.DIM),))
             return
         settings = opened.settings
         parts = [
@@ -84,5 +85,4 @@ def _cost(state: SessionState) -> list[Span]:
 
 
 def _replay(player: Player) -> list[Span]:
-    how = f"playing x{player.speed:g}" if player.playing else "saved"
-    return [Span(f"{how} {player.position}/{player.length}", Tone.CAUTION)]
+    return [Span(f"replay, event {player.position} of {player.length}", Tone.CAUTION)]
