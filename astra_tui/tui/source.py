@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
@@ -101,6 +102,8 @@ async def open_saved(
     be read, or has no such event.
     """
     source = await asyncio.to_thread(SavedSource.read, folder)
+    # A long session is 10^5 objects that stay; looking for garbage among them holds up a key.
+    gc.freeze()
     player = source.player
     end = place_behind(player.timeline, to, folder)
     player.seek(end)
