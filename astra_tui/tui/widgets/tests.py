@@ -36,7 +36,7 @@ class TestsPane(Pane):
 
     def part(self, view: View) -> tuple[object, ...]:
         """All that is known of the candidate."""
-        return (view.candidate, view.state.cases)
+        return (view.candidate, view.state.cases, view.without_cases)
 
     def draw(self, view: View, page: Page) -> None:
         """Progress, failures in full, what else was tried, then one line a case."""
@@ -54,8 +54,10 @@ class TestsPane(Pane):
             page.paragraph(f"and {len(causes) - _MOST_CAUSES} more kinds of failure", Tone.BAD)
         if candidate.check is not None:
             _draw_other_evidence(page, candidate)
-        if candidate.results:
+        if candidate.results or view.without_cases:
             page.heading("Cases")
+        if view.without_cases:
+            page.paragraph(view.without_cases, Tone.DIM)
         for result in candidate.results:
             _draw_case(page, result)
 
