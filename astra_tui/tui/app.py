@@ -173,6 +173,12 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         text = f"PROMPT\n\n{request}\n\nREPLY\n\n{reply or exchange.error}"
         self.push_screen(TextDialog(f"{exchange.model} for {exchange.purpose}", text))
 
+    def show_listing(self, title: str, text: str, row: int | None) -> None:
+        """Lines of code, open at one of them."""
+        from astra_tui.tui.screens.dialogs import ListingDialog
+
+        self.push_screen(ListingDialog(title, text, row or 0))
+
     # -- actions ---------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.tui.guard import DEAF
-from astra_tui.tui.page import Page, Tone
+from astra_tui.tui.page import Page, Tone, span
 from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.line_view import LinesView
 
@@ -144,3 +144,20 @@ class TextDialog(ModalScreen[None]):
     def action_close(self) -> None:
         """Back to the screen below."""
         self.dismiss()
+
+
+class ListingDialog(TextDialog):
+    """Lines of code to read, each on one row; it opens at one of them."""
+
+    def __init__(self, title: str, text: str, row: int = 0):
+        super().__init__(title, text)
+        self._row = row
+
+    def _draw(self) -> None:
+        view = self.query_one(LinesView)
+        page = Page(view.page_width)
+        for number, line in enumerate(self._text.split("\n")):
+            page.line(span(line, Tone.ACCENT if number == self._row else Tone.PLAIN))
+        view.set_lines(page.lines)
+        # The view knows how far it can scroll once it has been laid out.
+        self.call_after_refresh(view.scroll_to, y=max(0, self._row - 3), animate=False, force=True)

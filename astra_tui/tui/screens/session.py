@@ -42,6 +42,7 @@ from astra_tui.tui.widgets.prompt_line import PromptLine
 from astra_tui.tui.widgets.replay_line import ReplayLine
 from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
+from astra_tui.tui.widgets.source.lines import SourceLines
 from astra_tui.tui.widgets.status_line import StatusLine
 from astra_tui.tui.widgets.tests import TestsPane
 
@@ -282,6 +283,11 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
             self.source_pane.show_view(self.view)
         self._bring("source")
         self.source_pane.go_to_line(event.line)
+
+    @on(SourceLines.ListingAsked)
+    def _listing_asked(self, event: SourceLines.ListingAsked) -> None:
+        sass = event.sass
+        self.app.show_listing(f"SASS: {sass.words}", sass.listing, sass.first_rows.get(event.line))
 
     @on(LogPane.ExchangeOpened)
     def _exchange_opened(self, event: LogPane.ExchangeOpened) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from astra_tui.model.approval import Gate
 from astra_tui.model.compilation import Severity
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
+from astra_tui.model.machine_code import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.pane import same_part
-from astra_tui.tui.widgets.source.data import SourceView
+from astra_tui.tui.widgets.source.data import Sass, SourceView
 from astra_tui.tui.widgets.source.pane import SourcePane
+from astra_tui.tui.widgets.source.sass import sass_of
 from astra_tui.tui.words import short
+
+_NOT_STORED = "this session does not hold it"
 
 ReadText = Callable[[str], str]
 """A text of the session by its hash; raises UserError when it is missing."""
@@ -73,6 +78,7 @@ class SessionSource(SourcePane):
         super().__init__(id=id)
         self._read = read
         self._drawn: tuple[object, ...] = ()
+        self._known: tuple[str, Sass] = ("", Sass())
 
     def show_view(self, view: View) -> None:
         """Draws what has changed."""
@@ -88,7 +94,26 @@ class SessionSource(SourcePane):
             self.show(SourceView("", error.describe()))
             return
         marks, columns = marks_of(candidate), columns_of(candidate)
-        self.show(SourceView(text, short(hash_), marks, columns) if hash_ else None)
+        sass = partial(self._sass, candidate) if candidate.profile else None
+        self.show(SourceView(text, short(hash_), marks, columns, sass) if hash_ else None)
+
+    def _sass(self, candidate: CandidateState) -> Sass:
+        """The machine code of a profiled candidate, read once."""
+        hash_, profile = candidate.machine_code, candidate.profile
+        if not hash_:
+            missing = profile.missing if profile else {}
+            return Sass(problem=missing.get("code", _NOT_STORED))
+        if hash_ != self._known[0]:
+            self._known = hash_, self._read_sass(hash_)
+        return self._known[1]
+
+    def _read_sass(self, hash_: str) -> Sass:
+        try:
+            return sass_of(unpacked(self._read(hash_)))
+        except UserError as error:
+            return Sass(problem=error.describe())
+        except MalformedMachineCode as error:
+            return Sass(problem=f"{hash_[:12]}: {error}")
 
 
 def sources_of(view: View) -> tuple[str, str]:

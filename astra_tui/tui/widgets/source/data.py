@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark
 
 
 @dataclass(frozen=True, slots=True)
+class Sass:
+    """The machine code of a source, ready to be drawn; or why there is none, in `problem`."""
+
+    columns: tuple[LineColumn, ...] = ()
+    rows: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """The instructions of each line, counted from 1, as the rows that unfold below it."""
+    listing: str = ""
+    """All of it in the order of addresses, kernel after kernel."""
+    first_rows: Mapping[int, int] = field(default_factory=dict)
+    """The row of the listing, from 0, at which the code of a source line begins."""
+    words: str = ""
+    """How much there is, for a title."""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceView:
-    """A source with messages about its lines and columns of values beside them, from line 1."""
+    """A source with messages about its lines and columns of values beside them, from line 1.
+
+    `sass` reads the machine code when somebody asks for it; None where there is nothing to say.
+    """
 
     text: str
     name: str = ""
     marks: tuple[LineMark, ...] = ()
     columns: tuple[LineColumn, ...] = ()
+    sass: Callable[[], Sass] | None = None

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.strip import Strip
 
 from astra_tui.tui.text.document import PART, Document, document_of
-from astra_tui.tui.widgets.code.annotations import MarkKind
+from astra_tui.tui.text.visible import visible_inline
+from astra_tui.tui.widgets.code.annotations import LineColumn, MarkKind
 from astra_tui.tui.widgets.code.columns import column_segments, column_titles, column_widths
 from astra_tui.tui.widgets.code.notes import NoteRow, gravest, notes_of
 from astra_tui.tui.widgets.code.painting import code_strip, fit
 from astra_tui.tui.widgets.code.search import Match, occurrences
 from astra_tui.tui.widgets.code.view import CodeView
-from astra_tui.tui.widgets.source.data import SourceView
+from astra_tui.tui.widgets.source.data import Sass, SourceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,23 @@ class LineRow:
     part: int = 0
 
 
-Row = LineRow | NoteRow
+@dataclass(frozen=True, slots=True)
+class SassRow:
+    """An instruction of a line, which is counted from 0."""
+
+    line: int
+    text: str
+
+
+Row = LineRow | NoteRow | SassRow
+
+
+class Beside(StrEnum):
+    """What stands beside the lines."""
+
+    COUNTERS = "counters"
+    SASS = "sass"
+    NOTHING = "nothing"
 
 
 class SourceLines(CodeView):
@@ -40,13 +59,24 @@ class SourceLines(CodeView):
         Binding("m", "next_note(1)", "Next mark", id="source.next_note"),
         Binding("M", "next_note(-1)", "Previous mark", show=False, id="source.previous_note"),
         Binding("c", "columns", "Columns", id="source.columns"),
+        Binding("i", "sass", "SASS", id="source.sass"),
+        Binding("I", "listing", "All SASS", id="source.listing"),
         Binding("y", "copy", "Copy", show=False, id="source.copy"),
     ]
+
+    class ListingAsked(Message):
+        """Somebody wants to read all of the machine code."""
+
+        def __init__(self, sass: Sass, line: int):
+            super().__init__()
+            self.sass, self.line = sass, line
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self.view = SourceView("")
-        self.columns_shown = True
+        self.beside = Beside.COUNTERS
+        self._sass: Sass | None = None
+        self._unfolded: set[int] = set()
         self._document = document_of("")
         self._rows: list[Row] = []
         self._first_rows: list[int] = []
@@ -57,9 +87,12 @@ class SourceLines(CodeView):
         """Shows a source; the cursor stays on its line where the text is the same."""
         same = view.text == self.view.text
         line = self.line if same else 1
+        if view.sass is not self.view.sass:
+            self._sass = None
         self.view = view
-        self._column_widths = column_widths(view.columns)
+        self._column_widths = column_widths(self.columns)
         if not same:
+            self._unfolded.clear()
             self._document = document_of(view.text)
             self.forget_search()
             self.scroll_to(0, 0, animate=False, force=True)
@@ -67,6 +100,20 @@ class SourceLines(CodeView):
         self._build()
         self.set_reactive(CodeView.cursor, self._row_of(line))
         self.rows_changed()
+
+    @property
+    def columns(self) -> tuple[LineColumn, ...]:
+        """What stands beside the lines now."""
+        if self.beside is Beside.COUNTERS:
+            return self.view.columns
+        return self.sass.columns if self.beside is Beside.SASS else ()
+
+    @property
+    def sass(self) -> Sass:
+        """The machine code, which is read when it is first looked at."""
+        if self._sass is None:
+            self._sass = self.view.sass() if self.view.sass else Sass()
+        return self._sass
 
     @property
     def line(self) -> int:
@@ -103,6 +150,12 @@ class SourceLines(CodeView):
             self._first_rows.append(len(self._rows))
             self._rows += (LineRow(line, part) for part in range(self._document.parts(line)))
             self._rows += notes.get(line, ())
+            if line in self._unfolded:
+                self._rows += (SassRow(line, text) for text in self._sass_rows(line))
+
+    def _sass_rows(self, line: int) -> tuple[str, ...]:
+        said = self.sass.problem or "no instruction of its own"
+        return self.sass.rows.get(line + 1, (said,))
 
     def _row_of(self, line: int, part: int = 0) -> int:
         if not self._first_rows:
@@ -123,18 +176,27 @@ class SourceLines(CodeView):
             style = self.style_of(f"pane--{self.view.marks[row.mark].kind.value}")
             indent = " " * (self._gutter_width() - 2) + ("└ " if row.first else "  ")
             return Strip.join([cursor, Strip([Segment(indent + row.text, style)])])
+        if isinstance(row, SassRow):
+            return Strip.join([cursor, self._sass_strip(row)])
         self.await_colours(0, row.line)
         layers = self.match_layers(0, row.line)
         code = code_strip(self._document, row.line, row.part, self.style_of, Style.null(), layers)
         body = fit(code, self.scroll_offset.x, self.text_room(), Style.null())
         return Strip.join([cursor, Strip(self._gutter(row)), body])
 
+    def _sass_strip(self, row: SassRow) -> Strip:
+        text = " " * self._gutter_width() + "│ " + visible_inline(row.text, PART)
+        strip = Strip([Segment(text, self.style_of("pane--column"))])
+        return fit(strip, self.scroll_offset.x, max(0, self.view_width - 1), Style.null())
+
     def column_titles(self) -> str:
         """What stands above the columns, or nothing where none are shown."""
-        if not self.columns_shown or not self._column_widths:
+        if self.beside is Beside.SASS and self.sass.problem:
+            return f"No SASS: {visible_inline(self.sass.problem)}"
+        if not self._column_widths:
             return ""
         before = " " * (3 + self._number_width())
-        return before + column_titles(self.view.columns, self._column_widths)
+        return before + column_titles(self.columns, self._column_widths)
 
     def _gutter(self, row: LineRow) -> Iterator[Segment]:
         gutter = self.style_of("pane--gutter")
@@ -143,14 +205,12 @@ class SourceLines(CodeView):
         yield Segment(kind.letter if kind else " ", style)
         number = "↪" if row.part else f"{row.line + 1}"
         yield Segment(f"{number:>{self._number_width()}} ", gutter)
-        if self.columns_shown:
-            line = 0 if row.part else row.line + 1
-            style = self.style_of("pane--column")
-            yield from column_segments(self.view.columns, self._column_widths, line, style)
+        line = 0 if row.part else row.line + 1
+        style = self.style_of("pane--column")
+        yield from column_segments(self.columns, self._column_widths, line, style)
 
     def _gutter_width(self) -> int:
-        columns = sum(w + 1 for w in self._column_widths) if self.columns_shown else 0
-        return 2 + self._number_width() + columns
+        return 2 + self._number_width() + sum(w + 1 for w in self._column_widths)
 
     def _number_width(self) -> int:
         return max(3, len(str(len(self._document))))
@@ -162,7 +222,12 @@ class SourceLines(CodeView):
         if action == "next_note":
             return bool(self.view.marks)
         if action == "columns":
-            return bool(self._column_widths)
+            return len(self._choices()) > 1
+        if action == "sass":
+            return self.view.sass is not None
+        if action == "listing":
+            known_to_lack = self._sass is not None and bool(self._sass.problem)
+            return self.view.sass is not None and not known_to_lack
         return super().check_action(action, parameters)
 
     def action_next_note(self, step: int) -> None:
@@ -175,16 +240,38 @@ class SourceLines(CodeView):
         self.show_row(self.cursor, self.view_height // 3)
 
     def action_columns(self) -> None:
-        """Shows or hides the columns."""
-        self.columns_shown = not self.columns_shown
+        """Shows the next columns: counters, machine code, none."""
+        choices = self._choices()
+        place = choices.index(self.beside) if self.beside in choices else -1
+        self.beside = choices[(place + 1) % len(choices)]
         self.show(self.view)
         self.post_message(self.Changed())
+
+    def _choices(self) -> list[Beside]:
+        known = {Beside.COUNTERS: bool(self.view.columns), Beside.SASS: self.view.sass is not None}
+        return [choice for choice in Beside if known.get(choice, True)]
+
+    def action_sass(self) -> None:
+        """Unfolds the instructions of the line at the cursor, or folds them."""
+        line = self.line
+        self._unfolded ^= {line - 1}
+        self.show(self.view)
+        self.go_to_line(line)
+
+    def action_listing(self) -> None:
+        """Asks for the whole listing, at the first instruction of the line at the cursor."""
+        if self.sass.problem:
+            self.action_sass()
+        else:
+            self.post_message(self.ListingAsked(self.sass, self.line))
 
     def text_at_cursor(self) -> str:
         """The line, or the message."""
         row = self._rows[self.cursor] if self._rows else None
         if isinstance(row, NoteRow):
             return self.view.marks[row.mark].text
+        if isinstance(row, SassRow):
+            return row.text
         return self._document.raw(row.line) if row else ""
 
     # Search

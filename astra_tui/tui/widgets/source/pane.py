@@ -20,7 +20,7 @@ from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.code.notes import count_marks, counted
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.source.data import SourceView
-from astra_tui.tui.widgets.source.lines import SourceLines
+from astra_tui.tui.widgets.source.lines import Beside, SourceLines
 
 
 class SourcePane(CodePane):
@@ -29,8 +29,10 @@ class SourcePane(CodePane):
     TITLE: ClassVar[str] = "Source"
     HELP: ClassVar[str] = """\
 : goes to a line, m and M to the next and the previous compiler error or finding.
-/ searches, ; and ' go to the next and the previous match. c shows or hides the columns.
-y copies the line. The arrow keys move the cursor and scroll sideways.
+/ searches, ; and ' go to the next and the previous match. y copies the line.
+c goes from the emulator's counters to the machine code (SASS) of each line, and to no columns.
+i unfolds the instructions of a line below it, I opens all of them in the order of addresses.
+The arrow keys move the cursor and scroll sideways.
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,6 +78,8 @@ y copies the line. The arrow keys move the cursor and scroll sideways.
         parts = [visible_inline(self._view.name, 60), counted(len(self.lines.documents[0]), "line")]
         if self._view.marks:
             parts.append(count_marks(self._view.marks))
+        if self.lines.beside is Beside.SASS:
+            parts.append(self.lines.sass.words)
         return " · ".join(part for part in parts if part)
 
     def column_titles(self) -> str:
