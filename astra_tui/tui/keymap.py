@@ -27,12 +27,13 @@ def binding_ids() -> frozenset[str]:
     from astra_tui.tui.widgets.code.view import CodeView
     from astra_tui.tui.widgets.diff.lines import DiffLines
     from astra_tui.tui.widgets.line_view import LinesView, RowsView
+    from astra_tui.tui.widgets.plan import PlanPane
     from astra_tui.tui.widgets.source.lines import SourceLines
     from astra_tui.tui.widgets.source.pane import SourcePane
 
     owners: tuple[type[DOMNode], ...] = (
         AstraApp, HomeScreen, SessionScreen, AskField, CodePane, CodeView, DiffLines, LinesView,
-        RowsView, SourceLines, SourcePane,
+        PlanPane, RowsView, SourceLines, SourcePane,
     )  # fmt: skip
     return frozenset(b.id for owner in owners for b in _bindings(owner) if b.id)
 

@@ -117,6 +117,10 @@ class Page:
         """One line, cut at the right edge."""
         self.lines.append(self._fitted(line_of(*pieces)))
 
+    def add(self, *pieces: str | Span) -> None:
+        """More at the end of the last line, cut at the right edge."""
+        self.line(*self.lines.pop(), *pieces)
+
     def heading(self, text: str) -> None:
         """The title of a part, after an empty line."""
         self.blank()

@@ -24,7 +24,7 @@ from astra_tui.model.approval import Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.events import AnswerAwaited, Event
-from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.session.journal import Journal
@@ -44,11 +44,12 @@ class Step:
     title: str
     sources: tuple[str, ...]
     risk: Risk = Risk.LOW
+    evidence: tuple[str | Observation, ...] = ("many requests",)
 
     @property
     def plan(self) -> Plan:
         prediction = Prediction(1.0, 1.2, Counter.REQUESTS, 0.5)
-        return Plan(self.title, "requests", ("many requests",), "fewer", prediction, self.risk)
+        return Plan(self.title, "requests", self.evidence, "fewer", prediction, self.risk)
 
 
 @dataclass

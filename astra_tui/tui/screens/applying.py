@@ -37,6 +37,7 @@ APPLIES: dict[str, Callable[[SessionScreen], bool]] = {
     "mode": _works,
     "end": _works,
     "follow": lambda s: s.view is not None and not s.view.following,
+    "back": lambda s: s.looks_up,
     "play": _plays,
     "step": _plays,
     "step_round": _plays,

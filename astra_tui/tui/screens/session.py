@@ -25,11 +25,12 @@ from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.player import Player
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.screens.applying import APPLIES
+from astra_tui.tui.screens.citing import CITING, CitingActions
 from astra_tui.tui.screens.playing import PLAYING, PlayingActions, trouble_of
 from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.source import OpenSource, Source
 from astra_tui.tui.terms import Left
-from astra_tui.tui.view import View
+from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
 from astra_tui.tui.widgets.board import AnyPane, Board
@@ -50,13 +51,14 @@ if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
 
 
-class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
+class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_bindings=False):
     """One session, live or saved."""
 
     app: AstraApp
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *PLAYING,
+        *CITING,
         Binding("a", "accept", "Accept", show=False, id="accept"),
         Binding("e", "edit", "Edit", show=False, id="edit"),
         Binding("r", "reject", "Reject", show=False, id="reject"),
@@ -89,13 +91,14 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         self.view: View | None = None
         self.diff = SessionDiff(self.read_text, id="diff")
         self.source_pane = SessionSource(self.read_text, id="source")
+        self.profile_pane = ProfilePane(id="profile")
         panes: tuple[AnyPane, ...] = (
             RoundsPane(id="rounds"),
             PlanPane(id="plan"),
             self.diff,
             self.source_pane,
             TestsPane(id="tests"),
-            ProfilePane(id="profile"),
+            self.profile_pane,
             GpuPane(id="gpu"),
             LogPane(id="log"),
         )
@@ -241,6 +244,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
             self.view is not None and self.view.following,
             self.engine is not None,
             self.player is not None,
+            self.looks_up,
         )
         if now != self._keys_depend_on:
             self._keys_depend_on = now
@@ -263,10 +267,14 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
         titles = {name: pane.TITLE for name, pane in self._panes.items()}
         self.query_one(TabLine).show_tabs(titles, set(self.board.shown), self.board.front)
 
+    def choose(self, choice: Choice | None) -> None:
+        """What all panes are about; None follows the work."""
+        if self._bridge is not None:
+            self._bridge.choose(choice)
+
     @on(RoundsPane.Chosen)
     def _chosen(self, event: RoundsPane.Chosen) -> None:
-        if self._bridge is not None:
-            self._bridge.choose(event.choice)
+        self.choose(event.choice)
 
     @on(RoundsPane.Opened, "#rounds")
     def _opened(self) -> None:
@@ -279,10 +287,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
 
     @on(DiffPane.LineOpened)
     def _line_opened(self, event: DiffPane.LineOpened) -> None:
-        if self.view is not None:
-            self.source_pane.show_view(self.view)
-        self._bring("source")
-        self.source_pane.go_to_line(event.line)
+        self.show_line(event.line)
 
     @on(SourceLines.ListingAsked)
     def _listing_asked(self, event: SourceLines.ListingAsked) -> None:
@@ -307,8 +312,7 @@ class SessionScreen(PlayingActions, Screen[None], inherit_bindings=False):
 
     def action_follow(self) -> None:
         """Shows what is being worked on, and goes on to do so."""
-        if self._bridge is not None:
-            self._bridge.choose(None)
+        self.choose(None)
 
     def action_copy(self) -> None:
         """Copies the selected text, or the whole pane, through the terminal (OSC 52)."""

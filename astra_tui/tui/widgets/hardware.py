@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.tui.page import Page, Tone, span
+from astra_tui.tui.widgets.cited import Pointer
 
 
-def draw_hardware(page: Page, report: NcuReport) -> None:
+def draw_hardware(page: Page, report: NcuReport, pointer: Pointer) -> None:
     """Every counter of every launch with its unit, or why there are none."""
     page.heading("Hardware counters")
     by = f", by ncu {report.version}" if report.version else ""
@@ -14,10 +15,10 @@ def draw_hardware(page: Page, report: NcuReport) -> None:
     if report.remedy:
         page.field("remedy", report.remedy)
     for launch in report.launches:
-        _draw_launch(page, launch)
+        _draw_launch(page, launch, pointer, report.workload)
 
 
-def _draw_launch(page: Page, launch: LaunchCounters) -> None:
+def _draw_launch(page: Page, launch: LaunchCounters, pointer: Pointer, workload: str) -> None:
     page.line(span(launch.kernel, Tone.TITLE))
     grid, block = (" x ".join(f"{n:,}" for n in size) for size in (launch.grid, launch.block))
     page.paragraph(f"{grid} blocks of {block} threads", Tone.DIM, indent=2)
@@ -25,6 +26,8 @@ def _draw_launch(page: Page, launch: LaunchCounters) -> None:
     column = min(max((len(value) for value in values.values()), default=0) + 4, page.width // 2)
     for name, value in values.items():
         page.field(f"  {value}", name, column=column)
+        pointer.drawn(page, launch.kernel, name)
+        pointer.drawn(page, workload, name)
     excess = launch.excess_shared_wavefronts
     if excess is not None:
         page.paragraph(f"{excess:,.0f} passes over shared memory lost to bank conflicts", indent=2)

@@ -2,32 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, NamedTuple
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+
+from astra_tui.model.citations import Reading, Standing, readings
 from astra_tui.model.ledger import score
-from astra_tui.model.plan import Plan
-from astra_tui.model.state import ProposalState
+from astra_tui.model.plan import Citation, Plan
+from astra_tui.model.state import CandidateState, ProposalState
 from astra_tui.tui.page import Page, Span, Tone, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent
 
 _STREAM_LINES = 200
+_ARROW = ">"
+"""In front of a number that can be looked up."""
 
 
 class PlanPane(Pane):
-    """The chosen plan, its prediction beside the measurement, and what is being written."""
+    """The chosen plan, its prediction beside the measurement, and what is being written.
+
+    The numbers that its evidence cites can be chosen one by one and looked up where they are from.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "cite(1)", "Cited number", id="plan.next_number"),
+        Binding("C", "cite(-1)", "Cited number back", show=False, id="plan.previous_number"),
+        Binding("enter", "look_up", "Look it up", id="plan.look_up"),
+    ]
 
     TITLE = "Plan"
     HELP = (
         "The plan of the chosen proposal: the bottleneck it sees, the numbers that speak for it, "
         "the change, and what it expects. Once the candidate was profiled, the measured ratio "
         "stands beside the predicted one. Below it, what a model is writing right now.\n\n"
+        "Under each piece of evidence stand the numbers that it cites, each compared with what was "
+        "measured of the version that the plan starts from. c and C go from one to the next, "
+        "enter or a click looks the number up on the Profile or Source pane, and backspace comes "
+        "back.\n\n"
         "While a plan waits for you: a accepts, e edits its fields, r rejects it with a reason."
     )
 
+    class LookedUp(Message):
+        """A number that a plan cites is to be shown where it was measured."""
+
+        def __init__(self, citation: Citation):
+            super().__init__()
+            self.citation = citation
+
+    def __init__(self, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._cited: list[CitedRows] = []
+        self._cursor: int | None = None
+        """Which of the cited numbers is chosen, if one is."""
+
     def part(self, view: View) -> tuple[object, ...]:
-        """The proposal, its decisions, and the text that streams in."""
+        """The proposal and what it starts from, its decisions, and the text that streams in."""
         streams = tuple(view.streams.values()) if self._streams_here(view) else ()
-        return (view.round, view.proposal, view.state.decisions, *view.choice, *streams)
+        base = view.base
+        return (view.round, view.proposal, base, view.state.decisions, *view.choice, *streams)
 
     @property
     def keeps_end(self) -> bool:
@@ -39,9 +77,10 @@ class PlanPane(Pane):
     def draw(self, view: View, page: Page) -> None:
         """The plan first, then its story, then the stream."""
         round_, proposal = view.round, view.proposal
+        before, self._cited = self._cited, []
         if proposal is not None and round_ is not None:
             plan = view.state.plan_of(round_.number, proposal.index)
-            _draw_plan(page, plan, proposal)
+            self._cited = _draw_plan(page, plan, proposal, view.base)
             _draw_prediction(page, plan, proposal)
             _draw_story(page, view, proposal)
         elif round_ is not None and round_.number == 0:
@@ -56,6 +95,50 @@ class PlanPane(Pane):
                 page.paragraph(line, Tone.DIM, indent=2)
         if self._streams_here(view):
             _draw_streams(page, view)
+        if [c.citation for c in before] != [c.citation for c in self._cited]:
+            self._cursor = None
+            self.refresh_bindings()
+
+    def row_style(self, row: int) -> str:
+        """The chosen number stands out."""
+        return "lines--cursor" if row in self._chosen_rows() else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Numbers can be looked up where there are some."""
+        if action == "look_up":
+            return self._cursor is not None
+        return bool(self._cited) if action == "cite" else True
+
+    def action_cite(self, steps: int) -> None:
+        """Chooses the next or the previous number that the evidence cites."""
+        if self._cited:
+            first = 0 if steps > 0 else len(self._cited) - 1
+            chosen = first if self._cursor is None else self._cursor + steps
+            self._choose(chosen % len(self._cited))
+
+    def action_look_up(self) -> None:
+        """Shows the chosen number where it was measured."""
+        if self._cursor is not None:
+            self.post_message(self.LookedUp(self._cited[self._cursor].citation))
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a cited number looks it up."""
+        row = event.y + self.scroll_offset.y - self.gutter.top
+        for index, cited in enumerate(self._cited):
+            if row in cited.rows:
+                self._choose(index)
+                self.action_look_up()
+
+    def _choose(self, index: int) -> None:
+        before, self._cursor = self._chosen_rows(), index
+        for row in (*before, *self._chosen_rows()):
+            self.redraw_row(row)
+        first = self._chosen_rows().start
+        self.scroll_to_region(Region(0, first, 1, 1), animate=False, immediate=True)
+        self.refresh_bindings()
+
+    def _chosen_rows(self) -> range:
+        return range(0) if self._cursor is None else self._cited[self._cursor].rows
 
     def _streams_here(self, view: View) -> bool:
         """Whether what is being written belongs to the choice."""
@@ -65,20 +148,41 @@ class PlanPane(Pane):
         return stage.round == view.choice.round
 
 
-def _draw_plan(page: Page, plan: Plan, proposal: ProposalState) -> None:
+class CitedRows(NamedTuple):
+    """A cited number, and the rows of the pane that it is on."""
+
+    citation: Citation
+    rows: range
+
+
+def _draw_plan(
+    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None
+) -> list[CitedRows]:
+    """Draws it, and says where the numbers are that it cites of the version it starts from."""
     page.paragraph(plan.title, Tone.TITLE)
     move = f", move {plan.move}" if plan.move else ""
     page.paragraph(f"by {proposal.author.describe()}{move}, {plan.risk.value} risk", Tone.DIM)
     page.blank()
     page.field("bottleneck", plan.bottleneck)
+    cited: list[CitedRows] = []
     for index, observation in enumerate(plan.observations):
         page.field("evidence" if index == 0 else "", observation.sentence)
+        cited += _draw_citations(page, readings(observation, base or CandidateState("")))
     page.field("change", plan.change)
     if plan.places:
         places = ", ".join(
             f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}" for p in plan.places
         )
         page.field("lines", places)
+    return cited
+
+
+def _draw_citations(page: Page, found: Iterable[Reading]) -> Iterator[CitedRows]:
+    for reading in found:
+        first = len(page.lines)
+        agrees = reading.standing is Standing.AGREES
+        page.field("", f"{_ARROW} {reading.describe()}", Tone.DIM if agrees else Tone.CAUTION)
+        yield CitedRows(reading.citation, range(first, len(page.lines)))
 
 
 def _draw_prediction(page: Page, plan: Plan, proposal: ProposalState) -> None:

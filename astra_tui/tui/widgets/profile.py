@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from textual.geometry import Region
+
+from astra_tui.model.citations import Reading
 from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
+from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.widgets.hardware import draw_hardware
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.times import draw_running, draw_timing, draw_workload
@@ -37,6 +41,26 @@ class ProfilePane(Pane):
         "Hardware counters are those of ncu, whose own durations are no times."
     )
 
+    def __init__(self, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._cited: Reading | None = None
+        self._cited_of = ""
+        self._row: int | None = None
+
+    def point_at(self, reading: Reading | None, candidate: str) -> None:
+        """Marks a number of a candidate that a plan cites; None takes the mark away."""
+        self._cited, self._cited_of = reading, candidate
+        self.redraw()
+        self.call_after_refresh(self._show_mark)
+
+    def row_style(self, row: int) -> str:
+        """The cited number stands out."""
+        return "lines--cursor" if row == self._row else ""
+
+    def _show_mark(self) -> None:
+        if self._row is not None:
+            self.scroll_to_region(Region(0, self._row, 1, 1), animate=False)
+
     def part(self, view: View) -> tuple[object, ...]:
         """Candidate and base with what is known of them, and the verdict."""
         return (view.candidate, view.base, view.proposal, *view.rounds_timed)
@@ -44,24 +68,33 @@ class ProfilePane(Pane):
     def draw(self, view: View, page: Page) -> None:
         """The verdict, the totals, each workload, the kernels."""
         candidate = view.candidate
+        self._row = None
         if candidate is None:
             page.paragraph("There is no code yet.", Tone.DIM)
             return
+        pointer = Pointer(self._cited if candidate.hash == self._cited_of else None)
+        pointer.head(page)
+        self._draw_candidate(view, page, candidate, pointer)
+        self._row = pointer.row
+
+    def _draw_candidate(
+        self, view: View, page: Page, candidate: CandidateState, pointer: Pointer
+    ) -> None:
         _draw_head(page, view, candidate)
-        _draw_times(page, view, candidate)
+        _draw_times(page, view, candidate, pointer)
         if candidate.profile is None:
             page.paragraph(_why_no_profile(candidate), Tone.DIM)
             return
         before = view.base.profile if view.base else None
-        _draw_totals(page, before, candidate.profile)
+        _draw_totals(page, before, candidate.profile, pointer)
         for workload in candidate.profile.workloads:
-            _draw_workload(page, workload, _same_workload(before, workload))
-        _draw_kernels(page, before, candidate.profile)
+            _draw_workload(page, workload, _same_workload(before, workload), pointer)
+        _draw_kernels(page, before, candidate.profile, pointer)
         page.blank()
         for what, why in candidate.profile.missing.items():
             page.field(what, why, Tone.DIM)
         if candidate.hardware is not None:
-            draw_hardware(page, candidate.hardware)
+            draw_hardware(page, candidate.hardware, pointer)
         else:
             _say_why_no_hardware(page, view, candidate.profile)
         if candidate.profile.device == "emulator":
@@ -83,19 +116,20 @@ def _draw_head(page: Page, view: View, candidate: CandidateState) -> None:
         page.paragraph(reason, indent=2)
 
 
-def _draw_times(page: Page, view: View, candidate: CandidateState) -> None:
+def _draw_times(page: Page, view: View, candidate: CandidateState, pointer: Pointer) -> None:
     """What was timed: the pair that decided, the winner's last, or what runs now."""
     running = tuple(r for r in view.rounds_timed if r.candidate == candidate.hash)
     if candidate.timed:
         page.heading("Time so far")
         for timed in candidate.timed:
-            draw_workload(page, timed.timing)
+            draw_workload(page, timed.timing, Pointer())
     if running:
         draw_running(page, running)
     latest = {f.timing.base: f for f in candidate.timings}.values()
     first = view.base.hash if view.base else ""
     for finished in sorted(latest, key=lambda f: f.timing.base != first):
-        draw_timing(page, finished.timing, _base_words(view, finished), final=finished.final)
+        base = _base_words(view, finished)
+        draw_timing(page, finished.timing, base, pointer, final=finished.final)
 
 
 def _base_words(view: View, finished: TimingFinished) -> str:
@@ -146,15 +180,18 @@ def _titles(page: Page, has_base: bool) -> None:
     page.line(Span(line if has_base else line.replace("change", "      "), Tone.DIM))
 
 
-def _draw_totals(page: Page, before: Profile | None, now: Profile) -> None:
+def _draw_totals(page: Page, before: Profile | None, now: Profile, pointer: Pointer) -> None:
     page.heading("All workloads together")
     _titles(page, before is not None)
     for counter, name in _COUNTERS:
         old = before.total(counter) if before else None
         _row(page, name, old, now.total(counter))
+        pointer.drawn(page, "", counter)
 
 
-def _draw_workload(page: Page, now: WorkloadProfile, before: WorkloadProfile | None) -> None:
+def _draw_workload(
+    page: Page, now: WorkloadProfile, before: WorkloadProfile | None, pointer: Pointer
+) -> None:
     page.blank()
     sizes = ", ".join(f"{name} {size}" for name, size in now.dims.items())
     page.line(span(now.workload, Tone.TITLE), span(f"  {now.dtype.value}, ran {sizes}", Tone.DIM))
@@ -162,9 +199,11 @@ def _draw_workload(page: Page, now: WorkloadProfile, before: WorkloadProfile | N
         Span(f"{now.blocks:,} blocks of {now.threads} threads", Tone.DIM),
         Span(f", sectors used to {100 * now.counters.sector_efficiency:.0f} %", Tone.DIM),
     )
+    pointer.drawn(page, now.workload, "blocks", "threads", "sector_efficiency")
     for counter, name in _COUNTERS[:3]:
         old = int(getattr(before.counters, counter)) if before else None
         _row(page, name, old, int(getattr(now.counters, counter)))
+        pointer.drawn(page, now.workload, counter)
 
 
 def _same_workload(profile: Profile | None, now: WorkloadProfile) -> WorkloadProfile | None:
@@ -172,7 +211,7 @@ def _same_workload(profile: Profile | None, now: WorkloadProfile) -> WorkloadPro
     return next((w for w in found if (w.workload, w.dtype) == (now.workload, now.dtype)), None)
 
 
-def _draw_kernels(page: Page, before: Profile | None, now: Profile) -> None:
+def _draw_kernels(page: Page, before: Profile | None, now: Profile, pointer: Pointer) -> None:
     if not now.kernels:
         return
     page.heading("Kernels")
@@ -180,6 +219,7 @@ def _draw_kernels(page: Page, before: Profile | None, now: Profile) -> None:
     for kernel in now.kernels:
         page.line(span(kernel.kernel))
         page.line(Span("  "), *_use(kernel, known.get(kernel.kernel)))
+        pointer.drawn(page, kernel.kernel, "registers", "spill_bytes", "shared_bytes", "occupancy")
 
 
 def _use(now: KernelUse, before: KernelUse | None) -> list[Span]:

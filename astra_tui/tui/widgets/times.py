@@ -5,6 +5,7 @@ from __future__ import annotations
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import Doubt, Timing, TimingVerdict, WorkloadTiming
 from astra_tui.tui.page import Page, Span, Tone, span
+from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.words import microseconds, ratio_words
 
 _BAR = 20
@@ -17,7 +18,7 @@ VERDICT_TONES = {
 }
 
 
-def draw_timing(page: Page, timing: Timing, base: str, *, final: bool) -> None:
+def draw_timing(page: Page, timing: Timing, base: str, pointer: Pointer, *, final: bool) -> None:
     """A finished timing: all workloads together, then each. `base` says beside what."""
     page.heading(f"Time beside {base}" + (", measured anew at the end" if final else ""))
     together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
@@ -27,10 +28,10 @@ def draw_timing(page: Page, timing: Timing, base: str, *, final: bool) -> None:
         span(f"  on {timing.device}", Tone.DIM),
     )
     for workload in timing.workloads:
-        draw_workload(page, workload)
+        draw_workload(page, workload, pointer)
 
 
-def draw_workload(page: Page, timing: WorkloadTiming) -> None:
+def draw_workload(page: Page, timing: WorkloadTiming, pointer: Pointer) -> None:
     """One workload: the ratio that decides, the floor, what else was measured, and doubts."""
     tone = VERDICT_TONES[timing.verdict]
     page.line(
@@ -42,20 +43,24 @@ def draw_workload(page: Page, timing: WorkloadTiming) -> None:
     cold = timing.cold
     times = f"{microseconds(cold.base_us)} to {microseconds(cold.candidate_us)}"
     page.field("  cold", f"{ratio_words(cold.speedup)}  {times}")
+    pointer.drawn(page, timing.workload, "time_us")
     if timing.warm is not None:
         warm = timing.warm
         times = f"{microseconds(warm.base_us)} to {microseconds(warm.candidate_us)}"
         page.field("  warm", f"{ratio_words(warm.speedup)}  {times}")
+        pointer.drawn(page, timing.workload, "warm_us")
     if timing.paper is not None:
         paper = timing.paper
         times = f"{microseconds(paper.base_us)} to {microseconds(paper.candidate_us)}"
         page.field("  paper", f"{paper.speedup:.3f}x  {times}, launches included", Tone.DIM)
+        pointer.drawn(page, timing.workload, "paper_us")
     if timing.floor is not None and timing.of_floor is not None:
         page.line(
             Span("  of floor  ", Tone.DIM),
             Span(_bar(timing.of_floor), Tone.DIM),
             Span(f" {100 * timing.of_floor:.0f} % of {microseconds(timing.floor.us)}"),
         )
+        pointer.drawn(page, timing.workload, "of_floor", "floor_us")
     draw_doubts(page, timing.doubts)
 
 
