@@ -4,48 +4,49 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.answers import CompareAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.settings import EMULATOR
-from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Timing
-from astra_tui.session.blobs import read_blob
-from astra_tui.session.branches import Branch, find_branch
+from astra_tui.session.comparison import Side, Sides, read_side
 from astra_tui.session.reading import journal_path
-
-LARGEST_SOURCE = 1_000_000
-"""Characters; a kernel source that is longer was written by no agent, and its diff takes long."""
-
-
-class _Side:
-    """One side: the session, the candidate, and its source."""
-
-    def __init__(self, named: str, root: str | None):
-        session, self.choice = _split(named, root)
-        self.folder = saved_session(session, root)
-        self.state: SessionState = whole_timeline(self.folder).final_state()
-        self.branch: Branch = find_branch(self.state, str(self.folder), self.choice)
-        self.source = read_blob(self.folder, self.branch.candidate)
-        if len(self.source) > LARGEST_SOURCE:
-            raise UserError(f"this source is longer than {LARGEST_SOURCE:,}", file=str(self.folder))
-
-    @property
-    def name(self) -> str:
-        """As in "session:0123456789ab"."""
-        return f"{self.folder.name}:{self.branch.candidate[:12]}"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints both sides, and one interleaved timing where the machine has a GPU."""
+    """Opens the screen; or prints both sides, and an interleaved timing where there is a GPU."""
+    first, second = (_side(named, options.sessions) for named in (options.first, options.second))
+    if (code := _on_screen(options, (first, second))) is not None:
+        return code
+    return _print(options, first, second)
+
+
+def _on_screen(options: argparse.Namespace, sides: Sides) -> int | None:
+    """None where there is no terminal, or lines are wanted."""
+    from astra_tui.cli.screen import choices_for_screen, show_comparison
+
+    if options.json or not sys.stdout.isatty():
+        return None
+    choices = choices_for_screen(options)
+    return None if choices is None else show_comparison(sides, _timing_flags(options), choices)
+
+
+def _timing_flags(options: argparse.Namespace) -> tuple[str, ...]:
+    """What the screen passes on when it times both."""
+    task = ("--task", str(options.task)) if options.task else ()
+    trust = ("--trust",) if options.trust else ()
+    return (*task, *trust, "--device", str(options.device))
+
+
+def _print(options: argparse.Namespace, first: Side, second: Side) -> int:
     from astra_tui.plain.compare import print_comparison
 
-    first, second = (_Side(named, options.sessions) for named in (options.first, options.second))
     timing, why_not = _timing(options, first, second)
     answer = CompareAnswer(
         exit_code=int(ExitCode.OK),
@@ -65,6 +66,11 @@ def run(options: argparse.Namespace) -> int:
     return answer.exit_code
 
 
+def _side(named: str, root: str | None) -> Side:
+    session, choice = _split(named, root)
+    return read_side(saved_session(session, root), choice)
+
+
 def _split(named: str, root: str | None) -> tuple[str, str]:
     """A session and a candidate of it; a folder may have a colon in its name."""
     session, colon, choice = named.rpartition(":")
@@ -75,7 +81,7 @@ def _split(named: str, root: str | None) -> tuple[str, str]:
     return session, choice
 
 
-def _timing(options: argparse.Namespace, first: _Side, second: _Side) -> tuple[Timing | None, str]:
+def _timing(options: argparse.Namespace, first: Side, second: Side) -> tuple[Timing | None, str]:
     """One timing, or why there is none."""
     from astra_tui.lab.devices import choose_device
 
@@ -90,7 +96,7 @@ def _timing(options: argparse.Namespace, first: _Side, second: _Side) -> tuple[T
 
 
 async def _time(
-    options: argparse.Namespace, first: _Side, second: _Side, device: str
+    options: argparse.Namespace, first: Side, second: Side, device: str
 ) -> tuple[Timing | None, str]:
     from astra_tui.engine.lab import Lab, LabTrouble
     from astra_tui.engine.trying import check, source_text, time_pair

@@ -13,6 +13,7 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, read_choices
 
 if TYPE_CHECKING:
+    from astra_tui.session.comparison import Sides
     from astra_tui.session.spawn import RunRequest
     from astra_tui.tui.source import OpenSource
     from astra_tui.tui.terms import Preferences
@@ -53,6 +54,15 @@ def show_replay(folder: Path, choices: Choices, options: argparse.Namespace) -> 
 
     open_source = partial(open_saved, folder, speed=options.speed, to=options.to)
     open_session(open_source, _preferences(choices))
+    return ExitCode.OK
+
+
+def show_comparison(sides: Sides, flags: tuple[str, ...], choices: Choices) -> int:
+    """Shows two candidates beside each other; `flags` are of the command that times them."""
+    from astra_tui.tui import open_comparison
+    from astra_tui.tui.terms import ComparisonContext
+
+    open_comparison(ComparisonContext(sides, flags), _preferences(choices))
     return ExitCode.OK
 
 

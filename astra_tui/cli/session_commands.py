@@ -180,8 +180,9 @@ def _compare(commands: Commands) -> None:
         commands,
         "compare",
         "show two sessions or candidates beside each other",
-        "Plans, checks, counters, verdicts, and the diff of the sources. Where there is a GPU "
-        "and both ran on the same task, the two are timed beside each other.",
+        "Plans, checks, counters, verdicts, times and the diff of the sources, on the screen or "
+        "in lines. Where there is a GPU and both ran on the same task, the two are timed beside "
+        "each other: in lines at once, on the screen with a key.",
     )
     parser.add_argument(
         "first",
@@ -192,6 +193,7 @@ def _compare(commands: Commands) -> None:
     parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
     _task_flags(parser)
     device_flag(parser)
+    plain_flag(parser)
     json_flag(parser)
 
 

@@ -72,11 +72,19 @@ def _find(state: SessionState, named: str) -> tuple[int, ProposalState | None, s
     if named.startswith("r") and number.isascii() and number.isdigit():
         return _of_round(state, int(number))
     candidate = _by_hash(state, named) if named else state.best
+    round_, proposal = place_of(state, candidate)
+    return round_.number if round_ else 0, proposal, candidate
+
+
+def place_of(
+    state: SessionState, candidate: str
+) -> tuple[RoundState, ProposalState] | tuple[None, None]:
+    """The round and the proposal that wrote a candidate first; nothing for the baseline."""
     for round_ in state.rounds:
         for proposal in round_.proposals:
             if candidate in _written(proposal):
-                return round_.number, proposal, candidate
-    return 0, None, candidate
+                return round_, proposal
+    return None, None
 
 
 def _of_round(state: SessionState, number: int) -> tuple[int, ProposalState | None, str]:

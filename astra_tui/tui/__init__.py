@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from astra_tui.tui.source import OpenSource
-    from astra_tui.tui.terms import HomeContext, Left, Preferences
+    from astra_tui.tui.terms import ComparisonContext, HomeContext, Left, Preferences
 
-__all__ = ["open_home", "open_session"]
+__all__ = ["open_comparison", "open_home", "open_session"]
 
 
 def open_session(open_source: OpenSource, preferences: Preferences | None = None) -> Left:
@@ -24,7 +24,14 @@ def open_home(home: HomeContext, preferences: Preferences | None = None) -> None
     _run(home, preferences)
 
 
-def _run(begin: OpenSource | HomeContext, preferences: Preferences | None) -> Left:
+def open_comparison(context: ComparisonContext, preferences: Preferences | None = None) -> None:
+    """Shows two candidates beside each other. Raises UserError on a breakdown."""
+    _run(context, preferences)
+
+
+def _run(
+    begin: OpenSource | HomeContext | ComparisonContext, preferences: Preferences | None
+) -> Left:
     from astra_tui.tui.app import AstraApp
     from astra_tui.tui.terms import Left
 

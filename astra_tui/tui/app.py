@@ -16,7 +16,7 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import ExchangeMade
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.shell import Shell
-from astra_tui.tui.terms import TICK, HomeContext, Left, Preferences
+from astra_tui.tui.terms import TICK, ComparisonContext, HomeContext, Left, Preferences
 from astra_tui.tui.text.visible import visible, visible_inline
 
 NOTICE_LENGTH = 300
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AstraApp(Shell[Left], inherit_bindings=False):
-    """astra-tui in a terminal. It begins with the session of a source, or at home."""
+    """astra-tui in a terminal. It begins with a session, with a comparison, or at home."""
 
     CSS_PATH = "app.tcss"
     TITLE = "astra-tui"
@@ -44,7 +44,7 @@ class AstraApp(Shell[Left], inherit_bindings=False):
 
     def __init__(
         self,
-        begin: OpenSource | HomeContext,
+        begin: OpenSource | HomeContext | ComparisonContext,
         *,
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -74,6 +74,8 @@ class AstraApp(Shell[Left], inherit_bindings=False):
             from astra_tui.tui.screens.home import HomeScreen
 
             self.push_screen(HomeScreen(self._begin))
+        elif isinstance(self._begin, ComparisonContext):
+            self.show_comparison(self._begin)
         else:
             self.open_session(self._begin)
 
@@ -91,6 +93,12 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         from astra_tui.tui.screens.session import SessionScreen
 
         self.push_screen(SessionScreen(open_source))
+
+    def show_comparison(self, context: ComparisonContext) -> None:
+        """Shows two candidates beside each other, over what is there."""
+        from astra_tui.tui.screens.compare import CompareScreen
+
+        self.push_screen(CompareScreen(context.sides, context.flags))
 
     async def on_event(self, event: events.Event) -> None:
         """Takes note of when keys are pressed, and whether into a field.
@@ -112,11 +120,13 @@ class AstraApp(Shell[Left], inherit_bindings=False):
     # -- leaving ---------------------------------------------------------------------------------
 
     def action_leave(self) -> None:
-        """Leaves the session or the program; asks first when an engine works."""
+        """Leaves the screen or the program; asks first when an engine works."""
+        from astra_tui.tui.screens.compare import CompareScreen
         from astra_tui.tui.screens.session import SessionScreen
 
         screen = self.screen
-        if screen.is_modal:
+        begins_with_it = isinstance(self._begin, ComparisonContext)
+        if screen.is_modal or (isinstance(screen, CompareScreen) and not begins_with_it):
             screen.dismiss()
         elif not isinstance(screen, SessionScreen):
             self.exit(Left())

@@ -21,6 +21,7 @@ def check_keys(keys: Mapping[str, str]) -> None:
 def binding_ids() -> frozenset[str]:
     """Every id, of screens, panes and dialogs."""
     from astra_tui.tui.app import AstraApp
+    from astra_tui.tui.screens.compare import CompareScreen
     from astra_tui.tui.screens.home import HomeScreen
     from astra_tui.tui.screens.session import SessionScreen
     from astra_tui.tui.widgets.code.pane import AskField, CodePane
@@ -32,8 +33,8 @@ def binding_ids() -> frozenset[str]:
     from astra_tui.tui.widgets.source.pane import SourcePane
 
     owners: tuple[type[DOMNode], ...] = (
-        AstraApp, HomeScreen, SessionScreen, AskField, CodePane, CodeView, DiffLines, LinesView,
-        PlanPane, RowsView, SourceLines, SourcePane,
+        AstraApp, CompareScreen, HomeScreen, SessionScreen, AskField, CodePane, CodeView,
+        DiffLines, LinesView, PlanPane, RowsView, SourceLines, SourcePane,
     )  # fmt: skip
     return frozenset(b.id for owner in owners for b in _bindings(owner) if b.id)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_tui.model.state import SessionState
+from astra_tui.session.comparison import Sides
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.wire import Welcome
 
@@ -23,6 +24,14 @@ class HomeContext:
 
     sessions: Path
     request_for: Callable[[str], RunRequest]
+
+
+@dataclass(frozen=True)
+class ComparisonContext:
+    """Two candidates to be shown; `flags` are of the command that times them."""
+
+    sides: Sides
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

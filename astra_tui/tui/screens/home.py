@@ -17,6 +17,7 @@ from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
 from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.comparing import Place, compare
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.shelf import (
     Kernel,
@@ -60,7 +61,8 @@ class SessionList(RowsView):
     TITLE = "Sessions"
     HELP = (
         "Sessions on the disk, newest first. Enter attaches to one that runs, and replays one "
-        "that does not. c goes on with one that has ended or was interrupted."
+        "that does not. c goes on with one that has ended or was interrupted. w marks one, and w "
+        "on another compares the best candidates of both."
     )
 
     def may_choose(self, row: int) -> bool:
@@ -75,6 +77,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "resume", "Continue", id="resume"),
+        Binding("w", "compare", "Compare", id="compare_sessions"),
         Binding("o", "open_folder", "Open a folder", id="open_folder"),
         Binding("ctrl+r,f5", "reload", "Reload", id="reload", show=False),
         Binding("tab,shift+tab", "other_list", "Other list", id="other_list"),
@@ -92,6 +95,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._kernels: list[Kernel] = []
         self._sessions: list[Shelved] = []
         self._loaded = False
+        self._compared: Path | None = None
+        """The session that the next chosen one is compared with."""
 
     def compose(self) -> ComposeResult:
         """Two lists, or one and what to do first."""
@@ -215,11 +220,12 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         return self._sessions[index] if 0 <= index < len(self._sessions) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Going on needs a session that can."""
-        if action == "resume":
+        """Going on needs a session that can, and comparing one that can be read."""
+        if action in ("resume", "compare"):
             chosen = self._chosen_session if self.is_mounted else None
-            focused = isinstance(self.focused, SessionList)
-            return focused and chosen is not None and chosen.can_resume
+            if chosen is None or not isinstance(self.focused, SessionList):
+                return False
+            return chosen.can_resume if action == "resume" else bool(chosen.summary.task)
         return super().check_action(action, parameters)
 
     def on_descendant_focus(self) -> None:
@@ -254,6 +260,19 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         chosen = self._chosen_session
         if chosen is not None and chosen.can_resume:
             self._ask_for_run(chosen.summary.task, Path(chosen.summary.folder))
+
+    def action_compare(self) -> None:
+        """Marks a session; the next one that is chosen so is compared with it."""
+        chosen = self._chosen_session
+        if chosen is None:
+            return
+        folder = Path(chosen.summary.folder)
+        if self._compared is None:
+            self._compared = folder
+            self.app.say(f"A is {folder.name}; choose B and press the key again")
+            return
+        first, self._compared = self._compared, None
+        self.run_worker(compare(self.app, Place(first), Place(folder)), name="compare")
 
     def action_open_folder(self) -> None:
         """Opens a session or a kernel task by its folder."""

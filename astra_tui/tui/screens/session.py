@@ -69,6 +69,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         Binding("p", "go_on", "Continue", id="go_on"),
         Binding("n", "note", "Note", id="note"),
         Binding("b", "branch", "Branch", show=False, id="branch"),
+        Binding("w", "compare", "Compare", show=False, id="compare"),
         Binding("t", "add_case", "Add a case", show=False, id="add_case"),
         Binding("f", "follow", "Follow", id="follow"),
         Binding("z", "zoom", "Zoom", id="zoom"),
@@ -385,6 +386,12 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
     def action_branch(self) -> None:
         """Branches off at the chosen candidate: a new session that begins with its past."""
         self._steering.branch()
+
+    def action_compare(self) -> None:
+        """Shows the chosen candidate beside another one of the session."""
+        from astra_tui.tui.comparing import ask_what_to_compare
+
+        ask_what_to_compare(self)
 
     def action_end(self) -> None:
         """Ends the run, after asking."""

@@ -1,0 +1,121 @@
+"""Two candidates of saved sessions: how each came about, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from astra_tui.model.check import CaseOutcome
+from astra_tui.model.errors import UserError
+from astra_tui.model.ledger import Score, score
+from astra_tui.model.plan import Plan
+from astra_tui.model.state import SessionState
+from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import RoundVerdict
+from astra_tui.session.blobs import read_blob
+from astra_tui.session.branches import Branch, find_branch, place_of
+from astra_tui.session.reading import read_state
+
+LARGEST_SOURCE = 1_000_000
+"""Characters; a kernel source that is longer was written by no agent, and its diff takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A plan on the way from the baseline to a candidate, as it was decided, and what came of it.
+
+    `measured` is None where the plan's counter was not measured.
+    """
+
+    round: int
+    plan: Plan
+    verdict: RoundVerdict | None
+    measured: Score | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A candidate, the session that it is of, its source, and the plans that led to it in order."""
+
+    folder: Path
+    state: SessionState
+    branch: Branch
+    source: str
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        """As in "session:0123456789ab"."""
+        return f"{self.folder.name}:{self.branch.candidate[:12]}"
+
+    @property
+    def other_plans(self) -> int:
+        """How many plans of the session led elsewhere."""
+        return sum(len(r.proposals) for r in self.state.rounds) - len(self.steps)
+
+
+Sides = tuple[Side, Side]
+
+
+class CaseDifference(NamedTuple):
+    """A case that ended in two ways; None where it was not run."""
+
+    case: str
+    first: CaseOutcome | None
+    second: CaseOutcome | None
+
+
+def read_side(folder: Path, choice: str = "") -> Side:
+    """A candidate by its hash, by its round as in "r3", or the best one for "".
+
+    Raises UserError where the session cannot be read, or has no such candidate.
+    """
+    state = read_state(folder)
+    if state.opened is None:
+        raise UserError("the journal holds no session", file=str(folder))
+    branch = find_branch(state, str(folder), choice)
+    source = read_blob(folder, branch.candidate)
+    if len(source) > LARGEST_SOURCE:
+        raise UserError(f"this source is longer than {LARGEST_SOURCE:,}", file=str(folder))
+    steps = tuple(_steps_back(state, branch.candidate))
+    return Side(folder, state, branch, source, steps[::-1])
+
+
+def case_differences(sides: Sides) -> tuple[CaseDifference, ...]:
+    """The cases that ended in two ways, in the order in which they ran."""
+    first, second = (_outcomes(side) for side in sides)
+    return tuple(
+        CaseDifference(case, first.get(case), second.get(case))
+        for case in first | second
+        if first.get(case) != second.get(case)
+    )
+
+
+def direct_timing(sides: Sides) -> Timing | None:
+    """The latest timing of the second side beside the first one, if a session holds one."""
+    first, second = (side.branch.candidate for side in sides)
+    found = (t for side in reversed(sides) for t in side.state.candidate(second).timings)
+    return next((t.timing for t in found if t.timing.base == first), None)
+
+
+def _outcomes(side: Side) -> dict[str, CaseOutcome]:
+    results = side.state.candidate(side.branch.candidate).results
+    return {result.case.id: result.outcome for result in results}
+
+
+def _steps_back(state: SessionState, candidate: str) -> Iterator[Step]:
+    """The plans from a candidate back to the baseline."""
+    seen: set[str] = set()
+    while candidate not in seen:
+        seen.add(candidate)
+        round_, proposal = place_of(state, candidate)
+        if round_ is None or proposal is None:
+            return
+        plan = state.plan_of(round_.number, proposal.index)
+        verdict = proposal.verdict
+        comparison = verdict.comparison if verdict else None
+        measured = score(plan.prediction, comparison) if comparison else None
+        yield Step(round_.number, plan, verdict, measured)
+        candidate = round_.base

@@ -1,0 +1,202 @@
+"""Two candidates beside each other: plans, diff, tests and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.timing import Timing
+from astra_tui.session.comparison import Side, Sides
+from astra_tui.tui.page import Page, Span
+from astra_tui.tui.timing_pair import time_pair
+from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
+from astra_tui.tui.widgets.diff.data import DiffView
+from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.line_view import LinesView
+from astra_tui.tui.widgets.session_code import columns_of, marks_of
+from astra_tui.tui.widgets.sides import (
+    LETTERS,
+    draw_costs,
+    draw_plans,
+    draw_tests,
+    head_of,
+)
+
+if TYPE_CHECKING:
+    from astra_tui.tui.app import AstraApp
+
+BOTH_FROM = 34
+"""From this height on the diff stands below the plans; under it, it takes their place."""
+
+TABS = {"plans": "Plans", "diff": "Diff", "tests": "Tests", "costs": "Costs"}
+"""In the order of their number keys."""
+
+
+class SidesPage(LinesView):
+    """What is told in words and numbers."""
+
+    TITLE = "Comparison"
+    HELP = (
+        "Two candidates, A and B. Plans: the way from the baseline to each, every plan with what "
+        "it predicted and what was measured. Diff: from the source of A to that of B. Tests: the "
+        "cases that ended in two ways. Costs: counters, which compare exactly, and times.\n\n"
+        "A ratio of times is only formed within one run that timed both in turns. t asks for such "
+        "a run; it needs a GPU, and the task on this machine."
+    )
+
+
+class CompareScreen(Screen[None], inherit_bindings=False):
+    """Both sides of a comparison; nothing here changes a session."""
+
+    app: AstraApp
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(number), f"tab('{name}')", title, show=False, id=f"compare.{name}")
+            for number, (name, title) in enumerate(TABS.items(), 1)
+        ),
+        Binding("tab", "next_tab", "Next", key_display="1-4 tab", id="compare.next"),
+        Binding("x", "swap", "Swap", id="compare.swap"),
+        Binding("t", "time", "Time both", id="compare.time"),
+        Binding("y", "copy", "Copy", id="copy"),
+        Binding("escape", "back", "Back", show=False, id="compare.back"),
+    ]
+
+    DEFAULT_CSS = """
+    CompareScreen Vertical { height: 1fr; }
+    CompareScreen SidesPage { height: 1fr; padding: 0 1; }
+    CompareScreen DiffPane { height: 1fr; padding: 0 1; border-top: solid $surface-lighten-2; }
+    """
+
+    def __init__(self, sides: Sides, flags: Sequence[str] = ()):
+        super().__init__()
+        self._sides = sides
+        self._flags = flags
+        self._tab = "plans"
+        self._timed: Timing | None = None
+        self._said = ""
+
+    def compose(self) -> ComposeResult:
+        """A head, the tabs, the page and the diff."""
+        yield BarLine(id="head")
+        yield TabLine(id="tabs")
+        with Vertical():
+            yield SidesPage(id="page")
+            yield DiffPane(id="diff")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        """Draws both sides."""
+        self._show_sides()
+        self.call_after_refresh(self.action_tab, self._tab)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """For another size."""
+        self.call_after_refresh(self._draw)
+
+    @property
+    def _front(self) -> DiffPane | SidesPage:
+        """What has the keys."""
+        return self.query_one(DiffPane) if self._tab == "diff" else self.query_one(SidesPage)
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _show_sides(self) -> None:
+        first, second = self._sides
+        line = (
+            Span(" "),
+            *head_of(first, LETTERS[0]),
+            Span("   "),
+            *head_of(second, LETTERS[1]),
+        )
+        self.query_one("#head", BarLine).set_line(line)
+        self.query_one(DiffPane).show(_diff_of(first, second))
+
+    def _draw(self) -> None:
+        shows_both = self.size.height >= BOTH_FROM and self._tab in ("plans", "diff")
+        page_view, diff = self.query_one(SidesPage), self.query_one(DiffPane)
+        page_view.display = shows_both or self._tab != "diff"
+        diff.display = shows_both or self._tab == "diff"
+        shown = {"plans", "diff"} if shows_both else {self._tab}
+        self.query_one(TabLine).show_tabs(TABS, shown, self._tab)
+        if self._tab != "diff" or shows_both:
+            page_view.set_lines(self._page(page_view.page_width).lines)
+
+    def _page(self, width: int) -> Page:
+        page = Page(width)
+        match self._tab:
+            case "tests":
+                draw_tests(page, self._sides)
+            case "costs":
+                draw_costs(page, self._sides, self._timed, self._said)
+            case _:
+                draw_plans(page, self._sides)
+        return page
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def action_tab(self, name: str) -> None:
+        """Shows the plans, the diff, the tests or the costs."""
+        self._tab = name
+        self._draw()
+        self._front.focus()
+        # A view that was hidden has its width only now.
+        self.call_after_refresh(self._draw)
+
+    def action_next_tab(self) -> None:
+        """Goes to the next of them."""
+        names = list(TABS)
+        self.action_tab(names[(names.index(self._tab) + 1) % len(names)])
+
+    def action_swap(self) -> None:
+        """Makes B of A and A of B."""
+        self._sides = self._sides[::-1]
+        self._timed, self._said = None, ""
+        self.workers.cancel_group(self, "time")
+        self._show_sides()
+        self._draw()
+
+    def action_time(self) -> None:
+        """Times both in turns, in a process of its own, where there is a GPU."""
+        self._timed, self._said = None, "Both are checked, then timed in turns; this takes a while."
+        self.action_tab("costs")
+        self.run_worker(self._time(self._sides), group="time", exclusive=True)
+
+    async def _time(self, sides: Sides) -> None:
+        try:
+            self._timed, why_not = await time_pair(*sides, self._flags)
+            self._said = f"Not timed here: {why_not}." if why_not else ""
+        except UserError as error:
+            self._said = f"Not timed here: {error.message}."
+            self.app.report(error)
+        self._draw()
+
+    def action_copy(self) -> None:
+        """Copies the selected text, or all of what is shown, through the terminal (OSC 52)."""
+        chosen = self.get_selected_text()
+        self.app.copy_to_clipboard(chosen or self._front.text)
+        self.app.say("copied the selected text" if chosen else f"copied all of {TABS[self._tab]}")
+
+    def action_back(self) -> None:
+        """Back to the screen below."""
+        self.app.action_leave()
+
+
+def _diff_of(first: Side, second: Side) -> DiffView:
+    before, now = (side.state.candidate(side.branch.candidate) for side in (first, second))
+    return DiffView(
+        old=first.source,
+        new=second.source,
+        old_name=f"A {first.name}",
+        new_name=f"B {second.name}",
+        marks=marks_of(now),
+        old_columns=columns_of(before),
+        new_columns=columns_of(now),
+    )

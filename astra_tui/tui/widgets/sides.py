@@ -1,0 +1,225 @@
+"""Two candidates beside each other on a page: their plans, their checks, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from astra_tui.model.check import CaseOutcome
+from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.session.comparison import (
+    Side,
+    Sides,
+    Step,
+    case_differences,
+    direct_timing,
+)
+from astra_tui.tui.page import Page, Span, Tone, line_cells, padded, span
+from astra_tui.tui.widgets.cited import Pointer
+from astra_tui.tui.widgets.times import VERDICT_TONES, draw_timing
+from astra_tui.tui.words import (
+    OUTCOME_MARKS,
+    OUTCOME_TONES,
+    case_words,
+    outcome_words,
+    percent,
+    ratio_words,
+    short,
+)
+
+_DrawSide = Callable[[Page, Side], None]
+
+LETTERS = ("A", "B")
+_BETWEEN = Span(" │ ", Tone.DIM)
+_COUNTER_WIDTH = 20
+
+NO_RATIO = (
+    "These times are of different runs, so that no ratio of A and B is formed from them: clocks, "
+    "temperature and neighbours differ from run to run."
+)
+HOW_TO_TIME = "t times A and B beside each other, where there is a GPU."
+
+
+def draw_plans(page: Page, sides: Sides) -> None:
+    """Where each side comes from, and the plans that led to it, predicted beside measured."""
+    _beside(page, sides, _draw_origin)
+    page.heading("Plans, from the baseline on")
+    _beside(page, sides, _draw_steps, headed=False)
+
+
+def draw_tests(page: Page, sides: Sides) -> None:
+    """How many cases passed, and those that ended in two ways."""
+    _beside(page, sides, _draw_check)
+    if not _same_task(sides):
+        page.blank()
+        page.paragraph("The sessions ran on different tasks: their cases do not compare.")
+        return
+    different = case_differences(sides)
+    if not different:
+        page.blank()
+        page.paragraph("Every case ended alike on both sides.")
+        return
+    page.heading(f"Ended in two ways: {len(different)}")
+    for case, first, second in different:
+        page.line(span(f"  {case}"))
+        page.line(Span("      A "), _case_end(first), Span("   B "), _case_end(second))
+
+
+def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> None:
+    """Counters, then the times that each session has, then both beside each other if timed.
+
+    `said` is what came of the wish to time them.
+    """
+    _draw_counters(page, sides)
+    known = timed or direct_timing(sides)
+    page.heading("Time of A and B beside each other")
+    if known is not None:
+        page.paragraph("One run, in turns. The base is A, the candidate is B.", Tone.DIM)
+        draw_timing(page, known, "A", Pointer(), final=False)
+    elif not any(side.branch.timings for side in sides):
+        page.paragraph("Neither was timed.", Tone.DIM)
+    else:
+        page.paragraph(NO_RATIO, Tone.CAUTION)
+    page.paragraph(said or HOW_TO_TIME, Tone.PLAIN if said else Tone.DIM)
+    page.heading("Times that the sessions have, each beside another version in a run of its own")
+    _beside(page, sides, _draw_times)
+
+
+def head_of(side: Side, letter: str) -> tuple[Span, Span]:
+    """A side in a few words."""
+    where = f"round {side.branch.round}" if side.branch.round else "the baseline"
+    name = f"{side.folder.name}, {where}, {short(side.branch.candidate)}"
+    return Span(f"{letter} ", Tone.ACCENT), span(name)
+
+
+# -- one side --------------------------------------------------------------------------------------
+
+
+def _draw_origin(page: Page, side: Side) -> None:
+    branch = side.branch
+    opened = side.state.opened
+    assert opened is not None
+    settings = opened.settings
+    page.field("task", settings.task)
+    page.field("team", f"{settings.team.value} {settings.model}".strip())
+    page.field("device", settings.device)
+    page.field("written by", branch.author)
+    if branch.outcome is not None:
+        words = f"{outcome_words(branch.outcome)}: {'; '.join(branch.reasons[:2])}"
+        page.field("verdict", words, OUTCOME_TONES[branch.outcome])
+
+
+def _draw_steps(page: Page, side: Side) -> None:
+    for step in side.steps:
+        _draw_step(page, step)
+    if not side.steps:
+        page.paragraph("none: this is the baseline", Tone.DIM)
+    if side.other_plans:
+        plans = "plan" if side.other_plans == 1 else "plans"
+        text = f"{side.other_plans} other {plans} of this session are not on this way"
+        page.paragraph(text, Tone.DIM)
+
+
+def _draw_step(page: Page, step: Step) -> None:
+    verdict, plan = step.verdict, step.plan
+    mark = OUTCOME_MARKS[verdict.outcome] if verdict else ">"
+    tone = OUTCOME_TONES[verdict.outcome] if verdict else Tone.ACCENT
+    page.line(Span(f"{mark} ", tone), Span(f"{step.round} "), span(plan.title, Tone.TITLE))
+    page.field("  move", plan.move or "written by the coding agent")
+    expected = plan.prediction
+    counter = expected.counter.value.replace("_", " ")
+    page.field("  predicted", f"{counter} {percent(expected.counter_ratio)}")
+    page.field("", f"{expected.speedup_low:.2f}x to {expected.speedup_high:.2f}x")
+    if step.measured is not None:
+        tone = Tone.GOOD if step.measured.right_direction else Tone.CAUTION
+        page.field("  measured", f"{counter} {percent(step.measured.measured_ratio)}", tone)
+    else:
+        page.field("  measured", "not measured", Tone.DIM)
+    if verdict and verdict.comparison and verdict.comparison.speedup:
+        page.field("", ratio_words(verdict.comparison.speedup))
+
+
+def _draw_check(page: Page, side: Side) -> None:
+    branch = side.branch
+    if branch.verdict is None:
+        page.paragraph("not checked", Tone.DIM)
+        return
+    failed = len(branch.failed)
+    page.field("check", branch.verdict.value, Tone.BAD if failed else Tone.GOOD)
+    page.field("cases", f"{branch.cases - failed} passed, {failed} failed")
+    page.field("worst", f"{branch.worst_error:.3g} of the allowed error")
+
+
+def _draw_times(page: Page, side: Side) -> None:
+    if not side.branch.timings:
+        page.paragraph("none", Tone.DIM)
+    for timing in side.branch.timings:
+        page.blank()
+        page.line(span(f"beside {_base_words(side, timing)}", Tone.TITLE))
+        page.line(span(f"on {timing.gpu or timing.device}", Tone.DIM))
+        page.field("all", ratio_words(timing.speedup), VERDICT_TONES[timing.verdict])
+        for workload in timing.workloads:
+            _draw_workload(page, workload)
+
+
+def _draw_workload(page: Page, timing: WorkloadTiming) -> None:
+    page.line(span(f"{timing.workload} {timing.dtype.value}"))
+    void = " VOID" if timing.voided else " (doubts)" if timing.doubts else ""
+    words = f"{ratio_words(timing.cold.speedup)}{void}"
+    page.field("  cold", words, Tone.BAD if void else VERDICT_TONES[timing.verdict], column=8)
+
+
+def _base_words(side: Side, timing: Timing) -> str:
+    opened = side.state.opened
+    if opened is not None and timing.base == opened.baseline:
+        return "the baseline"
+    return short(timing.base)
+
+
+# -- both sides ------------------------------------------------------------------------------------
+
+
+def _draw_counters(page: Page, sides: Sides) -> None:
+    first, second = (side.branch.counters for side in sides)
+    page.heading("Counted by the emulator, over all workloads")
+    if first is None or second is None or not _same_task(sides):
+        missing = "the tasks differ" if first and second else "not both have a profile"
+        page.paragraph(f"No counters to compare: {missing}.", Tone.DIM)
+        return
+    page.line(Span(" " * _COUNTER_WIDTH + "A".rjust(15) + "B".rjust(15), Tone.DIM))
+    for name, before in first.items():
+        now = second[name]
+        change = percent(now / before) if before and now != before else ""
+        tone = Tone.GOOD if now < before else Tone.CAUTION
+        page.line(
+            Span(padded(name.replace("_", " "), _COUNTER_WIDTH), Tone.DIM),
+            Span(f"{before:,}".rjust(15) + f"{now:,}".rjust(15)),
+            Span(change.rjust(11), tone),
+        )
+
+
+def _case_end(outcome: CaseOutcome | None) -> Span:
+    if outcome is None:
+        return Span("not run", Tone.DIM)
+    return Span(case_words(outcome), Tone.GOOD if outcome.ok else Tone.BAD)
+
+
+def _same_task(sides: Sides) -> bool:
+    return sides[0].branch.task_hash == sides[1].branch.task_hash
+
+
+def _beside(page: Page, sides: Sides, draw: _DrawSide, *, headed: bool = True) -> None:
+    """Each side in its half of the page, below its name."""
+    width = (page.width - line_cells((_BETWEEN,))) // 2
+    halves = []
+    for letter, side in zip(LETTERS, sides, strict=True):
+        half = Page(width)
+        if headed:
+            half.line(*head_of(side, letter))
+        draw(half, side)
+        halves.append(half.lines)
+    left, right = halves
+    for row in range(max(len(left), len(right))):
+        begin = left[row] if row < len(left) else ()
+        filler = Span(" " * max(width - line_cells(begin), 0))
+        end = right[row] if row < len(right) else ()
+        page.lines.append((*begin, filler, _BETWEEN, *end))
