@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from astra_tui.engine.family import descendants
 from astra_tui.lab.nvml import GpuReader, GpuSampler
 from astra_tui.model.events import GpuSampled
 from astra_tui.model.gpu import GpuIdentity, GpuSample
@@ -14,15 +16,10 @@ from astra_tui.model.gpu import GpuIdentity, GpuSample
 class GpuWatch:
     """Samples one GPU four times a second and emits what it reads, on the event loop's thread."""
 
-    def __init__(
-        self,
-        uuid: str,
-        emit: Callable[[GpuSampled], None],
-        own_processes: Callable[[], Collection[int]],
-    ):
+    def __init__(self, uuid: str, emit: Callable[[GpuSampled], None]):
         self._emit = emit
         self._loop = asyncio.get_running_loop()
-        self._reader = GpuReader(uuid, own_processes=own_processes)
+        self._reader = GpuReader(uuid, own_processes=_family, own_are_holders=False)
         self._sampler = GpuSampler(self._reader.sample, self._sampled)
 
     def start(self) -> GpuIdentity:
@@ -44,3 +41,7 @@ class GpuWatch:
 
     def _sampled(self, sample: GpuSample) -> None:
         self._loop.call_soon_threadsafe(self._emit, GpuSampled(sample))
+
+
+def _family() -> frozenset[int]:
+    return descendants(os.getpid())

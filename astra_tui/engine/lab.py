@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
@@ -87,6 +87,7 @@ class Lab:
         """The process that times, kept apart: it holds a warm GPU process from one to the next."""
         self._slots = asyncio.Semaphore(processes + self.times)
         self._holding: dict[Child, tuple[int, ...]] = {}
+        """Ids of the processes through which each has hold of the GPU."""
         self._turns = Turns()
         self._taking = asyncio.Lock()
         """Held while idle processes are spoken to, so that nobody takes one meanwhile."""
@@ -100,11 +101,6 @@ class Lab:
     def idle(self) -> tuple[Child, ...]:
         """The processes that wait for work."""
         return tuple(self._free)
-
-    @property
-    def gpu_processes(self) -> tuple[int, ...]:
-        """Ids of all processes of ours that hold the GPU, as far as they have told."""
-        return self._gpu_processes_beside(())
 
     async def compile(self, text: str, file: str) -> Compilation:
         """Compiles a source, without running anything. Raises UserError for a bad launch plan."""
@@ -177,7 +173,7 @@ class Lab:
             "workloads": workloads,
         }
         async with self._turns.alone():
-            request["idle_processes"] = self._gpu_processes_beside(self._timers)
+            request["idle_processes"] = self._idle_gpu_processes()
             with self._quiet():
                 async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):
                     yield _timing_step(key, value)
@@ -192,9 +188,10 @@ class Lab:
                 except (ChildDied, ChildTimeout):  # It holds no GPU any more either.
                     self._free.remove(child)
 
-    def _gpu_processes_beside(self, left_out: Collection[Child]) -> tuple[int, ...]:
-        held = (p for c, p in self._holding.items() if c.running and c not in left_out)
-        return tuple(chain.from_iterable(held))
+    def _idle_gpu_processes(self) -> tuple[int, ...]:
+        """Those that hold the GPU while others are timed: all but the one that times."""
+        others = (p for c, p in self._holding.items() if c.running and c not in self._timers)
+        return tuple(chain.from_iterable(others))
 
     def close(self) -> None:
         """Ends the processes."""

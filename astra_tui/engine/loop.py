@@ -157,8 +157,7 @@ class Engine:
     def _open_device(self) -> None:
         identity = None
         if self._device.uuid:
-            lab = self._ports.lab
-            self._watch = GpuWatch(self._device.uuid, self.record.emit, lambda: lab.gpu_processes)
+            self._watch = GpuWatch(self._device.uuid, self.record.emit)
             identity = self._watch.start()
         self.record.emit(DeviceOpened(self._device.name, identity))
 

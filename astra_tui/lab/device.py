@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -65,7 +65,8 @@ class RunOutcome:
 
     contents: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters | None = None
+    """None where nothing was counted, as on a GPU."""
 
     @property
     def faults(self) -> tuple[Finding, ...]:

@@ -40,6 +40,7 @@ from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.plain.hardware import hardware_words, print_hardware
 from astra_tui.plain.output import console, note, visible
 from astra_tui.plain.sanitizer import sanitizer_lines
+from astra_tui.plain.tags import PlanTags, tagged
 from astra_tui.plain.timing import (
     gpu_words,
     overall_words,
@@ -69,6 +70,7 @@ class RunLines:
         self._reported = 0
         self._held: list[str] | None = None
         self._sanitized: list[str] = []
+        self._tags = PlanTags()
 
     def hold(self) -> None:
         """Keeps what it would write, while something else has the terminal."""
@@ -82,13 +84,13 @@ class RunLines:
 
     def show(self, event: Event, state: Callable[[], SessionState] | None = None) -> None:
         """Writes about one event, or not. `state` gives the one that the event made."""
-        text = self._text(event)
+        tag, text = self._tags.tag(event), self._text(event)
         if isinstance(event, PlanProposed) and state is not None:
             text += _doubtful_citations(event, state())
         if text and self._held is not None:
-            self._held.append(text)
+            self._held.append(tagged(text, tag))
         elif text:
-            self._write(text)
+            self._write(tagged(text, tag))
 
     def _text(self, event: Event) -> str:
         match event:

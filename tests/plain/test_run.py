@@ -8,8 +8,12 @@ import msgspec
 import pytest
 
 from astra_tui.model.events import (
+    CodeWritten,
+    CompileFinished,
     Event,
     GpuSampled,
+    PlanProposed,
+    RoundOpened,
     RoundsTimed,
     Sanitized,
     StageBegan,
@@ -100,3 +104,33 @@ def test_what_tools_found_is_said_with_its_line_and_what_did_not_look_only_once(
     assert "    racecheck: not looked at: was not done after 60 s" in "\n".join(written)
     assert sum("compute-sanitizer was not found" in line for line in written) == 1
     assert "  hardware counters: 2 read on workload decode, 1 could not be read" in written
+
+
+def test_lines_say_which_plan_they_are_about_where_there_are_several() -> None:
+    events = two_plans()
+    written = lines_of(events)
+    assert "  plan 2: " in "\n".join(written)
+    begin = [x.strip().split(" ")[0] for x in written if not x.startswith("  plan ")]
+    assert begin == ["round", "[1]", "[2]", "[2]", "[2]", "[1]", "round", "compiled"]
+
+
+def two_plans() -> list[Event]:
+    """Two plans of which the second is quicker; then a round of one."""
+    one, other = BASELINE, BETTER
+    (proposed, *_) = (e for e in whole_session() if isinstance(e, PlanProposed))
+    (compiled, *_) = (e for e in whole_session() if isinstance(e, CompileFinished))
+    (written, *_) = (e for e in whole_session() if isinstance(e, CodeWritten))
+    replace = msgspec.structs.replace
+    return [
+        RoundOpened(1, 0, BASELINE),
+        replace(proposed, proposal=0),
+        replace(proposed, proposal=1),
+        replace(written, proposal=0, candidate=one),
+        replace(written, proposal=1, candidate=other),
+        StageBegan("time", 1, 1),
+        replace(compiled, candidate=other),
+        replace(compiled, candidate=one),
+        RoundOpened(2, 1, BASELINE),
+        replace(proposed, round=2, proposal=0),
+        replace(compiled, candidate=one),
+    ]

@@ -70,4 +70,5 @@ def count(
         return Count(case, Counters(), compilation, ())
     run = run_case(task, source, compilation, resolved, case, draw_inputs(task, case), device)
     faults = tuple(f for f in run.findings if not f.is_warning)
-    return Count(case, run.outcome.counters, compilation, run.kernels, faults)
+    counters = run.outcome.counters or Counters()
+    return Count(case, counters, compilation, run.kernels, faults)

@@ -42,3 +42,13 @@ def other_processes(
     if not set(own) <= {process.pid for process in found}:
         raise NvmlRefusal("not visible here: NVML does not list the session's own process")
     return tuple(process for process in found if process.pid not in own)
+
+
+def strangers(
+    listed: tuple[GpuProcess, ...], own: Collection[int], on_host: bool
+) -> tuple[GpuProcess, ...]:
+    """The processes on the GPU that are not among `own`, of which any may be there or not.
+
+    Raises NvmlRefusal where ids cannot be matched.
+    """
+    return tuple(p for p in named_processes(listed, on_host) if p.pid not in own)

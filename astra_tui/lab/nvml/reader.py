@@ -11,7 +11,12 @@ from typing import Any, Self, TypeVar
 
 from astra_tui.lab.nvml.library import NvmlDevice, NvmlLibrary
 from astra_tui.lab.nvml.patience import Patience, Unanswered
-from astra_tui.lab.nvml.processes import named_processes, other_processes, sees_host_processes
+from astra_tui.lab.nvml.processes import (
+    named_processes,
+    other_processes,
+    sees_host_processes,
+    strangers,
+)
 from astra_tui.lab.nvml.refusal import NvmlRefusal
 from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuOccupants, GpuSample
 
@@ -48,12 +53,15 @@ class GpuReader:
         address: str,
         *,
         own_processes: Callable[[], Collection[int]] = tuple,
+        own_are_holders: bool = True,
         deadline: float = DEADLINE,
         clock: Callable[[], float] = time.monotonic,
         on_host: bool | None = None,
     ) -> None:
         """`own_processes` gives those of the session that hold a context on this GPU now.
 
+        With `own_are_holders` false it gives all of the session's, of which any may hold one: then
+        NVML is not held to list them.
         `on_host` says whether process ids here are the host's; None looks.
         """
         if not _ADDRESS.fullmatch(address):
@@ -62,6 +70,7 @@ class GpuReader:
         self.problem = ""
         """Why nothing can be read at all, or ""."""
         self._own = own_processes
+        self._told_apart = other_processes if own_are_holders else strangers
         self._clock = clock
         self._on_host = sees_host_processes() if on_host is None else on_host
         self._patience = Patience(deadline, "nvml")
@@ -101,7 +110,7 @@ class GpuReader:
             fields.values["seconds"] = self._clock()
             _read_sample(fields, device)
             fields.read(
-                "other_processes", lambda: other_processes(device.processes(), own, self._on_host)
+                "other_processes", lambda: self._told_apart(device.processes(), own, self._on_host)
             )
 
         return self._reading(GpuSample, read, seconds=self._clock())

@@ -95,8 +95,9 @@ def _draw_samples(page: Page, samples: Sequence[GpuSample]) -> None:
     elif reasons is None:
         page.field("throttled", last.missing.get("throttle_reasons", "not told"), Tone.DIM, 13)
     if last.other_processes:
-        pids = ", ".join(str(process.pid) for process in last.other_processes)
-        text = f"processes {pids} use this GPU too; times may suffer"
+        others = [str(process.pid) for process in last.other_processes]
+        which = f"process {others[0]} uses" if len(others) == 1 else f"{', '.join(others)} use"
+        text = f"{which} this GPU too; times may suffer"
         page.field("others", text, Tone.CAUTION, column=13)
     elif last.other_processes is None:
         page.field("others", last.missing.get("other_processes", "not told"), Tone.DIM, 13)
