@@ -1,6 +1,6 @@
 """How long it takes from source text to verdict, warm, and what it is spent on.
 
-    python benchmarks/gpu_turnaround.py [--out FILE] [--task NAME] [--repeats N] [--workloads N]
+    python benchmarks/gpu_turnaround.py [--out FILE] [--task NAME]... [--repeats N] [--workloads N]
 
 The engine's own steps on new text every time, so that no cache of compiled code helps: compile,
 check (the whole suite), paired timing beside baseline.cu with the emulator's counters meanwhile.
@@ -32,19 +32,22 @@ def main() -> None:
     """Prints the medians of all steps, in seconds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("turnaround.json"))
-    parser.add_argument("--task", default="silu_and_mul")
+    parser.add_argument("--task", action="append", choices=gpu.TASKS, help="by default all")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--workloads", type=int, default=4, help="the first so many of the task")
     options = parser.parse_args()
     with gpu.open_machine() as machine:
         environment = gpu.environment(machine)
-    runs = asyncio.run(_runs(options.task, options.repeats, options.workloads))
-    # The first starts processes, imports torch and measures floors.
-    medians = {step: statistics.median(run[step] for run in runs[1:]) for step in STEPS}
-    result = {"environment": environment, "task": options.task, "workloads": options.workloads}
-    gpu.save(options.out, {**result, "warm_medians_s": medians, "first": runs[0], "runs": runs[1:]})
-    print(options.task, {step: round(seconds, 2) for step, seconds in medians.items()})
-    print("first", {step: round(seconds, 2) for step, seconds in runs[0].items()})
+    found = {}
+    for task in options.task or gpu.TASKS:
+        runs = asyncio.run(_runs(task, options.repeats, options.workloads))
+        # The first starts processes, imports torch and measures floors.
+        medians = {step: statistics.median(run[step] for run in runs[1:]) for step in STEPS}
+        found[task] = {"warm_medians_s": medians, "first": runs[0], "runs": runs[1:]}
+        print(task, {step: round(seconds, 2) for step, seconds in medians.items()})
+        print("first", {step: round(seconds, 2) for step, seconds in runs[0].items()})
+    result = {"environment": environment, "workloads": options.workloads, "tasks": found}
+    gpu.save(options.out, result)
 
 
 async def _runs(name: str, repeats: int, count: int) -> list[dict[str, float]]:
