@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -11,27 +13,52 @@ from astra_tui.engine.desk import Desk
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
 from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
-from astra_tui.model.events import AnswerAwaited, ApprovalAsked, DecisionTaken, StopReason
+from astra_tui.model.events import (
+    AnswerAwaited,
+    ApprovalAsked,
+    AutoApprovalSet,
+    DecisionTaken,
+    StopReason,
+)
 from astra_tui.model.plan import Plan
+from astra_tui.model.state import SessionState
 
 
 class Policy(Protocol):
     """Answers that need nobody."""
 
-    def answer(self, question: Question, plan: Plan) -> Answer | None:
+    def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
         """An answer, or None when it is not for this policy to decide."""
         ...
+
+
+SETTLE_SECONDS = 1.0
+"""A mode acts once it has stood for so long, so that cycling past one decides nothing."""
 
 
 class Approvals:
     """Gets questions decided, once each."""
 
-    def __init__(self, record: Record, desk: Desk, policies: Sequence[Policy], wait: bool):
+    def __init__(
+        self,
+        record: Record,
+        desk: Desk,
+        policies: Sequence[Policy],
+        wait: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         self._record = record
         self._desk = desk
         self._policies = policies
         self._wait = wait
         """Whether to wait for somebody to come when nobody attends."""
+        self._clock = clock
+        self._auto_set = float("-inf")
+
+    def set_auto(self, event: AutoApprovalSet) -> None:
+        """Says which questions are accepted without asking. Those that are open are spared."""
+        self._record.emit(event)
+        self._auto_set = self._clock()
 
     async def decide(self, question: Question, plan: Plan) -> Decision:
         """The decision on a question: the one of the journal, else a new one.
@@ -43,6 +70,7 @@ class Approvals:
             return taken
         if question.id not in self._record.state.questions:
             self._record.emit(ApprovalAsked(question))
+        await self._settled()
         answer = self._by_policy(question, plan)
         if answer is not None:
             return self._keep(answer, _decided(question, answer))
@@ -55,8 +83,17 @@ class Approvals:
         self._record.emit(AnswerAwaited(question))
         return await self._desk.ask(question, self._keep)
 
+    async def _settled(self) -> None:
+        """Waits until a mode that was just set would act; it may be another one by then."""
+        while self._record.state.auto.is_on:
+            left = self._auto_set + SETTLE_SECONDS - self._clock()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
+
     def _by_policy(self, question: Question, plan: Plan) -> Answer | None:
-        answers = (policy.answer(question, plan) for policy in self._policies)
+        state = self._record.state
+        answers = (policy.answer(question, plan, state) for policy in self._policies)
         return next((answer for answer in answers if answer is not None), None)
 
     def _keep(self, answer: Answer, decision: Decision) -> Decision:

@@ -41,6 +41,7 @@ from astra_tui.model.check import Case, Verdict
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import (
     AnalysisGiven,
+    AutoApprovalSet,
     BestChanged,
     CaseAdded,
     DeviceOpened,
@@ -117,6 +118,10 @@ class Engine:
     def add_note(self, text: str, by: Author) -> None:
         """Something that the team should know from its next prompt on."""
         self.record.emit(NoteAdded(text, by))
+
+    def set_auto_approval(self, event: AutoApprovalSet) -> None:
+        """Which questions of those to come are accepted without asking."""
+        self._ports.approvals.set_auto(event)
 
     def add_case(self, event: CaseAdded) -> None:
         """A case more for every candidate that is checked from now on.

@@ -8,7 +8,7 @@ from astra_tui.model.approval import Answer
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import CaseAdded
+from astra_tui.model.events import AutoApprovalSet, CaseAdded
 from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.session.wire import (
     AddCase,
@@ -23,6 +23,7 @@ from astra_tui.session.wire import (
     Pause,
     Refused,
     Request,
+    SetAutoApproval,
 )
 
 
@@ -55,6 +56,8 @@ class Orders:
                 self._engine.add_note(text, by)
             case AddCase(case=case):
                 self._add_case(case, by)
+            case SetAutoApproval(mode=mode, left=left):
+                self._engine.set_auto_approval(AutoApprovalSet(mode, by, left))
             case Pause():
                 control.pause(by)
             case GoOn():

@@ -61,7 +61,12 @@ class DecisionsFile:
             if state is not None and decision.by == self.author:
                 self._take(state.questions[decision.question])
 
-    def answer(self, question: Question, plan: Plan) -> Answer | None:
+    def answer(
+        self,
+        question: Question,
+        plan: Plan,
+        state: SessionState | None = None,  # noqa: ARG002 - a file says the same in any state
+    ) -> Answer | None:
         """The answer to a question; None when no decision is left for it. Raises UserError."""
         decision = self._take(question)
         if decision is None:
@@ -152,23 +157,27 @@ def _edited_plan(plan: Plan, changes: dict[str, Any], path: Path) -> Plan:
 
 
 class AutoPolicy:
-    """`--approve auto`: accepts diffs, and plans of at most a given risk."""
+    """Accepts without asking: as an engineer has set it last, until then as the settings say.
+
+    The settings are those of `--approve auto`: they accept diffs, and plans of at most a given
+    risk.
+    """
 
     def __init__(self, approval: Approval):
         self.approval = approval
 
-    def answer(self, question: Question, plan: Plan) -> Answer | None:
+    def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
         """The answer to a question; None when somebody has to be asked."""
-        if self._policy(question.gate) is not GatePolicy.AUTO:
+        if state.auto.by is not None:
+            accepts, by = state.auto.covers(question, plan), state.auto.author
+        else:
+            accepts, by = self._accepts(question, plan), Author(AuthorKind.POLICY, "auto")
+        if not accepts:
             return None
-        if question.gate is Gate.PLAN and plan.risk.rank > self.approval.max_risk.rank:
-            return None
-        return Answer(
-            question=question.id,
-            subject=question.subject,
-            status=ApprovalStatus.ACCEPTED,
-            by=Author(AuthorKind.POLICY, "auto"),
-        )
+        return Answer(question.id, question.subject, ApprovalStatus.ACCEPTED, by)
 
-    def _policy(self, gate: Gate) -> GatePolicy:
-        return self.approval.plan if gate is Gate.PLAN else self.approval.diff
+    def _accepts(self, question: Question, plan: Plan) -> bool:
+        if question.gate is Gate.DIFF:
+            return self.approval.diff is GatePolicy.AUTO
+        within = plan.risk.rank <= self.approval.max_risk.rank
+        return self.approval.plan is GatePolicy.AUTO and within

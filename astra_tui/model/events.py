@@ -13,6 +13,7 @@ import msgspec
 
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case, CaseResult, FakeResult, PropertyResult, Verdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.gpu import GpuIdentity, GpuSample
@@ -272,6 +273,17 @@ class StepRemembered(Event, frozen=True, tag="step_remembered"):
     answer: str
 
 
+class AutoApprovalSet(Event, frozen=True, tag="auto_approval_set"):
+    """An engineer says which questions of those to come are accepted without asking.
+
+    `left` of them are, whatever their risk.
+    """
+
+    mode: AutoMode
+    by: Author
+    left: int = 0
+
+
 class Paused(Event, frozen=True, tag="paused"):
     """The engine waits; `interrupted` when it dropped the step it was in."""
 
@@ -363,9 +375,16 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
     CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened, WorkloadTimed,
     TimingFinished, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
-    NoteAdded, CaseAdded, ExchangeMade, StepRemembered, Paused, Continued, TroubleMet,
-    SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
+    NoteAdded, CaseAdded, ExchangeMade, StepRemembered, AutoApprovalSet, Paused, Continued,
+    TroubleMet, SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip
 
-SYNCED = (DecisionTaken, VerdictReached, BestChanged, SessionOpened, SessionClosed)
+SYNCED = (
+    AutoApprovalSet,
+    DecisionTaken,
+    VerdictReached,
+    BestChanged,
+    SessionOpened,
+    SessionClosed,
+)
 """Events that are on the disk before the loop goes on."""

@@ -8,9 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.events import (
     AnalysisGiven,
     ApprovalAsked,
+    AutoApprovalSet,
     BestChanged,
     CaseAdded,
     CaseChecked,
@@ -130,7 +132,10 @@ def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
         raise ImpossibleEvent(f"{question.id} was decided before")
     if (decision.gate, decision.subject) != (question.gate, question.subject):
         raise ImpossibleEvent(f"the decision on {question.id} is about something else")
-    return replace(state, decisions={**state.decisions, question.id: decision})
+    auto = state.auto
+    if auto.left and decision.by == auto.author:
+        auto = replace(auto, left=auto.left - 1)
+    return replace(state, decisions={**state.decisions, question.id: decision}, auto=auto)
 
 
 def _written(state: SessionState, event: CodeWritten) -> SessionState:
@@ -233,6 +238,11 @@ def _exchanged(state: SessionState, event: ExchangeMade) -> SessionState:
     return replace(state, usage=usage)
 
 
+def _auto_set(state: SessionState, event: AutoApprovalSet) -> SessionState:
+    spared = tuple(question.id for question in state.pending)
+    return replace(state, auto=AutoApproval(event.mode, event.left, event.by, spared))
+
+
 def _paused(state: SessionState, _event: Paused) -> SessionState:
     return replace(state, paused=True)
 
@@ -276,6 +286,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     NoteAdded: _noted,
     CaseAdded: _case_added,
     ExchangeMade: _exchanged,
+    AutoApprovalSet: _auto_set,
     Paused: _paused,
     Continued: _continued,
     TroubleMet: _trouble,

@@ -8,6 +8,7 @@ import msgspec
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import Case, CaseResult, Verdict
 from astra_tui.model.digest import digest_of
 from astra_tui.model.events import (
@@ -146,6 +147,7 @@ class SessionState(msgspec.Struct, frozen=True):
     cases: tuple[Case, ...] = ()
     usage: Usage = Usage()
     paused: bool = False
+    auto: AutoApproval = AutoApproval()
     round_limit: int = 0
     device: DeviceOpened | None = None
     troubles: tuple[TroubleMet, ...] = ()

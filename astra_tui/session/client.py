@@ -12,6 +12,7 @@ from typing import Self
 
 from astra_tui.model.approval import Answer, AnswerRefused
 from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event, SessionClosed
@@ -34,6 +35,7 @@ from astra_tui.session.wire import (
     Recorded,
     Refused,
     Request,
+    SetAutoApproval,
     Welcome,
     decode_from_engine,
     encode_message,
@@ -133,6 +135,10 @@ class EngineClient:
     async def case(self, case: Case) -> None:
         """Adds a case for every later candidate. Raises RequestRefused if there is one like it."""
         await self._order(AddCase(next(self._ids), case))
+
+    async def auto(self, mode: AutoMode, left: int = 0) -> None:
+        """Says which questions of those to come are accepted without asking, or how many."""
+        await self._order(SetAutoApproval(next(self._ids), mode, left))
 
     async def pause(self) -> None:
         """Stops before the next step."""

@@ -7,12 +7,13 @@ there; it may send requests, and each is answered by `Done` or `Refused` with th
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Annotated, Union
 
 import msgspec
 
 from astra_tui.model.approval import Answer
 from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
 from astra_tui.model.events import AnyEvent
 from astra_tui.session.records import Record
@@ -21,6 +22,10 @@ PROTOCOL = 1
 
 LONGEST_MESSAGE = 16 << 20
 """Bytes of one line; an answer may carry a whole source."""
+
+
+MOST_QUESTIONS = 10_000
+"""That may be accepted without asking by their number."""
 
 
 class MalformedMessage(ValueError):
@@ -107,6 +112,15 @@ class AddCase(Request, frozen=True, tag="case"):
     case: Case
 
 
+class SetAutoApproval(Request, frozen=True, tag="auto"):
+    """Says which questions of those to come are accepted without asking; `left` of them are,
+    whatever their risk.
+    """
+
+    mode: AutoMode
+    left: Annotated[int, msgspec.Meta(ge=0, le=MOST_QUESTIONS)] = 0
+
+
 class Pause(Request, frozen=True, tag="pause"):
     """Stops before the next step."""
 
@@ -125,7 +139,7 @@ class Cancel(Request, frozen=True, tag="cancel"):
 
 FromEngine = Union[Welcome, Recorded, Passed, Done, Refused]  # noqa: UP007 - for msgspec.
 FromFrontEnd = Union[  # noqa: UP007
-    Greeting, GiveAnswer, AddNote, AddCase, Pause, GoOn, Interrupt, Cancel,
+    Greeting, GiveAnswer, AddNote, AddCase, SetAutoApproval, Pause, GoOn, Interrupt, Cancel,
 ]  # fmt: skip
 
 _from_engine = msgspec.json.Decoder(FromEngine, strict=False)

@@ -6,13 +6,11 @@ key that was pressed for it (see guard.py). The engine decides whether it counts
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum, auto
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
-from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.author import Author
 from astra_tui.model.plan import Plan
-from astra_tui.tui.autopilot import Autopilot
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.view import Choice, View
 
@@ -25,16 +23,13 @@ class Step(Enum):
     SHOW = auto()
     WAIT = auto()
     """Somebody types: look again in a moment."""
-    ACCEPT = auto()
-    """The autopilot accepts it."""
 
 
 class Deciding:
     """Follows which question is open. `by` is the engineer."""
 
-    def __init__(self, clock: Callable[[], float], guard: Guard, by: Author):
+    def __init__(self, guard: Guard, by: Author):
         self.guard = guard
-        self.autopilot = Autopilot(clock)
         self.question: Question | None = None
         self.plan: Plan | None = None
         self._by = by
@@ -67,10 +62,6 @@ class Deciding:
             self._open(view, view.awaiting)
         if self._answered == view.awaiting.id:
             return Step.HIDE
-        assert self.plan is not None
-        autopilot = self.autopilot
-        if autopilot.active and autopilot.covers(view.awaiting, self.plan):
-            return Step.ACCEPT if autopilot.settled else Step.WAIT
         if self._shown == view.awaiting.id:
             return Step.NOTHING
         if not self.guard.may_draw:
@@ -98,14 +89,6 @@ class Deciding:
         """Something else instead."""
         return self._answer(ApprovalStatus.EDITED, plan=plan, source=source)
 
-    def accept_unasked(self) -> Answer:
-        """Accepted by the mode that the engineer chose."""
-        mode = self.autopilot.words.removeprefix("auto: ")
-        author = Author(AuthorKind.POLICY, f"{mode} ({self._by.name or 'engineer'})")
-        answer = self._answer(ApprovalStatus.ACCEPTED, by=author)
-        self.autopilot.count()
-        return answer
-
     def refused(self) -> bool:
         """The engine did not take the answer; returns whether the question is open as before."""
         self._answered = ""
@@ -124,7 +107,6 @@ class Deciding:
         self,
         status: ApprovalStatus,
         *,
-        by: Author | None = None,
         reason: str = "",
         plan: Plan | None = None,
         source: str | None = None,
@@ -133,6 +115,4 @@ class Deciding:
         question = self.question
         assert question is not None
         self._answered = question.id
-        return Answer(
-            question.id, question.subject, status, by or self._by, reason, plan, source, hunks
-        )
+        return Answer(question.id, question.subject, status, self._by, reason, plan, source, hunks)

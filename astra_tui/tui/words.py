@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import CaseOutcome, Verdict
 from astra_tui.model.events import (
     AnalysisGiven,
+    AutoApprovalSet,
     BestChanged,
     CaseAdded,
     CaseChecked,
@@ -266,6 +268,9 @@ def _of_session(event: Event) -> _Said | None:
             return f"note from {event.by.describe()}: {event.text}", Tone.ACCENT
         case CaseAdded():
             return f"case added by {event.by.describe()}: {event.case.id}", Tone.PLAIN
+        case AutoApprovalSet():
+            words = AutoApproval(event.mode, event.left).describe() or "everything is asked"
+            return f"{words}, set by {event.by.describe()}", Tone.CAUTION
         case Paused():
             dropped = "; the step was dropped and begins anew" if event.interrupted else ""
             return f"paused by {event.by.describe()}{dropped}", Tone.CAUTION

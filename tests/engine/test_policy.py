@@ -159,7 +159,7 @@ def test_a_bad_edit_of_a_plan_is_named(tmp_path: Path) -> None:
 def test_auto_accepts_what_it_may(
     approval: Approval, gate: Gate, risk: Risk, answered: bool
 ) -> None:
-    answer = AutoPolicy(approval).answer(question(gate), replace(PLAN, risk=risk))
+    answer = AutoPolicy(approval).answer(question(gate), replace(PLAN, risk=risk), SessionState())
     assert (answer is not None) is answered
     assert answer is None or answer.status is ApprovalStatus.ACCEPTED
 

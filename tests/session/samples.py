@@ -6,6 +6,7 @@ import math
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, OutputError, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import AccessCount, Counters, LineCount
@@ -14,6 +15,7 @@ from astra_tui.model.events import (
     SCHEMA_VERSION,
     AnalysisGiven,
     ApprovalAsked,
+    AutoApprovalSet,
     BestChanged,
     CaseAdded,
     CaseChecked,
@@ -220,6 +222,7 @@ def whole_session() -> list[Event]:
         code,
         ApprovalAsked(DIFF_QUESTION),
         Paused(ENGINEER, interrupted=True),
+        AutoApprovalSet(AutoMode.LOW, ENGINEER, 2),
         Continued(ENGINEER),
         accepted(DIFF_QUESTION),
         *checked(BETTER, CaseOutcome.WRONG),

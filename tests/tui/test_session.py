@@ -20,7 +20,7 @@ from astra_tui.session.reading import read_journal
 from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
-from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
+from tests.tui.harness import NARROW, WIDE, on_a_loop, seated, working
 
 
 def state_of(folder: Path) -> SessionState:
@@ -155,12 +155,33 @@ async def test_auto_mode_spares_the_open_question_and_takes_the_next(
     ):
         await desk.asked("plan")
         await desk.press("shift+tab")
-        assert "auto: low risk" in desk.text("#status")
+        await desk.until(lambda: "auto: low risk" in desk.text("#status"), "the mode")
         assert "Accept this plan?" in desk.text("#approval")
         await desk.press("a")
-        await auto_to_the_end(desk)
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
     deciders = [d.by.kind.value for d in state_of(folder).decisions.values()]
     assert deciders == ["engineer", "policy", "policy", "policy"]
+
+
+@on_a_loop
+async def test_a_mode_is_kept_where_nobody_attends_any_more(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    folder = tmp_path / "s"
+    async with working(folder, task, team, settings_of(ASK, rounds=1)) as source:
+        async with seated(source) as desk:
+            await desk.asked("plan")
+            await desk.press("shift+tab")
+            await desk.until(lambda: "auto: low risk" in desk.text("#status"), "the mode")
+            await desk.press("a", "q")
+            desk.clock.advance(1)
+            await desk.press("d")
+            await desk.until(lambda: desk.app.return_value, "leaving")
+        async with seated(source) as desk:
+            await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+            await desk.press("8")
+            assert "auto: low risk, set by engineer" in desk.text("#log")
+    assert outcomes(state_of(folder)) == [Outcome.BETTER]
 
 
 @on_a_loop
@@ -175,14 +196,6 @@ async def test_accept_the_next_ones(tmp_path: Path, task: KernelTask, team: Scri
         await desk.asked("plan")
     deciders = [d.by.kind.value for d in state_of(folder).decisions.values()]
     assert deciders[:2] == ["engineer", "policy"]
-
-
-async def auto_to_the_end(desk: Desk) -> None:
-    def is_closed() -> bool:
-        desk.clock.advance(0.1)
-        return desk.session.status is SessionStatus.CLOSED
-
-    await desk.until(is_closed, "the end")
 
 
 @on_a_loop

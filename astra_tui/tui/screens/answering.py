@@ -12,6 +12,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.session.client import user_at_terminal
+from astra_tui.session.wire import MOST_QUESTIONS
 from astra_tui.tui.deciding import Deciding, Step
 from astra_tui.tui.editor import edit_outside, editor_command
 from astra_tui.tui.page import Line, Span, Tone
@@ -45,7 +46,7 @@ class Answering:
     def __init__(self, screen: SessionScreen):
         self._screen = screen
         self._app = screen.app
-        self.deciding = Deciding(self._app.clock, self._app.guard, user_at_terminal())
+        self.deciding = Deciding(self._app.guard, user_at_terminal())
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -62,8 +63,6 @@ class Answering:
                 bar.hide()
                 again = max(self._app.tick / LOOKS_PER_TICK, SHORTEST_LOOK)
                 self._screen.set_timer(again, self._screen.consider_again)
-            case Step.ACCEPT:
-                self._screen.send(self.deciding.accept_unasked())
             case Step.SHOW:
                 self._draw()
                 self._screen.call_after_refresh(self._app.guard.drawn)
@@ -156,11 +155,10 @@ class Answering:
             return
 
         def accept(text: str) -> None:
-            if not text.isdecimal() or not int(text):
+            if not text.isdecimal() or not 0 < int(text) <= MOST_QUESTIONS:
                 self._app.say("how many? For example 4: a plan and its diff count as one each")
                 return
-            self.deciding.autopilot.accept_next(int(text), self.deciding.question)
-            self._screen.show_status()
+            self._screen.accept_next(int(text))
 
         self._screen.query_one(PromptLine).ask("accept how many after this one:", accept)
 

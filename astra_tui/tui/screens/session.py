@@ -232,7 +232,6 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
             self.query_one(StatusLine).show_status(
                 self.view,
                 self.app.clock(),
-                mode=self._answering.deciding.autopilot.words,
                 player=self.player,
                 gone=self._bridge is not None and self._bridge.trouble is not None,
             )
@@ -346,9 +345,11 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
 
     def action_mode(self) -> None:
         """Goes to the next mode of accepting without asking, up to a risk."""
-        self._answering.deciding.autopilot.cycle(self._answering.deciding.question)
-        self.show_status()
-        self.consider_again()
+        self._steering.next_mode()
+
+    def accept_next(self, count: int) -> None:
+        """Has a number of questions to come accepted without asking."""
+        self._steering.accept_next(count)
 
     def send(self, answer: Answer) -> None:
         """Gives an answer to the engine; the bar is gone until the engine says otherwise."""

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_tui.model.approval import Answer
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
 from astra_tui.session.client import EngineClient, user_at_terminal
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
     from astra_tui.tui.screens.session import SessionScreen
+
+ORDER_SECONDS = 1.0
+"""An order is on the screen after so long at the latest."""
 
 Order = Callable[[EngineClient], Awaitable[None]]
 
@@ -24,6 +28,8 @@ class Steering:
     def __init__(self, screen: SessionScreen):
         self._screen = screen
         self._app = screen.app
+        self._ordered = AutoMode.ASK
+        self._ordered_at = float("-inf")
 
     def order(self, what: Order, refused: Callable[[UserError], None] | None = None) -> None:
         """Asks the engine for something; without an engine, nothing is asked."""
@@ -51,6 +57,29 @@ class Steering:
                 self.order(lambda engine: engine.note(text))
 
         self._screen.query_one(PromptLine).ask("note to the team:", send)
+
+    def next_mode(self) -> None:
+        """Has questions to come accepted up to the next higher risk; after all, asked again.
+
+        Whoever presses the key again at once means the mode after the one that was just ordered.
+        """
+        view, now = self._screen.view, self._app.clock()
+        if view is None:
+            return
+        recently = now - self._ordered_at < ORDER_SECONDS
+        modes = list(AutoMode)
+        before = self._ordered if recently else view.state.auto.mode
+        self._ordered = modes[(modes.index(before) + 1) % len(modes)]
+        self._ordered_at = now
+        mode = self._ordered
+        self.order(lambda engine: engine.auto(mode))
+
+    def accept_next(self, count: int) -> None:
+        """Has a number of questions to come accepted, whatever their risk."""
+        view = self._screen.view
+        if view is not None:
+            mode = view.state.auto.mode
+            self.order(lambda engine: engine.auto(mode, count))
 
     def add_case(self) -> None:
         """Asks for a case, which all candidates from now on are checked with."""

@@ -14,12 +14,11 @@ class StatusLine(BarLine):
     """Says where the session stands, in one line; what matters least is left out first."""
 
     def show_status(
-        self, view: View, now: float, *, mode: str, player: Player | None, gone: bool = False
+        self, view: View, now: float, *, player: Player | None, gone: bool = False
     ) -> None:
         """Draws the line.
 
-        `now` is the screen's clock, `mode` says how questions are decided, and `gone` that the
-        engine went without a word.
+        `now` is the screen's clock; `gone` says that the engine went without a word.
         """
         opened = view.state.opened
         if opened is None:
@@ -32,7 +31,8 @@ class StatusLine(BarLine):
             [Span("the engine is gone", Tone.BAD)] if gone else _activity(view, now),
             _rounds(view.state),
             _best(view.state),
-            _replay(player) if player else [Span(mode, Tone.CAUTION)] if mode else [],
+            _replay(player) if player else [],
+            _auto(view.state),
             [span(f"{settings.team.value} {settings.model}".strip(), Tone.DIM)],
             [span(settings.device, Tone.DIM)],
             _cost(view.state),
@@ -72,6 +72,11 @@ def _rounds(state: SessionState) -> list[Span]:
 def _best(state: SessionState) -> list[Span]:
     words = best_words(state)
     return [Span(f"best {words}", Tone.GOOD)] if words else []
+
+
+def _auto(state: SessionState) -> list[Span]:
+    words = state.auto.describe()
+    return [Span(words, Tone.CAUTION)] if words and state.closed is None else []
 
 
 def _cost(state: SessionState) -> list[Span]:
