@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -14,15 +15,18 @@ import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
 from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import readings
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Observation, Plan
 from astra_tui.model.state import CandidateState
 from astra_tui.plain.output import note
+from astra_tui.session.wire import MOST_QUESTIONS
 
-PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [d]etach, [q]uit"
-DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [d]etach, [q]uit"
+PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
+DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
+AUTO_HELP = "say auto low, medium, all or off, or how many to accept, such as auto 4"
 
 
 def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
@@ -70,7 +74,18 @@ class Wish(Enum):
     """End the run."""
 
 
-def read_answer(line: str, question: Question, by: Author, shown: Plan | str) -> Answer | Wish:
+@dataclass(frozen=True)
+class Auto:
+    """How questions after this one are to be decided: by a mode, or so many of them accepted."""
+
+    mode: AutoMode | None = None
+    """None leaves the mode as it is."""
+    left: int = 0
+
+
+def read_answer(
+    line: str, question: Question, by: Author, shown: Plan | str
+) -> Answer | Auto | Wish:
     """The answer in a line. `shown` is the plan, or the source as written.
 
     Raises NotUnderstood for anything else.
@@ -86,11 +101,22 @@ def read_answer(line: str, question: Question, by: Author, shown: Plan | str) ->
             return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest, question))
         case "e" | "edit":
             return _edited(question, by, shown)
+        case "auto":
+            return _auto(rest.lower())
         case "d" | "detach":
             return Wish.DETACH
         case "q" | "quit":
             return Wish.QUIT
     raise NotUnderstood(f"'{line.strip()}' is no answer")
+
+
+def _auto(text: str) -> Auto:
+    if text.isdecimal() and 0 < int(text) <= MOST_QUESTIONS:
+        return Auto(left=int(text))
+    try:
+        return Auto(AutoMode.ASK if text == "off" else AutoMode(text))
+    except ValueError:
+        raise NotUnderstood(f"there is no mode '{text}'", hint=AUTO_HELP) from None
 
 
 def _answer(

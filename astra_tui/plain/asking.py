@@ -16,7 +16,9 @@ from astra_tui.model.state import SessionState
 from astra_tui.plain import ask
 from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.client import EngineClient, user_at_terminal
+from astra_tui.session.client import EngineClient, RequestRefused, user_at_terminal
+
+Read = Answer | ask.Auto | ask.Wish
 
 
 class Asking:
@@ -86,13 +88,16 @@ class Asking:
                 return None
             try:
                 read = await self._read(line, question, shown)
-                if isinstance(read, ask.Wish):
-                    return read
-                await self._client.answer(read)
-            except (ask.NotUnderstood, AnswerRefused) as error:
+                match read:
+                    case ask.Wish():
+                        return read
+                    case ask.Auto():
+                        await self._client.auto(read.mode or self._state.auto.mode, read.left)
+                    case Answer():
+                        await self._client.answer(read)
+                        return None
+            except (ask.NotUnderstood, AnswerRefused, RequestRefused) as error:
                 ask.show(str(error))
-            else:
-                return None
         return None
 
     def _show(self, question: Question) -> Plan | str:
@@ -107,7 +112,7 @@ class Asking:
         ask.show(ask.describe_diff(read_blob(self._folder, question.base), source, question))
         return source
 
-    async def _read(self, line: str, question: Question, shown: Plan | str) -> Answer | ask.Wish:
+    async def _read(self, line: str, question: Question, shown: Plan | str) -> Read:
         """What a line says. It may start an editor, and the engine goes on telling meanwhile."""
         self._hold()
         self.is_reading = True

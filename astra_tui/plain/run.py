@@ -8,9 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.citations import Standing, readings
 from astra_tui.model.events import (
     AnalysisGiven,
+    AutoApprovalSet,
     BestChanged,
     CaseChecked,
     CheckFinished,
@@ -189,6 +191,9 @@ class RunLines:
                 return f"  {event.role}: {event.text}"
             case NoteAdded():
                 return f"  note from {event.by.describe()}: {event.text}"
+            case AutoApprovalSet():
+                words = AutoApproval(event.mode, event.left).describe() or "everything is asked"
+                return f"  {words}, set by {event.by.describe()}"
             case Paused():
                 return "  paused" + (", the step was dropped" if event.interrupted else "")
             case TroubleMet():

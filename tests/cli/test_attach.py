@@ -126,6 +126,18 @@ def test_an_edited_plan_goes_on(shell: Shell) -> None:
     assert decision.plan.title.startswith("my own: ")
 
 
+def test_questions_after_the_open_one_are_accepted_when_the_engineer_says_so(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.answers("auto all")
+    ada.answers("a")
+    code, last_words = ada.leaves()
+    assert code == ExitCode.OK, last_words
+    assert "auto: everything, set by engineer ada" in last_words
+    plan, *others = journal_of(shell).state().decisions.values()
+    assert plan.by.describe() == "engineer ada"
+    assert {decision.by.describe() for decision in others} == {"policy auto, set by ada"}
+
+
 def test_a_detached_engine_goes_on_and_says_how_to_come_back(shell: Shell) -> None:
     ada = Engineer(shell, *RUN)
     ada.answers("d")

@@ -1,0 +1,82 @@
+"""What a line at the terminal says, and what a plan looks like there."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from astra_tui.model.approval import Answer, ApprovalStatus
+from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.events import PlanProposed
+from astra_tui.model.fold import fold
+from astra_tui.model.plan import Citation, Observation
+from astra_tui.model.state import CandidateState
+from astra_tui.plain.ask import Auto, NotUnderstood, Wish, describe_plan, read_answer
+from astra_tui.plain.run import RunLines
+from tests.session.samples import (
+    BASELINE,
+    ENGINEER,
+    PLAN,
+    PLAN_QUESTION,
+    PLAYBOOK,
+    profile,
+    whole_session,
+)
+
+CITED = replace(
+    PLAN,
+    evidence=(
+        Observation("64 requests", (Citation("requests", 64.0), Citation("sectors", 5200.0))),
+        "so it is",
+    ),
+)
+
+
+def read(line: str) -> Answer | Auto | Wish:
+    return read_answer(line, PLAN_QUESTION, ENGINEER, PLAN)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("auto low", Auto(AutoMode.LOW)),
+        ("AUTO All", Auto(AutoMode.ALL)),
+        ("auto off", Auto(AutoMode.ASK)),
+        ("auto 4", Auto(left=4)),
+        ("d", Wish.DETACH),
+    ],
+)
+def test_a_line_may_say_how_the_next_questions_are_decided(line: str, said: Auto | Wish) -> None:
+    assert read(line) == said
+
+
+@pytest.mark.parametrize("line", ["auto", "auto 0", "auto 99999999", "auto -1", "auto high"])
+def test_a_mode_that_there_is_not_decides_nothing(line: str) -> None:
+    with pytest.raises(NotUnderstood, match="no mode"):
+        read(line)
+
+
+def test_a_accepts_only_the_question_that_is_asked() -> None:
+    answer = read("a")
+    assert isinstance(answer, Answer)
+    assert (answer.question, answer.status) == (PLAN_QUESTION.id, ApprovalStatus.ACCEPTED)
+
+
+def test_cited_numbers_stand_beside_what_was_measured() -> None:
+    base = CandidateState(BASELINE, profile=profile(64))
+    shown = describe_plan(CITED, PLAYBOOK, base).splitlines()
+    assert shown[2:6] == [
+        "  evidence:   64 requests",
+        "              requests: 64, as in the profile",
+        "              sectors: says 5,200; the profile has 64",
+        "  evidence:   so it is",
+    ]
+
+
+def test_the_lines_of_a_run_tell_of_numbers_that_disagree() -> None:
+    state = fold(whole_session())
+    written: list[str] = []
+    lines = RunLines(written.append)
+    lines.show(PlanProposed(1, 0, CITED, PLAYBOOK), lambda: state)
+    (told,) = written
+    assert told.endswith("    evidence cites sectors: says 5,200; the profile has 64")
