@@ -7,8 +7,10 @@ import pytest
 from astra_tui.agents.playbook import Evidence, KernelText, NotApplicable, Proposal
 from astra_tui.agents.playbook.moves.full_grid import FullGrid
 from astra_tui.agents.playbook.moves.pack_rows import PackRows
+from astra_tui.agents.playbook.moves.reciprocal import NEGLIGIBLE, Reciprocal
 from astra_tui.agents.playbook.moves.row_grid import RowGrid
 from astra_tui.agents.playbook.moves.store_early import StoreEarly
+from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
 from tests.playbook.path import GPU
 
@@ -142,3 +144,21 @@ def test_stores_that_stay_where_they_are(
     answer = StoreEarly().propose(two_loops(first, between, second), evidence)
     assert isinstance(answer, NotApplicable)
     assert why in answer.reason
+
+
+@pytest.mark.parametrize("there", [9, 10])
+def test_divisions_that_hardly_run_are_left_alone(there: int, tasks: dict[str, KernelTask]) -> None:
+    kernel = source(
+        "k<T> grid=1 block=32 args=(out, d)",
+        "T* out, float d",
+        "for (int i = threadIdx.x; i < 64; i += 32)\nout[i] = (T)(i / d);",
+    )
+    line = kernel.text.splitlines().index("out[i] = (T)(i / d);") + 1
+    counts = (LineCount(line, there, 0, 0, 0), LineCount(1, 1000 - there, 0, 0, 0))
+    counted = Evidence(tasks["silu_and_mul"], Counters(lines=counts), GPU)
+    answer = Reciprocal().propose(kernel, counted)
+    if there / 1000 < NEGLIGIBLE:
+        assert isinstance(answer, NotApplicable)
+        assert answer.reason == f"line {line}: 0.9% of all warp instructions, too few"
+    else:
+        assert isinstance(answer, Proposal)

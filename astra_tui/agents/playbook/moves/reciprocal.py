@@ -28,6 +28,9 @@ from astra_tui.agents.playbook.tolerance import tight_tolerance
 from astra_tui.agents.playbook.types import is_float
 from astra_tui.model.plan import Counter, Plan, Risk
 
+NEGLIGIBLE = 0.01
+"""The share of warp instructions below which a division is not worth a round."""
+
 
 @dataclass(frozen=True)
 class _Divisor:
@@ -74,6 +77,10 @@ class Reciprocal:
         edits = [e for divisor in found for e in _rewrite(source, divisor, names)]
         nodes = [n for divisor in found for n in divisor.divisions]
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, nodes)
+        if part is not None and part < NEGLIGIBLE:
+            return NotApplicable(
+                self.name, f"{lines_text(nodes)}: {part:.1%} of all warp instructions, too few"
+            )
         roots = any(d.root() is not None for d in found)
         plan = Plan(
             title="Multiply by the reciprocal",
