@@ -113,7 +113,9 @@ def _written(proposal: ProposalState) -> list[str]:
 
 
 def _by_hash(state: SessionState, start: str) -> str:
-    found = [h for h in state.candidates if h.startswith(start.lower())]
+    assert state.opened is not None
+    known = {state.opened.baseline: None, **state.candidates}
+    found = [h for h in known if h.startswith(start.lower())]
     if len(start) < _SHORTEST_HASH or len(found) != 1:
         several = f"{len(found)} candidates begin with" if found else "there is no candidate"
         hint = "a hash with 4 digits or more, or a round as in r3"

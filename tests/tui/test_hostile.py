@@ -39,6 +39,7 @@ from astra_tui.model.verdict import Outcome, RoundVerdict
 from astra_tui.session.journal import Journal
 from astra_tui.session.redaction import Redactor
 from astra_tui.tui.arrangement import PANES
+from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.text.visible import is_harmless
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated
@@ -69,6 +70,7 @@ def events_of(journal: Journal) -> list[Event]:
     return [
         SessionOpened(1, "s", "t", baseline, settings, {EVIL[:30]: EVIL[:60]}),
         EngineStarted(EVIL[:40], 1, 5),
+        RoundOpened(0, 0, baseline),
         RoundOpened(1, 0, baseline),
         PlanProposed(1, 0, plan, EVIL_AUTHOR),
         PlansEnded(1, EVIL, (EVIL,)),
@@ -149,3 +151,27 @@ async def test_prompts_and_notices_are_harmless(evil_session: Path) -> None:
         await desk.until(lambda: desk.app.screen.is_modal, "the details")
         await desk.pilot.pause()
         assert not harmful(screen_text(desk))
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "140x40"])
+def test_a_comparison_shows_hostile_text_harmlessly(
+    evil_session: Path, size: tuple[int, int]
+) -> None:
+    @on_a_loop
+    async def test() -> None:
+        async with seated(lambda: open_saved(evil_session), size) as desk:
+            await desk.until(lambda: desk.session.view, "the session")
+            await desk.press("w")
+            await desk.until(lambda: desk.app.screen.is_modal, "the list")
+            await desk.pilot.pause()
+            assert not harmful(screen_text(desk))
+            await desk.press("enter")
+            await desk.until(lambda: isinstance(desk.app.screen, CompareScreen), "the comparison")
+            for key in ("1", "2", "3", "4"):
+                await desk.press(key)
+                await desk.pilot.pause()
+                assert not harmful(screen_text(desk)), key
+                if key == "1":
+                    assert "[red]x[/]" in screen_text(desk)
+
+    test()

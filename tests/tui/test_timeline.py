@@ -19,10 +19,11 @@ from astra_tui.session.reading import read_journal
 from astra_tui.session.records import Record
 from astra_tui.session.timeline import LONGEST_WAIT, MomentKind, Timeline
 from astra_tui.tui.bridge import LOG_LENGTH, Bridge
-from astra_tui.tui.player import Player
+from astra_tui.tui.player import Player, Scene
 from astra_tui.tui.source import Item, SavedSource, open_saved
 from astra_tui.tui.track import Track
 from astra_tui.tui.view import View, entry_of
+from astra_tui.tui.widgets.line_view import LinesView
 from astra_tui.tui.widgets.replay_line import (
     HEAD,
     STATUS_WIDTH,
@@ -46,7 +47,7 @@ def timeline_of(gaps: Sequence[float]) -> Timeline:
         minutes, rest = divmod(seconds, 60)
         hours, minutes = divmod(int(minutes), 60)
         stamp = f"2026-11-21T{hours:02}:{minutes:02}:{rest:06.3f}Z"
-        records.append(Record(number, stamp, 0.0, event))
+        records.append(Record(number, stamp, 0.0, event))  # type: ignore[arg-type]
     return Timeline(records)
 
 
@@ -146,7 +147,8 @@ async def test_the_line_is_there_in_a_replay_and_its_keys_go_from_mark_to_mark(
         await desk.press("}", "question_mark")
         assert player.position == player.length
         await desk.until(lambda: desk.app.screen is not desk.session, "the help")
-        assert "| a round begins" in " ".join(str(desk.app.screen._about).split())
+        help_text = desk.app.screen.query_one(LinesView)
+        await desk.until(lambda: "| a round begins" in " ".join(help_text.text.split()), "marks")
 
 
 @on_a_loop
@@ -213,7 +215,7 @@ async def test_every_pane_shows_what_it_showed_live(saved: Path) -> None:
         async def live(told: Told = told) -> Told:
             return told
 
-        async with seated(live, BROAD) as desk:  # type: ignore[arg-type]
+        async with seated(live, BROAD) as desk:
             await desk.until(lambda: desk.session.view, "the session")
             expected = await texts(desk)
         source.player.seek(position // 2)
@@ -265,7 +267,7 @@ async def test_a_speed_plays_from_the_beginning_until_an_event(saved: Path) -> N
         await open_saved(saved, to=10**6)
 
 
-async def first_two(player: Player) -> AsyncIterator[Item]:
+async def first_two(player: Player) -> AsyncIterator[Scene]:
     scenes = player.items()
     yield await anext(scenes)
     yield await anext(scenes)

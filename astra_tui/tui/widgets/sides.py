@@ -85,10 +85,8 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
 
 
 def head_of(side: Side, letter: str) -> tuple[Span, Span]:
-    """A side in a few words."""
-    where = f"round {side.branch.round}" if side.branch.round else "the baseline"
-    name = f"{side.folder.name}, {where}, {short(side.branch.candidate)}"
-    return Span(f"{letter} ", Tone.ACCENT), span(name)
+    """A side in a few words, as `astra-tui compare` takes them."""
+    return Span(f"{letter} ", Tone.ACCENT), span(f"{side.folder.name}:r{side.branch.round}")
 
 
 # -- one side --------------------------------------------------------------------------------------
@@ -99,6 +97,7 @@ def _draw_origin(page: Page, side: Side) -> None:
     opened = side.state.opened
     assert opened is not None
     settings = opened.settings
+    page.field("candidate", short(branch.candidate))
     page.field("task", settings.task)
     page.field("team", f"{settings.team.value} {settings.model}".strip())
     page.field("device", settings.device)

@@ -1,0 +1,168 @@
+"""Two candidates beside each other: what is told of them, and the ways to ask for it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import bundled
+from astra_tui.session.comparison import (
+    Sides,
+    case_differences,
+    direct_timing,
+    read_side,
+)
+from astra_tui.tui.app import AstraApp
+from astra_tui.tui.page import Page, line_cells, line_text
+from astra_tui.tui.screens.compare import BOTH_FROM, CompareScreen
+from astra_tui.tui.screens.home import HomeScreen
+from astra_tui.tui.screens.pick import PickDialog
+from astra_tui.tui.screens.session import SessionScreen
+from astra_tui.tui.source import open_saved
+from astra_tui.tui.terms import ComparisonContext
+from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.sides import NO_RATIO, draw_costs, draw_plans, draw_tests
+from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, seated
+from tests.tui.test_home import at_home, home_text
+
+RECORDED = bundled("sessions") / "h100-playbook-silu"
+
+
+@contextlib.asynccontextmanager
+async def comparing(sides: Sides, size: tuple[int, int]) -> AsyncIterator[Desk]:
+    """The app on a comparison alone."""
+    app = AstraApp(ComparisonContext(sides), tick=0.0)
+    async with app.run_test(size=size) as pilot:
+        desk = Desk(app, pilot, Clock())
+        await desk.until(lambda: isinstance(app.screen, CompareScreen), "the comparison")
+        await desk.until(lambda: shown(desk), "its page")
+        yield desk
+
+
+def shown(desk: Desk, selector: str = "#page") -> str:
+    """What a part of the comparison says, in one line."""
+    return " ".join(str(desk.app.screen.query_one(selector).text).split())  # type: ignore[attr-defined]
+
+
+def old_of(desk: Desk) -> str:
+    """The text from which the diff goes."""
+    view = desk.app.screen.query_one(DiffPane).view
+    return view.old if view else ""
+
+
+def said(page: Page) -> str:
+    return " ".join(" ".join(map(line_text, page.lines)).split())
+
+
+def test_a_side_has_the_plans_that_led_to_it() -> None:
+    side = read_side(RECORDED)
+    assert [s.round for s in side.steps] == sorted(s.round for s in side.steps)
+    assert len(side.steps) > 1
+    assert side.steps[-1].verdict is not None
+    assert side.steps[-1].verdict.candidate == side.branch.candidate
+    assert all(s.measured is not None for s in side.steps)
+    assert side.other_plans == 6 - len(side.steps)
+    assert read_side(RECORDED, "r0").steps == ()
+    with pytest.raises(UserError, match="no round 9"):
+        read_side(RECORDED, "r9")
+
+
+def test_a_ratio_is_only_of_one_run_that_timed_both() -> None:
+    baseline, first, best = (read_side(RECORDED, choice) for choice in ("r0", "r1", ""))
+    assert direct_timing((first, best)) is None
+    told = Page(100)
+    draw_costs(told, (first, best), None, "")
+    assert NO_RATIO[:40] in said(told)
+    assert "beside the baseline" in said(told)
+    known = direct_timing((baseline, best))
+    assert known is not None
+    assert (known.base, known.candidate) == (baseline.branch.candidate, best.branch.candidate)
+    told = Page(100)
+    draw_costs(told, (baseline, best), None, "")
+    assert "One run, in turns" in said(told)
+    assert NO_RATIO[:40] not in said(told)
+
+
+def test_cases_that_ended_in_two_ways_are_named(saved: Path) -> None:
+    right, wrong = read_side(saved, "r1"), read_side(saved, "r2")
+    found = case_differences((right, wrong))
+    assert len(found) == len(wrong.branch.failed)
+    assert all(d.first and d.first.ok and d.second and not d.second.ok for d in found)
+    assert case_differences((right, right)) == ()
+
+
+@pytest.mark.parametrize("width", [60, 80, 139])
+def test_pages_fit_their_width(saved: Path, width: int) -> None:
+    sides = read_side(saved, "r2"), read_side(RECORDED)
+    page = Page(width)
+    draw_plans(page, sides)
+    draw_tests(page, sides)
+    draw_costs(page, sides, None, "")
+    assert all(line_cells(line) <= width for line in page.lines)
+
+
+@on_a_loop
+async def test_a_low_terminal_shows_one_thing_at_a_time(saved: Path) -> None:
+    sides = read_side(saved, "r1"), read_side(saved, "r2")
+    async with comparing(sides, NARROW) as desk:
+        assert "wide loads" in shown(desk)
+        assert "another scale" in shown(desk)
+        assert not desk.app.screen.query_one("#diff").display
+        await desk.press("2")
+        await desk.until(lambda: "hunk" in desk.app.screen.query_one(DiffPane).title(), "the diff")
+        assert not desk.app.screen.query_one("#page").display
+        await desk.press("tab")
+        await desk.until(lambda: "Ended in two ways" in shown(desk), "the tests")
+        await desk.press("4")
+        await desk.until(lambda: "Counted by the emulator" in shown(desk), "the counters")
+        await desk.press("q")
+    assert desk.app.return_value is not None
+
+
+@on_a_loop
+async def test_a_high_one_shows_plans_and_diff_and_times_on_demand(saved: Path) -> None:
+    sides = read_side(saved, "r1"), read_side(saved, "r2")
+    assert WIDE[1] >= BOTH_FROM
+    async with comparing(sides, WIDE) as desk:
+        assert desk.app.screen.query_one("#diff").display
+        assert old_of(desk) == sides[0].source
+        await desk.press("x")
+        assert old_of(desk) == sides[1].source
+        await desk.press("t")
+        # Without a GPU for that reason; with one because a side does not pass its check.
+        await desk.until(lambda: "Not timed here" in shown(desk), "why there is no timing")
+        assert "emulator gives no times" in shown(desk) or "its check" in shown(desk)
+
+
+@on_a_loop
+async def test_a_session_compares_what_is_chosen_with_what_is_picked(saved: Path) -> None:
+    async with seated(partial(open_saved, saved)) as desk:
+        await desk.until(lambda: desk.session.view, "the session")
+        await desk.press("w")
+        await desk.until(lambda: isinstance(desk.app.screen, PickDialog), "the list")
+        await desk.press("enter")
+        await desk.until(lambda: isinstance(desk.app.screen, CompareScreen), "the comparison")
+        await desk.until(lambda: "more instructions" in shown(desk), "the chosen candidate")
+        assert "B silu_and_mul-20260101-120000:r1" in shown(desk), "the best is picked at first"
+        await desk.press("escape")
+        await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session again")
+
+
+@on_a_loop
+async def test_home_compares_two_sessions(saved: Path, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        shutil.copytree(saved, tmp_path / name)
+    async with at_home(tmp_path) as desk:
+        await desk.until(lambda: "other" in home_text(desk, "#sessions"), "both")
+        await desk.press("tab", "w", "down", "w")
+        await desk.until(lambda: isinstance(desk.app.screen, CompareScreen), "the comparison")
+        await desk.until(lambda: shown(desk), "its page")
+        assert "A one:r1" in shown(desk, "#head") or "A other:r1" in shown(desk, "#head")
+        await desk.press("q")
+        await desk.until(lambda: isinstance(desk.app.screen, HomeScreen), "home again")
