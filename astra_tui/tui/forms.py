@@ -63,9 +63,11 @@ def plan_of(values: Mapping[str, str], before: Plan, team: TeamKind) -> Plan:
 
 def _evidence(text: str, before: Plan) -> tuple[str | Observation, ...]:
     """A sentence a line; those that were there before keep the numbers that they cite."""
-    known = {o.sentence: e for o, e in zip(before.observations, before.evidence, strict=True)}
+    known: dict[str, list[str | Observation]] = {}
+    for observation, evidence in zip(before.observations, before.evidence, strict=True):
+        known.setdefault(observation.sentence, []).append(evidence)
     lines = (line.strip() for line in text.split("\n"))
-    return tuple(known.get(line, line) for line in lines if line)
+    return tuple(known[line].pop(0) if known.get(line) else line for line in lines if line)
 
 
 def run_fields(request: RunRequest) -> tuple[Field, ...]:

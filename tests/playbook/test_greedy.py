@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from astra_tui.agents.playbook import Evidence, propose_all
 from astra_tui.lab.compiler import Compiler
+from astra_tui.model.citations import Standing, readings
+from astra_tui.model.dtypes import DType
+from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
-from tests.playbook.greedy import Greedy, table
+from astra_tui.model.verdict import Profile, WorkloadProfile
+from tests.playbook.greedy import Greedy, Round, table
 from tests.playbook.variants import VARIANTS
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
 REPEATED = "silu_and_mul"
 """The quickest of them."""
+
+
+def standings(task: KernelTask, last: Round) -> list[Standing]:
+    """What the counters of a source say to the numbers that the plans for it cite."""
+    workload = WorkloadProfile("all", {}, DType.FLOAT16, (), last.counters, 0, 0, 0)
+    known = CandidateState("", profile=Profile("emulator", (workload,)))
+    proposals, _ = propose_all(last.source, Evidence(task, last.counters))
+    observed = [o for proposal in proposals for o in proposal.plan.observations]
+    return [reading.standing for o in observed for reading in readings(o, known)]
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -26,6 +40,9 @@ def test_greedy_run_improves_the_baseline(
     assert last.sectors <= first.sectors
     assert last.requests < first.requests / 3
     assert last.warp_instructions < first.warp_instructions
+    cited = [standing for r in rounds for standing in standings(task, r)]
+    assert cited
+    assert set(cited) == {Standing.AGREES}
     if name == REPEATED:
         again = Greedy(task, compiler).run(baseline)
         assert [(r.move, r.source) for r in again] == [(r.move, r.source) for r in rounds]

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.model.check import Case
+from astra_tui.model.citations import METRICS
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.plan import Citation, Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task.values import ValueKind, Values
 from astra_tui.session.spawn import RunRequest
@@ -21,11 +22,13 @@ from astra_tui.tui.forms import plan_fields, plan_of, resuming, run_fields, run_
 
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
 RATIOS = st.integers(0, 40).map(lambda n: n / 8)
+CITATIONS = st.builds(Citation, st.sampled_from(METRICS), st.floats(0, 1e9))
+OBSERVATIONS = st.builds(Observation, WORDS, st.tuples(CITATIONS))
 PLANS = st.builds(
     Plan,
     title=WORDS,
     bottleneck=WORDS,
-    evidence=st.lists(WORDS, max_size=3).map(tuple),
+    evidence=st.lists(st.one_of(WORDS, OBSERVATIONS), max_size=3).map(tuple),
     change=WORDS,
     prediction=st.tuples(RATIOS, RATIOS, st.sampled_from(Counter), RATIOS).map(
         lambda t: Prediction(min(t[:2]), max(t[:2]), t[2], t[3])
