@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.widgets import Input
 
-from astra_tui.model.hunks import apply_hunks, unified_diff
+from astra_tui.model.hunks import apply_hunks, split_lines, unified_diff
+from astra_tui.model.matching import MOST_PASSES, count_passes
 from astra_tui.tui.text.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.alignment import is_quick
@@ -362,7 +363,7 @@ def test_every_line_fills_its_cells_and_no_more(
 
 
 def test_a_long_comparison_is_made_elsewhere_and_arrives() -> None:
-    old = "".join(f"line {n}\n" for n in range(400))
+    old = "".join(f"line {n}\n" for n in range(2600))
     new = old.replace("line", "row")
     assert not is_quick(old, new)
 
@@ -397,7 +398,9 @@ def test_a_comparison_that_fails_says_so_and_the_next_one_works(
 
 def test_a_long_comparison_gives_way_to_the_next_diff() -> None:
     async def test() -> None:
-        pane = shown(DiffView("}\na\n" * 700, "}\nb\n" * 700, "one", "two"))
+        old, new = "}\na\n" * 2500, "}\nb\n" * 2500
+        assert count_passes(split_lines(old), split_lines(new)) > MOST_PASSES
+        pane = shown(DiffView(old, new, "one", "two"))
         async with opened(pane) as pilot:
             assert not pane.is_ready
             assert "comparing" in screen_lines(pilot)[0]

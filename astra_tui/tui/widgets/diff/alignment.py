@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from astra_tui.model.hunks import Hunk, Opcode, hunk_opcodes, split_lines
+from astra_tui.model.matching import count_passes
 
-_SHORT, _LONG = 300, 2500
-_ALIKE = 0.8
+_LONG = 2500
 _MOST_PASSES = 250_000
 
 _PAIRED_WORK = 900
@@ -29,7 +29,7 @@ _LIKE = 0.5
 _WORDS = re.compile(r"\w+|[^\w\s]")
 
 
-class Pair(msgspec.Struct, frozen=True, array_like=True):
+class Pair(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A line of the old text and the line of the new one beside it, counted from 0, -1 for none."""
 
     old: int
@@ -45,16 +45,12 @@ class Alignment(msgspec.Struct, frozen=True):
 
 
 def is_quick(old: str, new: str) -> bool:
-    """Whether an alignment takes less than about 50 ms, so that it may be made at once.
+    """Whether an alignment takes less than about 80 ms, so that it may be made at once.
 
-    The comparison is quick when texts are short, or alike without many equal lines; it takes
-    seconds where few lines are common or many are the same.
+    That is little more than the start of a process. It takes seconds where many lines are the same.
     """
-    before, after = Counter(split_lines(old)), Counter(split_lines(new))
-    passes = sum(count * after[line] for line, count in before.items())
-    common, longest = (before & after).total(), max(before.total(), after.total())
-    alike = common >= _ALIKE * longest
-    return passes <= _MOST_PASSES and (longest <= _SHORT or (alike and longest <= _LONG))
+    before, after = split_lines(old), split_lines(new)
+    return max(len(before), len(after)) <= _LONG and count_passes(before, after) <= _MOST_PASSES
 
 
 def align(old: str, new: str) -> Alignment:
@@ -96,8 +92,7 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """Lines that share most of their words, in order on both sides; none for large blocks."""
     if len(old) == len(new) or not 0 < len(old) * len(new) <= _PAIRED_WORK:
         return []
-    words = [Counter(_WORDS.findall(line)) for line in old]
-    others = [Counter(_WORDS.findall(line)) for line in new]
+    words, others = ([_words(line) for line in lines] for lines in (old, new))
     score = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for i in range(len(old) - 1, -1, -1):
         for j in range(len(new) - 1, -1, -1):
@@ -118,10 +113,25 @@ def _best_path(score: Sequence[Sequence[float]]) -> Iterator[tuple[int, int]]:
             i, j = i + 1, j + 1
 
 
-def _likeness(words: Counter[str], others: Counter[str]) -> float:
+_Words = frozenset[tuple[str, int]]
+"""The words of a line, each with a number that tells it from the same word before it."""
+
+
+def _words(line: str) -> _Words:
+    seen: Counter[str] = Counter()
+    numbered = []
+    for word in _WORDS.findall(line):
+        numbered.append((word, seen[word]))
+        seen[word] += 1
+    return frozenset(numbered)
+
+
+def _likeness(words: _Words, others: _Words) -> float:
     """Twice the shared words over all words, or 0 below the floor at which lines are alike."""
-    total = words.total() + others.total()
-    ratio = 2 * (words & others).total() / total if total else 0.0
+    total = len(words) + len(others)
+    if 2 * min(len(words), len(others)) < _LIKE * total:
+        return 0.0  # Most lines are too unlike in length to share enough.
+    ratio = 2 * len(words & others) / total if total else 0.0
     return ratio if ratio >= _LIKE else 0.0
 
 
