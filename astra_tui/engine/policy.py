@@ -157,7 +157,8 @@ def _edited_plan(plan: Plan, changes: dict[str, Any], path: Path) -> Plan:
 
 
 class AutoPolicy:
-    """Accepts without asking: as an engineer has set it last, until then as the settings say.
+    """Accepts without asking: as an engineer has set it, and, unless that was set since the engine
+    began, as the settings say.
 
     The settings are those of `--approve auto`: they accept diffs, and plans of at most a given
     risk.
@@ -168,11 +169,11 @@ class AutoPolicy:
 
     def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
         """The answer to a question; None when somebody has to be asked."""
-        if state.auto.by is not None:
-            accepts, by = state.auto.covers(question, plan), state.auto.author
+        if state.auto.covers(question, plan):
+            by = state.auto.author
+        elif not state.auto.replaces and self._accepts(question, plan):
+            by = Author(AuthorKind.POLICY, "auto")
         else:
-            accepts, by = self._accepts(question, plan), Author(AuthorKind.POLICY, "auto")
-        if not accepts:
             return None
         return Answer(question.id, question.subject, ApprovalStatus.ACCEPTED, by)
 

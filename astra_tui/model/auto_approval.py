@@ -40,7 +40,7 @@ _WORDS = {
 
 
 class AutoApproval(msgspec.Struct, frozen=True):
-    """What an engineer has set last. It replaces the policy that the session began with.
+    """What an engineer has set last.
 
     `left` more questions are accepted whatever their risk. `spared` are those that were open when
     it was set: somebody may be looking at them, so that they stay the engineer's.
@@ -49,8 +49,12 @@ class AutoApproval(msgspec.Struct, frozen=True):
     mode: AutoMode = AutoMode.ASK
     left: int = 0
     by: Author | None = None
-    """None until somebody sets it; the policy of the session's settings holds until then."""
+    """None until somebody sets it."""
     spared: tuple[str, ...] = ()
+    replaces: bool = False
+    """Whether it holds in place of the policy that the engine was started with: it was set later.
+    Of a mode that a resumed session brings along, and such a policy, either may accept.
+    """
 
     @property
     def is_on(self) -> bool:

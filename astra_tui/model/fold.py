@@ -95,7 +95,8 @@ def _opened(state: SessionState, event: SessionOpened) -> SessionState:
 
 
 def _started(state: SessionState, event: EngineStarted) -> SessionState:
-    return replace(state, closed=None, paused=False, round_limit=event.rounds)
+    auto = replace(state.auto, replaces=False)
+    return replace(state, closed=None, paused=False, round_limit=event.rounds, auto=auto)
 
 
 def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
@@ -240,7 +241,7 @@ def _exchanged(state: SessionState, event: ExchangeMade) -> SessionState:
 
 def _auto_set(state: SessionState, event: AutoApprovalSet) -> SessionState:
     spared = tuple(question.id for question in state.pending)
-    return replace(state, auto=AutoApproval(event.mode, event.left, event.by, spared))
+    return replace(state, auto=AutoApproval(event.mode, event.left, event.by, spared, True))
 
 
 def _paused(state: SessionState, _event: Paused) -> SessionState:

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, decide, plan_question
 from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import (
     ApprovalAsked,
+    AutoApprovalSet,
     BestChanged,
     CodeWritten,
     DecisionTaken,
@@ -135,6 +137,8 @@ def _added(
 ) -> Iterator[Event]:
     if place.best and place.best != state.best:
         yield BestChanged(place.round, place.best)
+    if state.auto.is_on:
+        yield AutoApprovalSet(AutoMode.ASK, by)  # Nobody has said so of the branch.
     if note:
         yield NoteAdded(note, by)
     if plan is not None and place.question:

@@ -15,7 +15,13 @@ from astra_tui.engine.policy import AutoPolicy
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import ApprovalStatus, Decision, plan_question
 from astra_tui.model.auto_approval import AutoApproval, AutoMode
-from astra_tui.model.events import AutoApprovalSet, Event, PlanProposed, RoundOpened
+from astra_tui.model.events import (
+    AutoApprovalSet,
+    EngineStarted,
+    Event,
+    PlanProposed,
+    RoundOpened,
+)
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval
 from astra_tui.model.state import SessionState
@@ -126,11 +132,11 @@ def test_so_many_questions_are_accepted_and_a_journal_remembers(gate: Gate) -> N
 
     asyncio.run(go())
     state = gate.record.state
-    assert state.auto == AutoApproval(AutoMode.LOW, 0, ENGINEER)
+    assert state.auto == AutoApproval(AutoMode.LOW, 0, ENGINEER, (), True)
     assert read_journal(gate.journal.folder).state().auto == state.auto
 
 
-def test_what_an_engineer_sets_replaces_the_policy_of_the_settings(
+def test_what_an_engineer_sets_replaces_the_policy_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gates, "SETTLE_SECONDS", SETTLE)
@@ -140,7 +146,19 @@ def test_what_an_engineer_sets_replaces_the_policy_of_the_settings(
         assert not await gate.waits(2)
         gate.order(AutoMode.ASK)
         assert await gate.waits(0)
+        gate.record.emit(EngineStarted("host", 1, 5))
+        assert not await gate.waits(0)
 
     with gate.journal:
         asyncio.run(go())
-    assert [d.by.name for d in gate.record.state.decisions.values()] == ["auto"]
+    assert [d.by.name for d in gate.record.state.decisions.values()] == ["auto", "auto"]
+
+
+def test_a_resumed_session_keeps_the_mode(gate: Gate) -> None:
+    async def go() -> None:
+        gate.order(AutoMode.LOW)
+        gate.record.emit(EngineStarted("host", 1, 5))
+        assert not await gate.waits(0)
+        assert await gate.waits(1)
+
+    asyncio.run(go())
