@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
@@ -91,16 +91,6 @@ class Reading(msgspec.Struct, frozen=True):
 def readings(observation: Observation, candidate: CandidateState) -> tuple[Reading, ...]:
     """Every number that a sentence cites beside the measured one."""
     return tuple(read(citation, candidate) for citation in observation.cites)
-
-
-def cited_words(found: Iterable[Reading]) -> str:
-    """The citations of a sentence in few words: only those that do not agree are told one by one.
-
-    Empty where nothing is cited.
-    """
-    found = tuple(found)
-    wrong = [reading.describe() for reading in found if reading.standing is not Standing.AGREES]
-    return "; ".join(wrong) if wrong or not found else "as in the profile"
 
 
 def read(citation: Citation, candidate: CandidateState) -> Reading:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.citations import METRICS, Standing, cited_words, read, readings
+from astra_tui.model.citations import METRICS, Standing, read, readings
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import TimingFinished
@@ -117,12 +117,12 @@ def test_what_disagrees_is_said_in_words() -> None:
         "requests at lines 7 and 9 to 12 of decode: says 5,200; the profile has 500"
     )
     assert read(Citation("luck", 0.125), KNOWN).describe() == "luck: says 0.125; not in the profile"
-    right, wrong = Citation("registers", 24), Citation("time_us", 9)
-    assert cited_words(readings(Observation("so", (right,)), KNOWN)) == "as in the profile"
-    assert cited_words(readings(Observation("so", (right, wrong)), KNOWN)) == (
-        "time in us: says 9; the profile has 5"
-    )
-    assert cited_words(readings(Observation("so"), KNOWN)) == ""
+    cited = Observation("so", (Citation("registers", 24), Citation("time_us", 9)))
+    assert [reading.describe() for reading in readings(cited, KNOWN)] == [
+        "registers: 24, as in the profile",
+        "time in us: says 9; the profile has 5",
+    ]
+    assert readings(Observation("so"), KNOWN) == ()
 
 
 def test_nothing_was_measured_of_a_new_source() -> None:

@@ -167,3 +167,13 @@ def test_both_files_have_the_same_tables(which: str, request: pytest.FixtureRequ
     assert [t.caption for t in in_page] == [t.caption for t in in_text]
     for one, other in zip(in_page, in_text, strict=True):
         assert [[c.strip() for c in row] for row in one.texts] == other.texts
+
+
+def test_numbers_that_a_plan_cites_stand_beside_those_of_the_profile(written: Written) -> None:
+    text = " ".join(markdown_of(written(whole_session())).split())
+    assert "64 requests ▲ as in the profile" in text
+    assert (
+        "in 80 sectors ◆ not as in the profile sectors of decode: says 80; the profile has 64"
+        in text
+    )
+    assert "which are narrow - **Change:**" in text

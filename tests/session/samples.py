@@ -51,7 +51,15 @@ from astra_tui.model.events import (
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ncu import LaunchCounters, Metric, NcuReport
-from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.plan import (
+    Citation,
+    CodePlace,
+    Counter,
+    Observation,
+    Plan,
+    Prediction,
+    Risk,
+)
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerVerdict
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.timing import (
@@ -79,7 +87,11 @@ PLAYBOOK = Author(AuthorKind.PLAYBOOK, "wider_loads")
 PLAN = Plan(
     title="Wider loads",
     bottleneck="requests",
-    evidence=("64 requests for 64 sectors",),
+    evidence=(
+        Observation("64 requests", (Citation("requests", 64.0, lines=(CodePlace(3, 3),)),)),
+        Observation("in 80 sectors", (Citation("sectors", 80.0, "decode"),)),
+        "which are narrow",
+    ),
     change="load 16 bytes a thread",
     prediction=Prediction(1.1, 1.5, Counter.REQUESTS, 0.25),
     risk=Risk.LOW,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Question
-from astra_tui.model.citations import Standing, cited_words, readings
+from astra_tui.model.citations import Standing, readings
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.ledger import ledger, score
 from astra_tui.model.plan import Observation
@@ -162,10 +162,11 @@ def _plan_body(facts: Facts, trial: Trial) -> Items:
 def _evidence(observation: Observation, base: CandidateState) -> Line:
     found = readings(observation, base)
     words: list[Inline] = [Strong("Evidence: "), observation.sentence]
-    if found:
-        agrees = all(reading.standing is Standing.AGREES for reading in found)
-        badge = Badge("agrees" if agrees else "differs", Tone.GOOD if agrees else Tone.UNSURE)
-        words += [" ", badge, f" {cited_words(found)}"]
+    wrong = [reading.describe() for reading in found if reading.standing is not Standing.AGREES]
+    if wrong:
+        words += [" ", Badge("not as in the profile", Tone.UNSURE), f" {'; '.join(wrong)}"]
+    elif found:
+        words += [" ", Badge("as in the profile", Tone.GOOD)]
     return tuple(words)
 
 
