@@ -12,6 +12,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.plain.attend import Attended, Leaving
 from astra_tui.plain.run import print_run
 from astra_tui.session.spawn import LOG_NAME
+from astra_tui.session.store import DEFAULT_FOLDER
 from astra_tui.session.wire import Welcome
 
 OF_REASON = {
@@ -51,7 +52,10 @@ def leave_engine(attended: Attended, welcome: Welcome, folder: Path, *, as_json:
 
 def say_how_to_go_on(reason: StopReason, task: str, folder: Path) -> None:
     """What to do about a session that was closed for this reason, if it can go on."""
-    command = f"astra-tui run {shlex.quote(task)} --session {shlex.quote(str(folder))}"
+    has_name = folder.resolve().parent == Path(DEFAULT_FOLDER).resolve()
+    command = f"astra-tui resume {shlex.quote(folder.name if has_name else str(folder))}"
+    if Path(task).name != task:
+        command += f" --task {shlex.quote(task)}"  # It has no name by which it would be found.
     if reason is StopReason.UNATTENDED:
         plain.note(f"decide at a terminal, or by a policy or a file, and go on:\n  {command}")
         plain.note(f"  {command} --approve auto|FILE")

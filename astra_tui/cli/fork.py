@@ -14,7 +14,7 @@ import msgspec
 
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.going_on import go_on, intact_state
+from astra_tui.cli.going_on import intact_state, prepare
 from astra_tui.cli.saved import local_task, saved_session, whole_timeline
 from astra_tui.cli.settings import read_choices
 from astra_tui.model.errors import UserError, nearest
@@ -40,12 +40,13 @@ def run(options: argparse.Namespace) -> int:
             parent, timeline, place, folder, Redactor(), user_at_terminal(),
             plan=plan, note=options.note or "",
         )  # fmt: skip
+        going = None if options.no_run else prepare(folder, options, choices)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     seq = timeline.records[place.position - 1].seq
     plain.note(f"session {folder}, from {parent} behind event {seq}")
-    return int(ExitCode.OK) if options.no_run else go_on(folder, options, choices)
+    return int(ExitCode.OK) if going is None else going.carry_out(options)
 
 
 def _folder(given: str | None, root: Path, task: str) -> Path:

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.run import carry_out, request_for
-from astra_tui.cli.saved import last_host, local_task
+from astra_tui.cli.saved import last_engine, local_task
 from astra_tui.cli.settings import Choices
 from astra_tui.model.environment import (
     Difference,
@@ -25,7 +26,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.session.integrity import check_integrity
-from astra_tui.session.spawn import NotReady
+from astra_tui.session.spawn import NotReady, RunRequest
 from astra_tui.session.store import settings_of
 
 _ENVIRONMENT = "astra_tui.engine.environment"
@@ -34,7 +35,28 @@ _ENVIRONMENT = "astra_tui.engine.environment"
 def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
     """Says what differs from when the session ran, then runs it on; returns the exit code.
 
-    Raises UserError for a session that was altered, and where its task is not on this machine.
+    Raises UserError where it cannot: see `prepare`.
+    """
+    return prepare(folder, options, choices).carry_out(options)
+
+
+class GoingOn(NamedTuple):
+    """A session that can go on here, and what differs from when it ran."""
+
+    request: RunRequest
+    differences: tuple[Difference, ...]
+
+    def carry_out(self, options: argparse.Namespace) -> int:
+        """Says what differs, then runs the session on; returns the exit code."""
+        _say(Path(self.request.folder), self.differences)
+        return carry_out(self.request, options)
+
+
+def prepare(folder: Path, options: argparse.Namespace, choices: Choices) -> GoingOn:
+    """Finds out how a session goes on here; nothing is run.
+
+    Raises UserError for a session that was altered, and where its task or its device is not on
+    this machine.
     """
     state = intact_state(folder)
     before = settings_of(folder)
@@ -43,9 +65,9 @@ def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
     refuse_foreign_server(before, choices, folder, trust=options.trust)
     request = replace(request_for(choices, named, before), folder=str(folder))
     here = _environment(request.settings.device)
-    recorded = recorded_environment(state, last_host(folder))
-    _say(folder, (*differences(recorded, here), *_changed(before, request.settings)))
-    return carry_out(request, options)
+    recorded = recorded_environment(state, last_engine(folder))
+    found = (*differences(recorded, here), *_changed(before, request.settings))
+    return GoingOn(request, found)
 
 
 def intact_state(folder: Path) -> SessionState:

@@ -121,7 +121,7 @@ def _other_version(task: KernelTask, wanted: str) -> UserError:
     )
 
 
-def last_host(folder: Path) -> str:
-    """The machine of the engine that ran a session last; empty where the journal does not say."""
+def last_engine(folder: Path) -> EngineStarted | None:
+    """The engine that ran a session last; None where the journal does not say."""
     events = read_journal(folder).events
-    return next((e.host for e in reversed(events) if isinstance(e, EngineStarted)), "")
+    return next((e for e in reversed(events) if isinstance(e, EngineStarted)), None)

@@ -12,7 +12,7 @@ from astra_tui import plain
 from astra_tui.cli.answers import VerifyAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
-from astra_tui.cli.saved import last_host, local_task, saved_session
+from astra_tui.cli.saved import last_engine, local_task, saved_session
 from astra_tui.model.environment import differences, recorded_environment
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
@@ -61,7 +61,7 @@ def _try_again(
     from astra_tui.plain.verify import print_differences
 
     named, task = local_task(state, folder, options.task, trust=options.trust)
-    recorded = recorded_environment(state, last_host(folder))
+    recorded = recorded_environment(state, last_engine(folder))
     here = environment_here(options.device)
     different = differences(recorded, here)
     if not options.json:

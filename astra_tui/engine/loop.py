@@ -17,6 +17,7 @@ from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
 from astra_tui.engine.desk import Desk
+from astra_tui.engine.environment import versions_here
 from astra_tui.engine.gpu_watch import GpuWatch
 from astra_tui.engine.groups import FirstErrorGroup
 from astra_tui.engine.lab import Lab, LabTrouble
@@ -132,8 +133,8 @@ class Engine:
         self.record.emit(event)
 
     async def _main(self) -> None:
-        rounds = self._settings.rounds
-        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds))
+        rounds, versions = self._settings.rounds, versions_here()
+        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
         self._open_device()
         stop = Stop(StopReason.CANCELLED, "cancelled")
         try:

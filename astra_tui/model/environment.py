@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from astra_tui.model.events import EngineStarted
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.state import SessionState
 
@@ -31,8 +32,8 @@ class Difference(msgspec.Struct, frozen=True):
     here: str
 
 
-def recorded_environment(state: SessionState, host: str = "") -> Environment:
-    """Where a session ran, as its state tells; `host` is of the engine that ran last.
+def recorded_environment(state: SessionState, engine: EngineStarted | None = None) -> Environment:
+    """Where a session ran, as its state tells; `engine` is the one that ran last.
 
     Raises ValueError before it was opened.
     """
@@ -41,10 +42,10 @@ def recorded_environment(state: SessionState, host: str = "") -> Environment:
     baseline = state.candidate(state.opened.baseline).compilation
     device = state.device
     return Environment(
-        host=host,
+        host=engine.host if engine else "",
         device=device.device if device else state.opened.settings.device,
         compiler=baseline.compiler if baseline else "",
-        versions=state.opened.versions,
+        versions=(engine.versions if engine else {}) or state.opened.versions,
         gpu=device.gpu if device else None,
     )
 

@@ -63,6 +63,8 @@ class EngineStarted(Event, frozen=True, tag="engine_started"):
     pid: int
     rounds: int
     """Rounds in all after which this engine stops."""
+    versions: dict[str, str] = {}
+    """Versions as in SessionOpened, of this engine; none in journals of earlier versions."""
 
 
 class DeviceOpened(Event, frozen=True, tag="device_opened"):

@@ -233,7 +233,7 @@ def test_ctrl_c_cancels_the_run(shell: Shell) -> None:
     ada.types("\x03")
     code, last_words = ada.leaves()
     assert code == ExitCode.INTERRUPTED, last_words
-    assert "go on with: astra-tui run silu_and_mul --session s" in last_words
+    assert "go on with: astra-tui resume s" in last_words
     closed = assert_whole(shell, engines=1)
     assert (closed.reason, closed.message) == (StopReason.CANCELLED, "cancelled by engineer ada")
 

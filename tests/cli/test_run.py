@@ -61,7 +61,7 @@ def test_the_same_better_kernel_twice_and_no_secret_in_the_sessions(shell: Shell
 def test_an_unattended_question_ends_the_run_and_the_session_goes_on(shell: Shell) -> None:
     waiting = shell.run(*ONE_ROUND, "--session", "s")
     assert waiting.code == ExitCode.NEEDS_DECISION
-    assert "astra-tui run silu_and_mul --session s --approve auto|FILE" in waiting.err
+    assert "astra-tui resume s --approve auto|FILE" in waiting.err
     done = shell.run(
         "run", "silu_and_mul", "--headless", "--session", "s", "--approve", "auto", "--json",
         OPENAI_API_KEY=SECRET,
@@ -147,7 +147,7 @@ def test_ctrl_c_leaves_a_session_that_goes_on(shell: Shell) -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == ExitCode.INTERRUPTED
-    assert b"go on with: astra-tui run silu_and_mul --session s" in said
+    assert b"go on with: astra-tui resume s" in said
     assert b"Traceback" not in said
     again = shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--json")
     assert again.code == ExitCode.OK
@@ -169,7 +169,7 @@ def test_an_engineer_decides_at_the_terminal(shell: Shell) -> None:
     engineer.answers("q")
     code, last_words = engineer.leaves()
     assert code == ExitCode.INTERRUPTED, last_words
-    assert "go on with: astra-tui run silu_and_mul --session s" in last_words
+    assert "go on with: astra-tui resume s" in last_words
     assert decisions_of(state_of(shell, "s")) == [
         (Gate.PLAN, ApprovalStatus.ACCEPTED, ""),
         (Gate.DIFF, ApprovalStatus.ACCEPTED, ""),

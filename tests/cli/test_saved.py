@@ -252,6 +252,11 @@ def test_branches_from_rounds_and_candidates(shell: Shell, saved: Path) -> None:
     ):
         refused = shell.run("fork", "one", "--at", at, "--session", "sessions/four")
         assert (refused.code, told in refused.err) == (ExitCode.BAD_INPUT, True), refused.err
+    refused = shell.run(
+        "fork", "one", "--at", "r1", "--session", "sessions/four", "--device", "cuda:99"
+    )
+    assert refused.code != ExitCode.OK
+    assert "cuda:99" in refused.err
     assert not (shell.folder / "sessions" / "four").exists()
 
 
