@@ -39,7 +39,7 @@ async def test_cited_numbers_are_looked_up_and_left_again(tmp_path: Path, task: 
         assert f"cited       requests: says 1; the profile has {known:,}" in profile
         (marked,) = (text for text in profile.splitlines() if "< cited" in text)
         assert marked.split()[:2] == ["requests", f"{known:,}"]
-        assert "Back to the plan" in desk.text("#keys")
+        assert "Back to plan" in desk.text("#keys")
 
         await desk.press("backspace")
         assert desk.session.shown == {"plan"}

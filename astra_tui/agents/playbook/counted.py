@@ -41,10 +41,10 @@ def share(counters: Counters | None, counter: Counter, nodes: Iterable[Node]) ->
 
 
 def joined_places(nodes: Iterable[Node]) -> tuple[CodePlace, ...]:
-    """The lines of some nodes, in order; those that overlap or follow each other as one place."""
+    """The lines of some nodes, in order; those that overlap as one place."""
     joined: list[CodePlace] = []
     for place in places_of(nodes):
-        if joined and place.first <= joined[-1].last + 1:
+        if joined and place.first <= joined[-1].last:
             last = joined.pop()
             place = CodePlace(last.first, max(last.last, place.last))
         joined.append(place)

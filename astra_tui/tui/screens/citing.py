@@ -8,8 +8,7 @@ from textual.binding import Binding
 
 from astra_tui.model.citations import COUNTED, read
 from astra_tui.model.plan import Citation
-from astra_tui.model.state import SessionState
-from astra_tui.tui.view import Choice, View
+from astra_tui.tui.view import Choice, View, place_of
 from astra_tui.tui.widgets.plan import PlanPane
 from astra_tui.tui.widgets.profile import ProfilePane
 from astra_tui.tui.widgets.session_code import SessionSource
@@ -17,7 +16,7 @@ from astra_tui.tui.widgets.session_code import SessionSource
 if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
 
-CITING = (Binding("backspace", "back", "Back to the plan", id="back"),)
+CITING = (Binding("backspace", "back", "Back to plan", id="back"),)
 
 
 class CitingActions:
@@ -87,18 +86,3 @@ class CitingActions:
 
 def _is_of_lines(citation: Citation) -> bool:
     return bool(citation.lines) and citation.metric in COUNTED
-
-
-def place_of(state: SessionState, candidate: str) -> Choice | None:
-    """The first proposal that made a source, or the baseline; None where neither did."""
-    if state.opened is not None and candidate == state.opened.baseline:
-        return Choice(0)
-    return next(
-        (
-            Choice(round_.number, proposal.index)
-            for round_ in state.rounds
-            for proposal in round_.proposals
-            if proposal.code is not None and proposal.code.candidate == candidate
-        ),
-        None,
-    )

@@ -57,8 +57,8 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
     app: AstraApp
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *PLAYING,
         *CITING,
+        *PLAYING,
         Binding("a", "accept", "Accept", show=False, id="accept"),
         Binding("e", "edit", "Edit", show=False, id="edit"),
         Binding("r", "reject", "Reject", show=False, id="reject"),
