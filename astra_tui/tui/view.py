@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from astra_tui.model.approval import Question
@@ -116,3 +116,26 @@ def newest_choice(state: SessionState, awaiting: Question | None) -> Choice:
         if round_.proposals:
             return Choice(round_.number, round_.proposals[-1].index)
     return Choice(0)
+
+
+def place_of(state: SessionState, candidate: str) -> Choice | None:
+    """The first proposal that made a source, or the baseline; None where neither did."""
+    if state.opened is not None and candidate == state.opened.baseline:
+        return Choice(0)
+    return next(
+        (
+            Choice(round_.number, proposal.index)
+            for round_ in state.rounds
+            for proposal in round_.proposals
+            if proposal.code is not None and proposal.code.candidate == candidate
+        ),
+        None,
+    )
+
+
+def start_of(view: View) -> View | None:
+    """The version that a plan starts from, as if it were chosen; None once the plan has code."""
+    if view.candidate is not None or view.base is None:
+        return None
+    place = place_of(view.state, view.base.hash)
+    return replace(view, choice=place) if place is not None else None

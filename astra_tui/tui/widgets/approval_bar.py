@@ -7,9 +7,11 @@ from textual.containers import Vertical
 
 from astra_tui.model.approval import Gate, Question
 from astra_tui.model.plan import Plan
-from astra_tui.tui.page import Line, Span, Tone, span
+from astra_tui.tui.page import Line, Span, Tone, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import percent
+
+_SHORTEST_TITLE = 10
 
 
 class ApprovalBar(Vertical):
@@ -23,6 +25,8 @@ class ApprovalBar(Vertical):
         &:ansi > BarLine { text-style: reverse; }
     }
     """
+
+    _asked: tuple[Question, Plan, str] | None = None
 
     def compose(self) -> ComposeResult:
         """Both lines."""
@@ -38,31 +42,41 @@ class ApprovalBar(Vertical):
 
     def ask(self, question: Question, plan: Plan, hunks: str, keys: Line) -> None:
         """Puts a question on the screen; `hunks` says which are chosen, where some are not."""
-        first, second = self.query_one("#question", BarLine), self.query_one("#answers", BarLine)
-        first.set_line(_question_line(question, plan, hunks))
-        second.set_line(keys)
+        self._asked = question, plan, hunks
+        self._draw_question()
+        self.query_one("#answers", BarLine).set_line(keys)
         self.display = True
+
+    def on_resize(self) -> None:
+        """More or less of the question fits."""
+        self._draw_question()
+
+    def _draw_question(self) -> None:
+        if self._asked is not None:
+            line = _question_line(*self._asked, self.app.size.width)
+            self.query_one("#question", BarLine).set_line(line)
 
     def hide(self) -> None:
         """There is nothing to decide, or somebody types."""
         self.display = False
 
 
-def _question_line(question: Question, plan: Plan, hunks: str) -> Line:
-    round_ = f"round {question.round}"
+def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Line:
+    """Where there is little room the title is cut, which stands in the pane above as well."""
     if question.gate is Gate.PLAN:
         expected = plan.prediction
         counter = expected.counter.value.replace("_", " ")
-        return (
-            Span(" ! Accept this plan? ", Tone.TITLE),
-            span(plan.title),
-            Span(f"; {round_}, {plan.risk.value} risk, "),
-            Span(f"expects {counter} {percent(expected.counter_ratio)}"),
-        )
-    count = f"{question.hunks} hunks" if question.hunks != 1 else "1 hunk"
-    return (
-        Span(" ! Run this code? ", Tone.TITLE),
-        Span(f"{hunks or count}; ", Tone.CAUTION if hunks else Tone.PLAIN),
-        span(plan.title),
-        Span(f"; {round_}"),
-    )
+        risk = f"{plan.risk.value} risk"
+        change = f"{risk}, expects {counter} {percent(expected.counter_ratio)}"
+        asks = [Span(" ! Accept this plan? ", Tone.TITLE)]
+        tails = [f"; round {question.round}, {change}", f"; {change}", f"; {risk}"]
+    else:
+        count = f"{question.hunks} hunks" if question.hunks != 1 else "1 hunk"
+        tone = Tone.CAUTION if hunks else Tone.PLAIN
+        asks = [Span(" ! Run this code? ", Tone.TITLE), Span(f"{hunks or count}; ", tone)]
+        tails = [f"; round {question.round}", ""]
+    room = width - line_cells(tuple(asks))
+    title = span(plan.title).text
+    fitting = (t for t in tails if room - len(t) >= min(len(title), _SHORTEST_TITLE))
+    tail = next(fitting, tails[-1])
+    return (*asks, Span(cut(title, max(0, room - len(tail)))), Span(tail))

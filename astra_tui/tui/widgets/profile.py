@@ -9,7 +9,7 @@ from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.tui.page import Page, Span, Tone, padded, span
-from astra_tui.tui.view import View
+from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.widgets.hardware import draw_hardware
 from astra_tui.tui.widgets.pane import Pane
@@ -67,8 +67,12 @@ class ProfilePane(Pane):
 
     def draw(self, view: View, page: Page) -> None:
         """The verdict, the totals, each workload, the kernels."""
-        candidate = view.candidate
         self._row = None
+        start = start_of(view)
+        if start is not None:
+            page.paragraph("The plan has no code. It starts from this version:", Tone.DIM)
+            view = start
+        candidate = view.candidate
         if candidate is None:
             page.paragraph("There is no code yet.", Tone.DIM)
             return

@@ -11,7 +11,7 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.machine_code import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
-from astra_tui.tui.view import View
+from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
@@ -68,7 +68,9 @@ class SessionDiff(DiffPane):
 
     def title(self) -> str:
         """What is compared, or why nothing is."""
-        return self.problem.describe() if self.problem else super().title()
+        if self.problem:
+            return self.problem.describe()
+        return super().title() if self.view else "No diff: the plan has no code"
 
 
 class SessionSource(SourcePane):
@@ -82,8 +84,9 @@ class SessionSource(SourcePane):
 
     def show_view(self, view: View) -> None:
         """Draws what has changed."""
-        _, hash_ = sources_of(view)
-        part = (view.state.candidates.get(hash_), hash_)
+        start = start_of(view)
+        _, hash_ = sources_of(start or view)
+        part = (view.state.candidates.get(hash_), hash_, start is None)
         if same_part(part, self._drawn):
             return
         self._drawn = part
@@ -93,9 +96,10 @@ class SessionSource(SourcePane):
         except UserError as error:
             self.show(SourceView("", error.describe()))
             return
+        name = f"{short(hash_)}, which the plan starts from" if start else short(hash_)
         marks, columns = marks_of(candidate), columns_of(candidate)
         sass = partial(self._sass, candidate) if candidate.profile else None
-        self.show(SourceView(text, short(hash_), marks, columns, sass) if hash_ else None)
+        self.show(SourceView(text, name, marks, columns, sass) if hash_ else None)
 
     def _sass(self, candidate: CandidateState) -> Sass:
         """The machine code of a profiled candidate, read once."""
