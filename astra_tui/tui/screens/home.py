@@ -40,6 +40,14 @@ if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
 
 
+WIDE = 100
+"""Columns from which on names and states of sessions have room."""
+
+WIDE_COLUMNS = (32, 8, 18, 8, 22)
+NARROW_COLUMNS = (26, 7, 12, 7, 22)
+"""Widths of the parts of a session's row."""
+
+
 class KernelList(RowsView):
     """The kernel tasks."""
 
@@ -174,22 +182,24 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def _session_page(self, width: int) -> Page:
         page = Page(width)
-        columns = (20, 8, 18, 8, 22)
+        columns = WIDE_COLUMNS if width >= WIDE else NARROW_COLUMNS
         titles = ("session", "age", "status", "rounds", "best")
         head = "".join(padded(t, w) for t, w in zip(titles, columns, strict=True))
-        page.line(Span(head + "team, device, folder", Tone.DIM))
+        page.line(Span(head + "task, team, device", Tone.DIM))
         if not self._loaded:
             page.line(Span("reading ...", Tone.DIM))
         now = datetime.now(UTC)
         for shelved in self._sessions:
             one = shelved.summary
-            cells = (one.task or one.name, age(one.ended, now), shelved.status, str(one.rounds))
+            name = f"A {one.name}" if Path(one.folder) == self._compared else one.name
+            cells = (name, age(one.ended, now), shelved.status, str(one.rounds))
             made = [
                 span(padded(visible_inline(c), w - 1) + " ")
                 for c, w in zip(cells, columns[:4], strict=True)
             ]
-            best = Span(padded(shelved.best or "-", 22), Tone.GOOD if shelved.best else Tone.DIM)
-            rest = f"{one.team}, {one.device}, {one.name}" if one.task else "; ".join(one.damage)
+            room = columns[4]
+            best = Span(padded(shelved.best or "-", room), Tone.GOOD if shelved.best else Tone.DIM)
+            rest = f"{one.task}, {one.team}, {one.device}" if one.task else "; ".join(one.damage)
             page.line(*made, best, span(rest, Tone.DIM))
         return page
 
@@ -262,17 +272,17 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self._ask_for_run(chosen.summary.task, Path(chosen.summary.folder))
 
     def action_compare(self) -> None:
-        """Marks a session; the next one that is chosen so is compared with it."""
+        """Marks a session; on another one, compares both; on the same one, forgets the mark."""
         chosen = self._chosen_session
         if chosen is None:
             return
         folder = Path(chosen.summary.folder)
-        if self._compared is None:
-            self._compared = folder
+        first, self._compared = self._compared, None if self._compared else folder
+        if first is None:
             self.app.say(f"A is {folder.name}; choose B and press the key again")
-            return
-        first, self._compared = self._compared, None
-        self.run_worker(compare(self.app, Place(first), Place(folder)), name="compare")
+        elif first != folder:
+            self.run_worker(compare(self.app, Place(first), Place(folder)), name="compare")
+        self._draw()
 
     def action_open_folder(self) -> None:
         """Opens a session or a kernel task by its folder."""
