@@ -33,6 +33,9 @@ from astra_tui.tui.widgets.diff.theme import CLASSES, CSS
 _SIDES = ("removed", "added")
 _DIVIDER = "│"
 
+_LEAST_CODE = 48
+"""Cells of code; columns that would leave fewer are shown when somebody asks for them."""
+
 
 class DiffCanvas(CodeView):
     """Knows a diff and its layout, and draws one row of it. `DiffLines` adds what keys do."""
@@ -45,7 +48,8 @@ class DiffCanvas(CodeView):
         self.view = DiffView("", "")
         self.accepted: frozenset[int] = frozenset()
         self.side_by_side = False
-        self.columns_shown = True
+        self.columns_wanted: bool | None = None
+        """Whether somebody asked for columns, or for none; until then the room decides."""
         self._rows: list[Row] = []
         self._texts = (document_of(""), document_of(""))
         self._layout = DiffRows(Alignment((), ()), *self._texts)
@@ -76,6 +80,14 @@ class DiffCanvas(CodeView):
     def rows(self) -> Sequence[Row]:
         """What is on each row."""
         return self._rows
+
+    @property
+    def columns_shown(self) -> bool:
+        """Whether columns stand beside the lines: not where they would leave too little code."""
+        if self.columns_wanted is not None:
+            return self.columns_wanted
+        width = min(self._halves()) if self.side_by_side else self.view_width - 1
+        return width - self._narrow_gutter_width(NEW) - self._columns_width() >= _LEAST_CODE
 
     # Drawing
 
@@ -192,9 +204,15 @@ class DiffCanvas(CodeView):
         yield Segment(f"{sign} ", base + self.style_of(f"diff--{_SIDES[side]}-sign"))
 
     def _gutter_width(self, side: int) -> int:
-        numbers = sum(self._number_width(each) + 1 for each in self._numbered(side))
-        columns = sum(w + 1 for w in self._column_widths) if self.columns_shown else 0
-        return 1 + numbers + columns + 2
+        columns = self._columns_width() if self.columns_shown else 0
+        return self._narrow_gutter_width(side) + columns
+
+    def _narrow_gutter_width(self, side: int) -> int:
+        """Without columns."""
+        return 3 + sum(self._number_width(each) + 1 for each in self._numbered(side))
+
+    def _columns_width(self) -> int:
+        return sum(w + 1 for w in self._column_widths)
 
     def _numbered(self, side: int) -> tuple[int, ...]:
         return (side,) if self.side_by_side else (OLD, NEW)
@@ -223,8 +241,9 @@ class DiffCanvas(CodeView):
         sides = (OLD, NEW) if self.side_by_side else (NEW,)
         titles = []
         for side, width in zip(sides, self._halves(), strict=False):
-            before = " " * (self._gutter_width(side) - 2 - sum(w + 1 for w in self._column_widths))
-            text = before + column_titles(self._columns(side), self._column_widths)
+            before = " " * (self._gutter_width(side) - 2 - self._columns_width())
+            columns = self._columns(side) or self._columns(OLD + NEW - side)
+            text = before + column_titles(columns, self._column_widths)
             titles.append(f"{text:{width}}")
         return " " + " ".join(titles)
 

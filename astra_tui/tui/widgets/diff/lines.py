@@ -217,7 +217,7 @@ class DiffLines(DiffCanvas):
 
     def action_columns(self) -> None:
         """Shows or hides the columns of values."""
-        self.columns_shown = not self.columns_shown
+        self.columns_wanted = not self.columns_shown
         self._rebuild()
 
     def row_clicked(self, row: int, x: int) -> None:
