@@ -13,6 +13,8 @@ from astra_tui.engine.desk import Desk
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
 from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
+from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.events import (
     AnswerAwaited,
     ApprovalAsked,
@@ -54,6 +56,15 @@ class Approvals:
         """Whether to wait for somebody to come when nobody attends."""
         self._clock = clock
         self._auto_set = float("-inf")
+
+    def begin(self, engineer: Author) -> None:
+        """Keeps the mode that a resumed session has only where this engineer set it.
+
+        The session, with the mode in it, may come from somebody else.
+        """
+        auto = self._record.state.auto
+        if auto.is_on and auto.by != engineer:
+            self._record.emit(AutoApprovalSet(AutoMode.ASK, engineer))
 
     def set_auto(self, event: AutoApprovalSet) -> None:
         """Says which questions are accepted without asking. Those that are open are spared."""

@@ -63,6 +63,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Comparison, Outcome
+from astra_tui.session.client import user_at_terminal
 
 
 class Engine:
@@ -135,6 +136,7 @@ class Engine:
     async def _main(self) -> None:
         rounds, versions = self._settings.rounds, versions_here()
         self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
+        self._ports.approvals.begin(user_at_terminal())
         self._open_device()
         stop = Stop(StopReason.CANCELLED, "cancelled")
         try:

@@ -14,6 +14,7 @@ from astra_tui.engine.desk import Desk
 from astra_tui.engine.policy import AutoPolicy
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import ApprovalStatus, Decision, plan_question
+from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoApproval, AutoMode
 from astra_tui.model.events import (
     AutoApprovalSet,
@@ -154,11 +155,14 @@ def test_what_an_engineer_sets_replaces_the_policy_of_the_run(
     assert [d.by.name for d in gate.record.state.decisions.values()] == ["auto", "auto"]
 
 
-def test_a_resumed_session_keeps_the_mode(gate: Gate) -> None:
+def test_a_resumed_session_keeps_the_mode_of_the_same_engineer(gate: Gate) -> None:
     async def go() -> None:
         gate.order(AutoMode.LOW)
         gate.record.emit(EngineStarted("host", 1, 5))
+        gate.approvals.begin(ENGINEER)
         assert not await gate.waits(0)
         assert await gate.waits(1)
+        gate.approvals.begin(Author(AuthorKind.ENGINEER, "somebody else"))
+        assert gate.record.state.auto.mode is AutoMode.ASK
 
     asyncio.run(go())
