@@ -13,7 +13,7 @@ from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.session.client import running_engines
-from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.reading import is_packed, journal_path, read_journal
 from astra_tui.session.runtime import runtime_folder
 from astra_tui.session.store import SessionSummary, summarise
 from astra_tui.tui.words import best_words
@@ -51,8 +51,11 @@ class Shelved:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an engine can go on with it: nobody does, and its journal can be read."""
-        return self.socket is None and bool(self.summary.task)
+        """Whether an engine can go on with it: nobody does, and its journal can be read and added
+        to, as a packed one cannot.
+        """
+        is_free = self.socket is None and bool(self.summary.task)
+        return is_free and not is_packed(Path(self.summary.folder))
 
 
 def kernels() -> list[Kernel]:

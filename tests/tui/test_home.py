@@ -12,7 +12,7 @@ import pytest
 
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, bundled
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.store import list_sessions
 from astra_tui.tui.app import AstraApp
@@ -138,3 +138,9 @@ async def test_engines_are_found_by_their_folder(
         assert shelve(folder, engines).socket == engines[str(folder.resolve())]
         assert not shelve(folder, engines).can_resume
     assert shelve(folder, {}).can_resume
+
+
+def test_a_packed_session_is_shown_and_does_not_go_on() -> None:
+    shelved = shelve(bundled("sessions") / "h100-playbook-silu", {})
+    assert shelved.best
+    assert not shelved.can_resume

@@ -41,6 +41,9 @@ HOW_TO_TIME = "t times A and B beside each other, where there is a GPU."
 
 def draw_plans(page: Page, sides: Sides) -> None:
     """Where each side comes from, and the plans that led to it, predicted beside measured."""
+    if not _same_task(sides):
+        page.paragraph("The sessions ran on different tasks: only plans compare.", Tone.CAUTION)
+        page.blank()
     _beside(page, sides, _draw_origin)
     page.heading("Plans, from the baseline on")
     _beside(page, sides, _draw_steps, headed=False)
