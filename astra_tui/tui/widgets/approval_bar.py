@@ -11,8 +11,6 @@ from astra_tui.tui.page import Line, Span, Tone, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import percent
 
-_SHORTEST_TITLE = 10
-
 
 class ApprovalBar(Vertical):
     """Two lines: the question, and the answers with their keys. It never takes the focus."""
@@ -62,21 +60,23 @@ class ApprovalBar(Vertical):
 
 
 def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Line:
-    """Where there is little room the title is cut, which stands in the pane above as well."""
+    """Where there is little room the title is cut, which stands in the pane above as well.
+
+    `tails` are what may stand behind it, each with the cells that it leaves to the title.
+    """
     if question.gate is Gate.PLAN:
         expected = plan.prediction
         counter = expected.counter.value.replace("_", " ")
         risk = f"{plan.risk.value} risk"
         change = f"{risk}, expects {counter} {percent(expected.counter_ratio)}"
         asks = [Span(" ! Accept this plan? ", Tone.TITLE)]
-        tails = [f"; round {question.round}, {change}", f"; {change}", f"; {risk}"]
+        tails = {f"; round {question.round}, {change}": 24, f"; {change}": 8, f"; {risk}": 0}
     else:
         count = f"{question.hunks} hunks" if question.hunks != 1 else "1 hunk"
         tone = Tone.CAUTION if hunks else Tone.PLAIN
         asks = [Span(" ! Run this code? ", Tone.TITLE), Span(f"{hunks or count}; ", tone)]
-        tails = [f"; round {question.round}", ""]
+        tails = {f"; round {question.round}": 24, "": 0}
     room = width - line_cells(tuple(asks))
     title = span(plan.title).text
-    fitting = (t for t in tails if room - len(t) >= min(len(title), _SHORTEST_TITLE))
-    tail = next(fitting, tails[-1])
+    tail = next((t for t, least in tails.items() if room - len(t) >= min(len(title), least)), "")
     return (*asks, Span(cut(title, max(0, room - len(tail)))), Span(tail))
