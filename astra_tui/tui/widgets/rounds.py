@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from textual.message import Message
 
 from astra_tui.model.state import ProposalState, RoundState
-from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.page import Line, Page, Span, Tone, padded, span
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.pane import RowsPane
 from astra_tui.tui.words import (
@@ -16,6 +18,9 @@ from astra_tui.tui.words import (
     outcome_words,
     short,
 )
+
+ROWS = 2
+"""Rows that a proposal takes."""
 
 
 class RoundsPane(RowsPane):
@@ -40,6 +45,7 @@ class RoundsPane(RowsPane):
     def __init__(self, *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)
         self._choices: dict[int, Choice] = {}
+        self._drawn_rounds: dict[int, _DrawnRound] = {}
 
     def part(self, view: View) -> tuple[object, ...]:
         """Rounds, what goes on, and what is chosen."""
@@ -56,11 +62,11 @@ class RoundsPane(RowsPane):
             if round_.number and round_.parent != before:
                 page.line(Span(f"    from round {round_.parent}:", Tone.DIM))
             before = round_.number
-            for choice in _choices_of(round_):
-                if choice == view.choice:
-                    chosen = len(page.lines)
-                self._choices[len(page.lines)] = choice
-                self._draw_choice(view, page, round_, choice)
+            for number, choice in enumerate(_choices_of(round_)):
+                row = len(page.lines) + number * ROWS
+                self._choices[row] = choice
+                chosen = row if choice == view.choice else chosen
+            page.lines += self._round_lines(view, round_, page.width)
         if not view.state.rounds:
             page.paragraph("Nothing has happened yet.", Tone.DIM)
         self.cursor = chosen
@@ -74,19 +80,43 @@ class RoundsPane(RowsPane):
         event.stop()
         self.post_message(self.Chosen(self._choices[event.row]))
 
-    def _draw_choice(self, view: View, page: Page, round_: RoundState, choice: Choice) -> None:
-        if choice.round == 0:
-            star = "*" if view.state.best == round_.base else " "
-            page.line(Span(f"{star}   0 baseline"))
-            page.line(Span("      " + short(round_.base), Tone.DIM))
-            return
-        if not round_.proposals:
-            mark, said = (" ", "no plan") if round_.planned else (">", "planning")
-            page.line(Span(f" {mark}{round_.number:3} "), Span(said, Tone.DIM))
-            page.line(span("      " + round_.no_plan, Tone.DIM))
-            return
-        proposal = round_.proposals[choice.proposal]
-        _draw_proposal(view, page, round_, proposal)
+    def _round_lines(self, view: View, round_: RoundState, width: int) -> list[Line]:
+        """The lines of a round; those of a closed one, which stays as it is, are kept."""
+        is_best = view.state.best == (round_.best if round_.number else round_.base)
+        drawn = self._drawn_rounds.get(round_.number)
+        if drawn is not None and drawn.round is round_ and drawn[:2] == (width, is_best):
+            return drawn.lines
+        page = Page(width)
+        for choice in _choices_of(round_):
+            _draw_choice(view, page, round_, choice)
+        if round_.closed:
+            self._drawn_rounds[round_.number] = _DrawnRound(width, is_best, round_, page.lines)
+        return page.lines
+
+
+class _DrawnRound(NamedTuple):
+    """The lines of a closed round, and what they were drawn for."""
+
+    width: int
+    is_best: bool
+    round: RoundState
+    lines: list[Line]
+
+
+def _draw_choice(view: View, page: Page, round_: RoundState, choice: Choice) -> None:
+    """The lines of a proposal, `ROWS` of them."""
+    if choice.round == 0:
+        star = "*" if view.state.best == round_.base else " "
+        page.line(Span(f"{star}   0 baseline"))
+        page.line(Span("      " + short(round_.base), Tone.DIM))
+        return
+    if not round_.proposals:
+        mark, said = (" ", "no plan") if round_.planned else (">", "planning")
+        page.line(Span(f" {mark}{round_.number:3} "), Span(said, Tone.DIM))
+        page.line(span("      " + round_.no_plan, Tone.DIM))
+        return
+    proposal = round_.proposals[choice.proposal]
+    _draw_proposal(view, page, round_, proposal)
 
 
 def _choices_of(round_: RoundState) -> list[Choice]:
