@@ -119,9 +119,10 @@ async def test_what_is_missing_is_said_in_words(saved: Path) -> None:
         assert known.profile is not None
         missing = replace(known.profile, missing={"code": "nvdisasm was not found"})
         lacking = replace(known, machine_code="", profile=missing)
-        assert pane._sass(lacking).problem == "nvdisasm was not found"
+        assert pane._sass(lacking, "silu").problem == "nvdisasm was not found"
         older = replace(known, machine_code="")
-        assert pane._sass(older).problem == "this session does not hold it"
+        command = f"astra-tui sass silu sources/{state.best[:12]}.cu"
+        assert pane._sass(older, "silu").problem == f"this session holds none; see {command}"
 
 
 async def _look_at_best(desk: Desk, best: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from astra_tui.model.approval import Gate
 from astra_tui.model.compilation import Severity
@@ -11,6 +12,7 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.machine_code import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
+from astra_tui.session.blobs import source_path
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.data import DiffView
@@ -20,8 +22,6 @@ from astra_tui.tui.widgets.source.data import Sass, SourceView
 from astra_tui.tui.widgets.source.pane import SourcePane
 from astra_tui.tui.widgets.source.sass import sass_of
 from astra_tui.tui.words import short
-
-_NOT_STORED = "this session does not hold it"
 
 ReadText = Callable[[str], str]
 """A text of the session by its hash; raises UserError when it is missing."""
@@ -98,15 +98,17 @@ class SessionSource(SourcePane):
             return
         name = f"{short(hash_)}, which the plan starts from" if start else short(hash_)
         marks, columns = marks_of(candidate), columns_of(candidate)
-        sass = partial(self._sass, candidate) if candidate.profile else None
+        task = view.state.opened.settings.task if view.state.opened else "TASK"
+        sass = partial(self._sass, candidate, task) if candidate.profile else None
         self.show(SourceView(text, name, marks, columns, sass) if hash_ else None)
 
-    def _sass(self, candidate: CandidateState) -> Sass:
+    def _sass(self, candidate: CandidateState, task: str) -> Sass:
         """The machine code of a profiled candidate, read once."""
         hash_, profile = candidate.machine_code, candidate.profile
         if not hash_:
+            command = f"astra-tui sass {task} {source_path(Path(), candidate.hash)}"
             missing = profile.missing if profile else {}
-            return Sass(problem=missing.get("code", _NOT_STORED))
+            return Sass(problem=missing.get("code", f"this session holds none; see {command}"))
         if hash_ != self._known[0]:
             self._known = hash_, self._read_sass(hash_)
         return self._known[1]

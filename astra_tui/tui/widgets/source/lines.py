@@ -154,7 +154,8 @@ class SourceLines(CodeView):
                 self._rows += (SassRow(line, text) for text in self._sass_rows(line))
 
     def _sass_rows(self, line: int) -> tuple[str, ...]:
-        said = self.sass.problem or "no instruction of its own"
+        problem = self.sass.problem
+        said = f"no SASS: {problem}" if problem else "no instruction of its own"
         return self.sass.rows.get(line + 1, (said,))
 
     def _row_of(self, line: int, part: int = 0) -> int:
