@@ -163,3 +163,32 @@ def test_no_screen_where_none_can_be_or_is_wanted(
     outcome = shell.on_terminal(**variables)
     assert "usage: astra-tui" in outcome.out
     assert "\x1b" not in outcome.out
+
+
+def test_a_replay_plays_at_once_to_where_it_was_told(shell: Shell) -> None:  # noqa: F811
+    sitting = Sitting(
+        shell, "replay", "h100-playbook-silu", "--speed", "instant", "--to", "40", columns=140
+    )
+    sitting.sees("stopped instant")
+    assert "event 41 of" in sitting.plain
+    code, printed = sitting.presses_until_it_ends("q")
+    assert code == 0
+    assert "Traceback" not in printed
+
+
+def test_a_speed_that_is_none_is_said_with_those_that_are(shell: Shell) -> None:  # noqa: F811
+    for speed in ("0.4", "101", "nan", "fast"):
+        outcome = shell.run("replay", "h100-playbook-silu", "--speed", speed)
+        assert outcome.code == 2
+        assert f"'{speed}' is no speed: a number from 0.5 to 100, or instant" in outcome.err
+
+
+def test_compare_opens_a_screen_at_a_terminal(shell: Shell) -> None:  # noqa: F811
+    sitting = Sitting(shell, "compare", "h100-playbook-silu:r1", "h100-playbook-silu")
+    sitting.sees("from the baseline on")
+    code, printed = sitting.presses_until_it_ends("q")
+    assert code == 0
+    assert "Traceback" not in printed
+    lines = shell.run("compare", "h100-playbook-silu:r1", "h100-playbook-silu", "--plain")
+    assert lines.code == 0
+    assert "bottleneck" in lines.out
