@@ -35,13 +35,14 @@ class Kernel:
 class Shelved:
     """A session, what its best candidate is against its baseline, and where its engine listens.
 
-    `key` orders the best candidates of one task: less is better; None where none is better than
-    its baseline.
+    `rank` orders the best candidates of one task, less is better: first those that were timed
+    beside their baseline, by the speedup, then the others, by their counters. None where nothing
+    is better than the baseline.
     """
 
     summary: SessionSummary
     best: str = ""
-    key: tuple[int, int, int] | None = None
+    rank: tuple[float, ...] | None = None
     socket: Path | None = None
 
     @property
@@ -97,14 +98,20 @@ def shelve(folder: Path, engines: Mapping[str, Path]) -> Shelved:
     return Shelved(summary, *_best(state), socket)
 
 
-def _best(state: SessionState) -> tuple[str, tuple[int, int, int] | None]:
+def _best(state: SessionState) -> tuple[str, tuple[float, ...] | None]:
     opened = state.opened
     if opened is None or state.best == opened.baseline:
         return "", None
-    before, now = state.candidate(opened.baseline).profile, state.candidate(state.best).profile
-    if before is None or now is None:
+    best = state.candidate(state.best)
+    final = best.timing(opened.baseline, final=True)
+    if final is not None:
+        return best_words(state), (_TIMED, -final.speedup.value)
+    if state.candidate(opened.baseline).profile is None or best.profile is None:
         return "", None
-    return best_words(state), now.ranking_key()
+    return best_words(state), (_COUNTED, *best.profile.ranking_key())
+
+
+_TIMED, _COUNTED = 0.0, 1.0
 
 
 async def engines_by_folder() -> dict[str, Path]:
@@ -115,7 +122,7 @@ async def engines_by_folder() -> dict[str, Path]:
 
 def best_of(task: str, shelved: list[Shelved]) -> str:
     """The best known result for a task among some sessions."""
-    known = [(s.key, s.best) for s in shelved if s.summary.task == task and s.key is not None]
+    known = [(s.rank, s.best) for s in shelved if s.summary.task == task and s.rank is not None]
     return min(known)[1] if known else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from astra_tui.session.store import list_sessions
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
-from astra_tui.tui.shelf import age, engines_by_folder, shelve
+from astra_tui.tui.shelf import age, best_of, engines_by_folder, shelve
 from astra_tui.tui.terms import HomeContext
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
@@ -144,3 +145,16 @@ def test_a_packed_session_is_shown_and_does_not_go_on() -> None:
     shelved = shelve(bundled("sessions") / "h100-playbook-silu", {})
     assert shelved.best
     assert not shelved.can_resume
+
+
+def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
+    """Counters rank only what was never timed beside its baseline."""
+    recorded = [shelve(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
+    speedups = [float(s.best.split("x")[0]) for s in recorded]
+    fastest = recorded[speedups.index(max(speedups))]
+    assert len(set(speedups)) > 1
+    assert best_of("silu_and_mul", recorded) == fastest.best
+    counted = replace(recorded[0], best="fewer sectors", rank=(1.0, 10, 10, 10))
+    assert best_of("silu_and_mul", [counted, *recorded]) == fastest.best
+    assert best_of("silu_and_mul", [counted]) == "fewer sectors"
+    assert best_of("another", recorded) == ""
