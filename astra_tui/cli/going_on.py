@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,22 +12,16 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.run import carry_out, request_for
-from astra_tui.cli.saved import last_engine, local_task
+from astra_tui.cli.saved import local_task
 from astra_tui.cli.settings import Choices
-from astra_tui.model.environment import (
-    Difference,
-    Environment,
-    differences,
-    recorded_environment,
-)
+from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.session.integrity import check_integrity
-from astra_tui.session.spawn import NotReady, RunRequest
+from astra_tui.session.machine import difference_words, differences_here
+from astra_tui.session.spawn import RunRequest
 from astra_tui.session.store import settings_of
-
-_ENVIRONMENT = "astra_tui.engine.environment"
 
 
 def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
@@ -49,7 +41,7 @@ class GoingOn(NamedTuple):
     def carry_out(self, options: argparse.Namespace) -> int:
         """Says what differs, then runs the session on; returns the exit code."""
         _say(Path(self.request.folder), self.differences)
-        return carry_out(self.request, options)
+        return carry_out(self.request, options, self.differences)
 
 
 def prepare(folder: Path, options: argparse.Namespace, choices: Choices) -> GoingOn:
@@ -64,10 +56,8 @@ def prepare(folder: Path, options: argparse.Namespace, choices: Choices) -> Goin
     named, _ = local_task(state, folder, options.task, trust=options.trust)
     refuse_foreign_server(before, choices, folder, trust=options.trust)
     request = replace(request_for(choices, named, before), folder=str(folder))
-    here = _environment(request.settings.device)
-    recorded = recorded_environment(state, last_engine(folder))
-    found = (*differences(recorded, here), *_changed(before, request.settings))
-    return GoingOn(request, found)
+    here = differences_here(folder, request.settings.device)
+    return GoingOn(request, (*here, *_changed(before, request.settings)))
 
 
 def intact_state(folder: Path) -> SessionState:
@@ -85,20 +75,6 @@ def intact_state(folder: Path) -> SessionState:
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     return state
-
-
-def _environment(device: str) -> Environment:
-    """What this machine is, from a process of its own. Raises UserError for a missing device."""
-    command = [sys.executable, "-P", "-m", _ENVIRONMENT, device]
-    ended = subprocess.run(command, capture_output=True, check=False)
-    try:
-        if ended.returncode == 0:
-            return msgspec.json.decode(ended.stdout, type=Environment)
-        error = msgspec.json.decode(ended.stdout, type=NotReady).error()
-    except msgspec.MsgspecError:
-        words = ended.stderr.decode(errors="replace").strip()
-        raise UserError("this machine could not be looked at", hint=words) from None
-    raise error
 
 
 def _changed(before: RunSettings, now: RunSettings) -> tuple[Difference, ...]:
@@ -119,6 +95,6 @@ def _words(value: object) -> str:
 def _say(folder: Path, found: tuple[Difference, ...]) -> None:
     plain.note(f"going on with {folder}")
     for difference in found:
-        plain.note(f"  {difference.what}: was {difference.recorded}, is {difference.here}")
+        plain.note(f"  {difference_words(difference)}")
     if not found:
         plain.note("  nothing differs from when it ran")

@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.screen import choices_for_screen, show_run
 from astra_tui.cli.settings import Choices, read_choices, run_settings
+from astra_tui.model.environment import Difference
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
@@ -39,11 +41,16 @@ def run(options: argparse.Namespace) -> int:
     return carry_out(run_request(options, read_choices(options)), options)
 
 
-def carry_out(request: RunRequest, options: argparse.Namespace) -> int:
-    """Runs what was asked for, on the screen, in lines or headless; returns the exit code."""
+def carry_out(
+    request: RunRequest, options: argparse.Namespace, found: Sequence[Difference] = ()
+) -> int:
+    """Runs what was asked for, on the screen, in lines or headless; returns the exit code.
+
+    `found` is what the screen says first: how this machine differs from where a session ran.
+    """
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
         if screen_choices := choices_for_screen(options):
-            return show_run(request, screen_choices, as_json=options.json)
+            return show_run(request, screen_choices, found, as_json=options.json)
         return asyncio.run(_attend_new_engine(request, as_json=options.json))
     state, folder = asyncio.run(_host(request))
     return end_session(state, folder, as_json=options.json)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import EngineStarted
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, bundled, find_task, list_tasks, load_task
 from astra_tui.model.task.table import TaskError
-from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.session.reading import journal_path
 from astra_tui.session.store import DEFAULT_FOLDER, find_session, sessions_folder
 from astra_tui.session.timeline import Timeline, open_timeline
 
@@ -119,9 +118,3 @@ def _other_version(task: KernelTask, wanted: str) -> UserError:
         hint="results of two versions of a task do not compare; name the folder of the "
         "right one: --task FOLDER",
     )
-
-
-def last_engine(folder: Path) -> EngineStarted | None:
-    """The engine that ran a session last; None where the journal does not say."""
-    events = read_journal(folder).events
-    return next((e for e in reversed(events) if isinstance(e, EngineStarted)), None)

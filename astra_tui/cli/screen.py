@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, read_choices
 
 if TYPE_CHECKING:
+    from astra_tui.model.environment import Difference
     from astra_tui.session.comparison import Sides
     from astra_tui.session.spawn import RunRequest
     from astra_tui.tui.source import OpenSource
@@ -33,11 +35,16 @@ def choices_for_screen(options: argparse.Namespace) -> Choices | None:
     return None if choices.plain else choices
 
 
-def show_run(request: RunRequest, choices: Choices, *, as_json: bool) -> int:
-    """Begins or goes on with a session on the screen; prints what came of it afterwards."""
+def show_run(
+    request: RunRequest, choices: Choices, found: Sequence[Difference] = (), *, as_json: bool
+) -> int:
+    """Begins or goes on with a session on the screen; prints what came of it afterwards.
+
+    What differs from where a session ran is shown over it at first.
+    """
     from astra_tui.tui.source import start
 
-    return _show_session(partial(start, request), choices, as_json=as_json)
+    return _show_session(partial(start, request), choices, found, as_json=as_json)
 
 
 def show_engine(socket: Path, choices: Choices) -> int:
@@ -78,12 +85,14 @@ def show_home(choices: Choices) -> int:
     return ExitCode.OK
 
 
-def _show_session(open_source: OpenSource, choices: Choices, *, as_json: bool) -> int:
+def _show_session(
+    open_source: OpenSource, choices: Choices, found: Sequence[Difference] = (), *, as_json: bool
+) -> int:
     from astra_tui.cli.ending import leave_engine
     from astra_tui.plain.attend import Attended, Leaving
     from astra_tui.tui import open_session
 
-    left = open_session(open_source, _preferences(choices))
+    left = open_session(open_source, _preferences(choices), found)
     if left.welcome is None or left.folder is None:
         return ExitCode.INTERRUPTED  # Left before the engine was there.
     ended = left.state.closed is not None and not left.detached

@@ -12,13 +12,14 @@ from astra_tui import plain
 from astra_tui.cli.answers import VerifyAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
-from astra_tui.cli.saved import last_engine, local_task, saved_session
-from astra_tui.model.environment import differences, recorded_environment
+from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.model.environment import differences
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.integrity import check_integrity
+from astra_tui.session.machine import last_environment
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
 _CUT = "the session has no end, and nothing of it was run; go on with it: astra-tui resume"
@@ -61,7 +62,7 @@ def _try_again(
     from astra_tui.plain.verify import print_differences
 
     named, task = local_task(state, folder, options.task, trust=options.trust)
-    recorded = recorded_environment(state, last_engine(folder))
+    recorded = last_environment(folder)
     here = environment_here(options.device)
     different = differences(recorded, here)
     if not options.json:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from astra_tui.model.environment import Difference
     from astra_tui.tui.source import OpenSource
     from astra_tui.tui.terms import ComparisonContext, HomeContext, Left, Preferences
 
 __all__ = ["open_comparison", "open_home", "open_session"]
 
 
-def open_session(open_source: OpenSource, preferences: Preferences | None = None) -> Left:
+def open_session(
+    open_source: OpenSource,
+    preferences: Preferences | None = None,
+    found: Sequence[Difference] = (),
+) -> Left:
     """Shows one session until the engineer leaves; see source.py for what can be shown.
 
-    Raises UserError when there is no session to show, or when the screen breaks down.
+    `found` says how this machine differs from where the session ran; it is shown first. Raises
+    UserError when there is no session to show, or when the screen breaks down.
     """
-    return _run(open_source, preferences)
+    return _run(open_source, preferences, found)
 
 
 def open_home(home: HomeContext, preferences: Preferences | None = None) -> None:
@@ -30,12 +37,14 @@ def open_comparison(context: ComparisonContext, preferences: Preferences | None 
 
 
 def _run(
-    begin: OpenSource | HomeContext | ComparisonContext, preferences: Preferences | None
+    begin: OpenSource | HomeContext | ComparisonContext,
+    preferences: Preferences | None,
+    found: Sequence[Difference] = (),
 ) -> Left:
     from astra_tui.tui.app import AstraApp
     from astra_tui.tui.terms import Left
 
-    app = AstraApp(begin, preferences=preferences)
+    app = AstraApp(begin, preferences=preferences, found=found)
     left = app.run()
     error = app.breakdown or app.failed
     if error is not None:

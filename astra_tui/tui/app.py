@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -12,8 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
+from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import ExchangeMade
+from astra_tui.session.machine import difference_words
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.shell import Shell
 from astra_tui.tui.terms import TICK, ComparisonContext, HomeContext, Left, Preferences
@@ -47,12 +49,14 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         begin: OpenSource | HomeContext | ComparisonContext,
         *,
         preferences: Preferences | None = None,
+        found: Sequence[Difference] = (),
         clock: Callable[[], float] = time.monotonic,
         tick: float = TICK,
     ):
         super().__init__()
         self._begin = begin
         self._preferences = preferences or Preferences()
+        self._found = found
         self._reported: UserError | None = None
         self.clock = clock
         self.tick = tick
@@ -77,7 +81,7 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         elif isinstance(self._begin, ComparisonContext):
             self.show_comparison(self._begin)
         else:
-            self.open_session(self._begin)
+            self.open_session(self._begin, self._found)
 
     def _set_keys(self, keys: Mapping[str, str]) -> None:
         from astra_tui.tui.keymap import check_keys
@@ -88,11 +92,18 @@ class AstraApp(Shell[Left], inherit_bindings=False):
             self.report(error)
         self.set_keymap(dict(keys))
 
-    def open_session(self, open_source: OpenSource) -> None:
-        """Shows a session over what is there."""
+    def open_session(self, open_source: OpenSource, found: Sequence[Difference] = ()) -> None:
+        """Shows a session over what is there, and at first how this machine differs from where
+        it ran.
+        """
         from astra_tui.tui.screens.session import SessionScreen
 
         self.push_screen(SessionScreen(open_source))
+        if found:
+            from astra_tui.tui.screens.dialogs import TextDialog
+
+            text = "\n".join(map(difference_words, found))
+            self.push_screen(TextDialog("Not as it was when the session ran", text))
 
     def show_comparison(self, context: ComparisonContext) -> None:
         """Shows two candidates beside each other, over what is there."""

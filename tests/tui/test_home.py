@@ -7,10 +7,12 @@ import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
@@ -20,7 +22,9 @@ from astra_tui.tui.app import AstraApp
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.shelf import age, best_of, engines_by_folder, shelve
+from astra_tui.tui.source import open_saved
 from astra_tui.tui.terms import HomeContext
+from astra_tui.tui.widgets.line_view import LinesView
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
 
@@ -103,6 +107,35 @@ async def test_a_running_engine_is_marked_and_attached_to(
         await desk.press("tab", "enter")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
         await desk.asked("plan")
+
+
+@on_a_loop
+async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path) -> None:
+    shutil.copytree(saved, tmp_path / saved.name)
+    async with at_home(tmp_path) as desk:
+        home = desk.app.screen
+        assert isinstance(home, HomeScreen)
+        settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, device="cuda:99")
+        folder = str(tmp_path / saved.name)
+        home.run_worker(home._go_on(RunRequest("silu_and_mul", settings, folder)))
+        told = desk.app._notifications
+        await desk.until(lambda: any("cuda:99" in n.message for n in told), "a notice")
+        assert isinstance(desk.app.screen, HomeScreen)
+    assert [s.status for s in list_sessions(tmp_path)] == ["closed"]
+
+
+@on_a_loop
+async def test_what_is_not_as_it_was_is_read_first(saved: Path) -> None:
+    found = (Difference("numpy", "1.0 [red]", "2.0\x1b"), Difference("machine", "old", "new"))
+    app = AstraApp(partial(open_saved, saved), found=found, tick=0.0)
+    async with app.run_test(size=NARROW) as pilot:
+        desk = Desk(app, pilot, Clock())
+        await desk.until(lambda: app.screen.is_modal, "the dialog")
+        text = app.screen.query_one(LinesView)
+        await desk.until(lambda: "machine: was old, is new" in text.text, "the differences")
+        assert "numpy: was 1.0 [red], is 2.0«ESC»" in text.text
+        await desk.press("escape")
+        await desk.until(lambda: isinstance(app.screen, SessionScreen), "the session")
 
 
 @on_a_loop

@@ -16,6 +16,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
+from astra_tui.session.machine import differences_here
 from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.comparing import Place, compare
 from astra_tui.tui.page import Page, Span, Tone, padded, span
@@ -311,12 +312,25 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             return
 
         def run(values: Mapping[str, str] | None) -> None:
-            if values is not None:
+            if values is not None and folder is None:
                 self.app.open_session(partial(start, run_of(values, request)))
+            elif values is not None:
+                self.run_worker(self._go_on(run_of(values, request)), name="go on")
 
         title = f"Continue {folder.name}" if folder else f"Optimise {task}"
         form = FormScreen(title, run_fields(request), lambda values: _check_run(values, request))
         self.app.push_screen(form, run)
+
+    async def _go_on(self, request: RunRequest) -> None:
+        """Goes on with a session, which says first what differs from when it ran."""
+        self.app.say("looking at this machine ...")
+        folder, device = Path(request.folder), request.settings.device
+        try:
+            found = await asyncio.to_thread(differences_here, folder, device)
+        except UserError as error:
+            self.app.report(error)
+            return
+        self.app.open_session(partial(start, request), found)
 
 
 def _check_run(values: Mapping[str, str], request: RunRequest) -> None:
