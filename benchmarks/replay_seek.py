@@ -1,31 +1,39 @@
-"""Times how a long session opens, and how its state at any place is found.
+"""Times how a long session opens, and how its state at any place is found and drawn.
 
     python benchmarks/replay_seek.py [--rounds N] [--cases N] [--seeks N] [--write]
 
 The session is synthetic: every round has a plan, two decisions, code, a check of all cases, a
 profile and a verdict. "Open" reads the journal from the disk and folds it; "seek" is the state at a
-random event. Memory is what the process holds more than before it was opened. `--write` stores
-results/replay_seek.json.
+random event; "screen" is from the wish to see a random event to the picture of it, on the session
+screen at 140x40 without a terminal, 20 ms of which gather what else may come. Memory is what the
+process holds more than before it was opened. `--write` stores results/replay_seek.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from environment import RESULTS, ROOT, describe
 
 sys.path.insert(0, str(ROOT))
 from astra_tui.session.timeline import Timeline, open_timeline
+from astra_tui.tui.app import AstraApp
+from astra_tui.tui.source import open_saved
+from astra_tui.tui.widgets.status_line import StatusLine
 from tests.session.synthetic import write_session
 
 PAGE_BYTES = 4096
+SIZE = (140, 40)
+SCREEN_SEEKS = 40
 
 
 def resident_bytes() -> int:
@@ -44,6 +52,25 @@ def seek_seconds(timeline: Timeline, seeks: int, seed: int = 1) -> list[float]:
     return taken
 
 
+async def screen_seconds(session: Path, seeks: int, seed: int = 2) -> list[float]:
+    """How long the screen takes to show each of so many random places."""
+    draw, taken = random.Random(seed), []
+    app = AstraApp(partial(open_saved, session), tick=0.0)
+    async with app.run_test(size=SIZE) as pilot:
+        while getattr(app.screen, "view", None) is None:
+            await pilot.pause()
+        screen = app.screen
+        for _ in range(seeks):
+            position = draw.randrange(1, screen.player.length)
+            words = f"event {position} of"
+            begin = time.perf_counter()
+            screen.player.seek(position)
+            while words not in screen.query_one(StatusLine).text:
+                await asyncio.sleep(0)
+            taken.append(time.perf_counter() - begin)
+    return taken
+
+
 def measure(rounds: int, cases: int, seeks: int) -> dict[str, float]:
     """One session, opened once in this process."""
     with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +82,7 @@ def measure(rounds: int, cases: int, seeks: int) -> dict[str, float]:
         opened = time.perf_counter() - begin
         held = resident_bytes() - before
         taken = seek_seconds(timeline, seeks)
+        shown = asyncio.run(screen_seconds(session, SCREEN_SEEKS))
     return {
         "rounds": rounds,
         "events": events,
@@ -62,6 +90,8 @@ def measure(rounds: int, cases: int, seeks: int) -> dict[str, float]:
         "open_s": round(opened, 3),
         "seek_median_ms": round(1e3 * statistics.median(taken), 3),
         "seek_longest_ms": round(1e3 * max(taken), 3),
+        "screen_median_ms": round(1e3 * statistics.median(shown), 1),
+        "screen_longest_ms": round(1e3 * max(shown), 1),
         "memory_mb": round(held / 1e6, 1),
     }
 
