@@ -47,11 +47,19 @@ async def time_pair(
         if process.returncode is None:
             process.terminate()
             await process.wait()
+    return timing_of(answer, said.decode(errors="replace"))
+
+
+def timing_of(answer: bytes, said: str = "") -> tuple[Timing | None, str]:
+    """What of the command's JSON is about times; `said` is what it wrote beside it.
+
+    Raises UserError where the command failed.
+    """
     try:
         found = msgspec.json.decode(answer, type=_Answer)
     except msgspec.MsgspecError:
-        words = said.decode(errors="replace").strip().splitlines()
-        raise UserError("the comparison broke down", hint="; ".join(words[-2:])) from None
+        words = "; ".join(said.strip().splitlines()[-2:])
+        raise UserError("the comparison broke down", hint=words) from None
     if found.error is not None:
         raise UserError(found.error.message, hint=found.error.hint)
     return found.timing, found.not_timed

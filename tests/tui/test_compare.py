@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from astra_tui.cli.answers import CompareAnswer, ErrorAnswer, ErrorEntry
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
 from astra_tui.session.comparison import (
@@ -26,6 +29,7 @@ from astra_tui.tui.screens.pick import PickDialog
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.terms import ComparisonContext
+from astra_tui.tui.timing_pair import time_pair, timing_of
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.sides import NO_RATIO, draw_costs, draw_plans, draw_tests
 from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, seated
@@ -95,6 +99,27 @@ def test_cases_that_ended_in_two_ways_are_named(saved: Path) -> None:
     assert len(found) == len(wrong.branch.failed)
     assert all(d.first and d.first.ok and d.second and not d.second.ok for d in found)
     assert case_differences((right, right)) == ()
+
+
+def test_an_answer_of_the_command_is_understood() -> None:
+    first, second = read_side(RECORDED, "r0"), read_side(RECORDED)
+    known = direct_timing((first, second))
+    answer = CompareAnswer(0, (first.branch, second.branch), "", known, "")
+    assert timing_of(msgspec.json.encode(answer)) == (known, "")
+    untimed = CompareAnswer(0, (first.branch, second.branch), "", None, "no GPU")
+    assert timing_of(msgspec.json.encode(untimed)) == (None, "no GPU")
+    failed = ErrorAnswer(2, ErrorEntry("no such task", "", 0, 0, "say --task"))
+    with pytest.raises(UserError, match="no such task"):
+        timing_of(msgspec.json.encode(failed))
+    with pytest.raises(UserError, match="broke down"):
+        timing_of(b"Traceback")
+
+
+@on_a_loop
+async def test_a_session_that_is_gone_is_said_by_the_command(tmp_path: Path) -> None:
+    gone = dataclasses.replace(read_side(RECORDED), folder=tmp_path / "gone")
+    with pytest.raises(UserError, match="there is no session"):
+        await time_pair(gone, gone)
 
 
 @pytest.mark.parametrize("width", [60, 80, 139])

@@ -16,8 +16,10 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.task import bundled
 from astra_tui.session.machine import differences_here
 from astra_tui.session.spawn import RunRequest
+from astra_tui.session.store import DEFAULT_FOLDER
 from astra_tui.tui.comparing import Place, compare
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.shelf import (
@@ -220,6 +222,13 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             "times. To work with a model, set model and base_url in astra-tui.toml, and the key "
             "in ASTRA_TUI_API_KEY; astra-tui doctor tries what is set up."
         )
+        shipped = session_folders(bundled(DEFAULT_FOLDER))
+        if shipped:
+            page.blank()
+            page.paragraph(
+                "Sessions that were recorded on a GPU come with astra-tui and are replayed "
+                f"without one: astra-tui replay {min(folder.name for folder in shipped)}"
+            )
         return page
 
     # -- actions ---------------------------------------------------------------------------------
