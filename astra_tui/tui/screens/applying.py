@@ -1,14 +1,44 @@
-"""When the keys of a session screen apply: a key is offered where it would do something."""
+"""The keys of a session screen, and when they apply: one is offered where it does something."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from textual.binding import Binding
+
 from astra_tui.model.state import SessionStatus
+from astra_tui.tui.arrangement import PANES
 
 if TYPE_CHECKING:
     from astra_tui.tui.screens.session import SessionScreen
+
+
+KEYS = (
+    Binding("a", "accept", "Accept", show=False, id="accept"),
+    Binding("e", "edit", "Edit", show=False, id="edit"),
+    Binding("r", "reject", "Reject", show=False, id="reject"),
+    Binding("ctrl+g", "edit_outside", "Edit in $EDITOR", show=False, id="edit_outside"),
+    Binding("ctrl+n", "accept_next", "Accept the next", show=False, id="accept_next"),
+    Binding("escape", "interrupt", "Interrupt", id="interrupt"),
+    Binding("p", "pause", "Pause", id="pause"),
+    Binding("p", "go_on", "Continue", id="go_on"),
+    Binding("n", "note", "Note", id="note"),
+    Binding("b", "branch", "Branch", show=False, id="branch"),
+    Binding("w", "compare", "Compare", show=False, id="compare"),
+    Binding("t", "add_case", "Add a case", show=False, id="add_case"),
+    Binding("f", "follow", "Follow", id="follow"),
+    Binding("z", "zoom", "Zoom", id="zoom"),
+    Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
+    Binding("y", "copy", "Copy", id="copy"),
+    Binding("x", "end", "End run", id="end", show=False),
+    Binding("tab", "next_pane", show=False, id="next_pane"),
+    *(
+        Binding(str(number), f"pane('{pane}')", show=False, id=f"pane.{pane}")
+        for number, pane in enumerate(PANES, 1)
+    ),
+)
+"""Those of replays and of cited numbers are in modules of their own."""
 
 
 def _asks(screen: SessionScreen) -> bool:

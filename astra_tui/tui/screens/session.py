@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from astra_tui.model.approval import Answer, Question
@@ -20,11 +20,10 @@ from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.client import EngineClient
 from astra_tui.session.reading import journal_path
-from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.player import Player
 from astra_tui.tui.screens.answering import Answering
-from astra_tui.tui.screens.applying import APPLIES
+from astra_tui.tui.screens.applying import APPLIES, KEYS
 from astra_tui.tui.screens.citing import CITING, CitingActions
 from astra_tui.tui.screens.playing import PLAYING, PlayingActions, trouble_of
 from astra_tui.tui.screens.steering import Steering
@@ -56,32 +55,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
 
     app: AstraApp
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *CITING,
-        *PLAYING,
-        Binding("a", "accept", "Accept", show=False, id="accept"),
-        Binding("e", "edit", "Edit", show=False, id="edit"),
-        Binding("r", "reject", "Reject", show=False, id="reject"),
-        Binding("ctrl+g", "edit_outside", "Edit in $EDITOR", show=False, id="edit_outside"),
-        Binding("ctrl+n", "accept_next", "Accept the next", show=False, id="accept_next"),
-        Binding("escape", "interrupt", "Interrupt", id="interrupt"),
-        Binding("p", "pause", "Pause", id="pause"),
-        Binding("p", "go_on", "Continue", id="go_on"),
-        Binding("n", "note", "Note", id="note"),
-        Binding("b", "branch", "Branch", show=False, id="branch"),
-        Binding("w", "compare", "Compare", show=False, id="compare"),
-        Binding("t", "add_case", "Add a case", show=False, id="add_case"),
-        Binding("f", "follow", "Follow", id="follow"),
-        Binding("z", "zoom", "Zoom", id="zoom"),
-        Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
-        Binding("y", "copy", "Copy", id="copy"),
-        Binding("x", "end", "End run", id="end", show=False),
-        Binding("tab", "next_pane", show=False, id="next_pane"),
-        *(
-            Binding(str(number), f"pane('{pane}')", show=False, id=f"pane.{pane}")
-            for number, pane in enumerate(PANES, 1)
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CITING, *PLAYING, *KEYS]
 
     def __init__(self, open_source: OpenSource):
         super().__init__()
