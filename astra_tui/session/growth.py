@@ -80,7 +80,7 @@ def _copied(before: SessionState, after: SessionState) -> int:
     """The parts of what was made anew."""
     if after is before:
         return 0
-    copied = 0
+    copied = len(after.questions) if after.auto is not before.auto else 0  # All are looked at.
     for old, new in zip(_growing(before), _growing(after), strict=True):
         if new is not old:
             copied += len(new)

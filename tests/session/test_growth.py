@@ -8,8 +8,10 @@ from itertools import count
 import pytest
 
 from astra_tui.model.approval import Gate, Question
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.events import (
     ApprovalAsked,
+    AutoApprovalSet,
     CaseChecked,
     CheckStarted,
     CompileFinished,
@@ -22,7 +24,7 @@ from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.session import growth
 from astra_tui.session.growth import fold_within_bounds
 
-from .samples import BASELINE, opened, whole_session
+from .samples import BASELINE, ENGINEER, opened, whole_session
 from .synthetic import events_of
 
 PARTS = 500
@@ -54,6 +56,14 @@ def many_questions() -> Iterator[Event]:
         yield ApprovalAsked(Question(f"q{number % PARTS}", Gate.PLAN, 0, 0, "subject"))
 
 
+def many_modes() -> Iterator[Event]:
+    yield from begun()
+    for number in range(PARTS):
+        yield ApprovalAsked(Question(f"q{number}", Gate.PLAN, 0, 0, "subject"))
+    while True:
+        yield AutoApprovalSet(AutoMode.LOW, ENGINEER)
+
+
 def many_results() -> Iterator[Event]:
     yield from begun()
     checked = next(e for e in whole_session() if isinstance(e, CaseChecked))
@@ -62,7 +72,9 @@ def many_results() -> Iterator[Event]:
         yield from [checked] * PARTS
 
 
-@pytest.mark.parametrize("events", [many_candidates, many_rounds, many_questions, many_results])
+@pytest.mark.parametrize(
+    "events", [many_candidates, many_rounds, many_questions, many_modes, many_results]
+)
 def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
     monkeypatch: pytest.MonkeyPatch, events: Callable[[], Iterator[Event]]
 ) -> None:
