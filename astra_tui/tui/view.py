@@ -60,6 +60,11 @@ class View:
     """Why the chosen candidate has no results of cases although it was checked, in words."""
 
     @property
+    def asked(self) -> Question | None:
+        """The question that waits for somebody; in a saved session, the one that waited here."""
+        return self.awaiting or next(iter(self.state.pending), None)
+
+    @property
     def round(self) -> RoundState | None:
         """The chosen round."""
         return find_round(self.state, self.choice.round)

@@ -128,9 +128,14 @@ async def test_the_line_is_there_in_a_replay_and_its_keys_go_from_mark_to_mark(
         await desk.until(lambda: HEAD in desk.text("#timeline"), "the line")
         player = desk.session.player
         assert player is not None
-        assert "d Decision" in desk.text("#keys")
+        await desk.until(lambda: "d Decision" in desk.text("#keys"), "its keys")
         await desk.press("{")
         assert player.position == 0
+        await desk.press("d", ",")
+        await desk.until(lambda: "plan to decide" in desk.text("#status"), "what was asked")
+        await desk.press("1")
+        await desk.until(lambda: "plan to decide" in desk.text("#rounds"), "the open question")
+        await desk.press("{")
         for key, kind in (("d", DecisionTaken), ("v", VerdictReached)):
             await desk.press(key)
             assert isinstance(events[player.position - 1], kind)

@@ -50,7 +50,7 @@ class RoundsPane(RowsPane):
     def part(self, view: View) -> tuple[object, ...]:
         """Rounds, what goes on, and what is chosen."""
         stage = view.stage.stage if view.stage else ""
-        asked = view.awaiting.id if view.awaiting else ""
+        asked = view.asked.id if view.asked else ""
         return (view.state.rounds, view.state.best, stage, asked, view.state.paused, *view.choice)
 
     def draw(self, view: View, page: Page) -> None:
@@ -139,7 +139,7 @@ def _draw_proposal(view: View, page: Page, round_: RoundState, proposal: Proposa
 def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Span, list[Span]]:
     verdict = proposal.verdict
     if verdict is None:
-        asked = view.awaiting
+        asked = view.asked
         if asked and (asked.round, asked.proposal) == (round_.number, proposal.index):
             return Span("!", Tone.CAUTION), [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
         stage = STAGES.get(view.stage.stage, "") if view.stage else ""

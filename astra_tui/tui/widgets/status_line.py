@@ -51,8 +51,9 @@ def _activity(view: View, now: float) -> list[Span]:
         return [span(f"ended ({state.closed.reason.value.replace('_', ' ')})", Tone.TITLE)]
     if state.status is SessionStatus.PAUSED:
         return [Span("paused", Tone.CAUTION)]
-    if view.awaiting is not None:
-        return [Span(f"{view.awaiting.gate.value} to decide", Tone.CAUTION)]
+    asked = view.asked
+    if asked is not None and (view.awaiting is not None or view.stage is None):
+        return [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
     if view.stage is None:
         return []
     seconds = duration(now - view.since)
