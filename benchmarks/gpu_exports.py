@@ -109,7 +109,7 @@ def _one(exporter: Exporter, winner: Winner, to: Format, folder: Path) -> dict[s
     except UserError as error:
         print(f"{winner.task:24} {to.value:8} {error}")
         return {"task": winner.task, "format": to.value, "failed": True, "error": str(error)}
-    answer: dict[str, Any] = msgspec.to_builtins(report)
+    answer: dict[str, Any] = {**msgspec.to_builtins(report), "folder": folder.name}
     answer["failed"] = report.failed
     for step in report.steps:
         print(f"{winner.task:24} {to.value:8} {step.outcome.value:12} {step.name}: {step.detail}")
