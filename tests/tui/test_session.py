@@ -208,11 +208,12 @@ async def test_notes_pause_interrupt_and_end(
         seated(source) as desk,
     ):
         await desk.until(lambda: desk.session.status is SessionStatus.RUNNING, "work")
+        await desk.press("escape")
+        await desk.until(lambda: desk.session.status is SessionStatus.PAUSED, "the interrupt")
+        # A quick engine would be done before so much is typed.
         await desk.press("n", *"mind the tail", "enter")
         await desk.until(lambda: desk.session.view.state.notes, "the note")  # type: ignore[union-attr]
         desk.clock.advance(2)
-        await desk.press("escape")
-        await desk.until(lambda: desk.session.status is SessionStatus.PAUSED, "the interrupt")
         await desk.press("p")
         await desk.until(lambda: desk.session.status is SessionStatus.RUNNING, "going on")
         await desk.press("p")
