@@ -94,10 +94,17 @@ def case_differences(sides: Sides) -> tuple[CaseDifference, ...]:
 
 
 def direct_timing(sides: Sides) -> Timing | None:
-    """The latest timing of the second side beside the first one, if a session holds one."""
-    first, second = (side.branch.candidate for side in sides)
-    found = (t for side in reversed(sides) for t in side.state.candidate(second).timings)
-    return next((t.timing for t in found if t.timing.base == first), None)
+    """The latest timing of one side beside the other, if a session holds one.
+
+    One of the second beside the first is preferred; `base` tells.
+    """
+    return _timing_beside(sides, 1, 0) or _timing_beside(sides, 0, 1)
+
+
+def _timing_beside(sides: Sides, candidate: int, base: int) -> Timing | None:
+    hashes = [side.branch.candidate for side in sides]
+    found = (t for side in sides for t in reversed(side.state.candidate(hashes[candidate]).timings))
+    return next((t.timing for t in found if t.timing.base == hashes[base]), None)
 
 
 def _outcomes(side: Side) -> dict[str, CaseOutcome]:

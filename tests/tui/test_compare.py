@@ -89,8 +89,12 @@ def test_a_ratio_is_only_of_one_run_that_timed_both() -> None:
     assert (known.base, known.candidate) == (baseline.branch.candidate, best.branch.candidate)
     told = Page(100)
     draw_costs(told, (baseline, best), None, "")
-    assert "One run, in turns" in said(told)
+    assert "One run, in turns. A is the base, B the candidate." in said(told)
     assert NO_RATIO[:40] not in said(told)
+    assert direct_timing((best, baseline)) == known
+    told = Page(100)
+    draw_costs(told, (best, baseline), None, "")
+    assert "B is the base, A the candidate." in said(told)
 
 
 def test_cases_that_ended_in_two_ways_are_named(saved: Path) -> None:

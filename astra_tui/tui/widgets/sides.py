@@ -76,8 +76,9 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
     known = timed or direct_timing(sides)
     page.heading("Time of A and B beside each other")
     if known is not None:
-        page.paragraph("One run, in turns. The base is A, the candidate is B.", Tone.DIM)
-        draw_timing(page, known, "A", Pointer(), final=False)
+        base, other = LETTERS if known.base == sides[0].branch.candidate else LETTERS[::-1]
+        page.paragraph(f"One run, in turns. {base} is the base, {other} the candidate.", Tone.DIM)
+        draw_timing(page, known, base, Pointer(), final=False)
     elif not any(side.branch.timings for side in sides):
         page.paragraph("Neither was timed.", Tone.DIM)
     else:
