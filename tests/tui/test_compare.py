@@ -150,6 +150,8 @@ async def test_a_low_terminal_shows_one_thing_at_a_time(saved: Path) -> None:
         await desk.until(lambda: "Ended in two ways" in shown(desk), "the tests")
         await desk.press("4")
         await desk.until(lambda: "Counted by the emulator" in shown(desk), "the counters")
+        await desk.pilot.click("#tabs", offset=(3, 0))
+        await desk.until(lambda: "wide loads" in shown(desk), "the plans again")
         await desk.press("q")
     assert desk.app.return_value is not None
 

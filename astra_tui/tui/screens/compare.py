@@ -59,7 +59,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(str(number), f"tab('{name}')", title, show=False, id=f"compare.{name}")
+            Binding(str(number), f"pane('{name}')", title, show=False, id=f"compare.{name}")
             for number, (name, title) in enumerate(TABS.items(), 1)
         ),
         Binding("tab", "next_tab", "Next", key_display="1-4 tab", id="compare.next"),
@@ -95,7 +95,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Draws both sides."""
         self._show_sides()
-        self.call_after_refresh(self.action_tab, self._tab)
+        self.call_after_refresh(self.action_pane, self._tab)
 
     def on_resize(self, _event: events.Resize) -> None:
         """For another size."""
@@ -142,7 +142,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
     # -- actions ---------------------------------------------------------------------------------
 
-    def action_tab(self, name: str) -> None:
+    def action_pane(self, name: str) -> None:
         """Shows the plans, the diff, the tests or the costs."""
         self._tab = name
         self._draw()
@@ -153,7 +153,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def action_next_tab(self) -> None:
         """Goes to the next of them."""
         names = list(TABS)
-        self.action_tab(names[(names.index(self._tab) + 1) % len(names)])
+        self.action_pane(names[(names.index(self._tab) + 1) % len(names)])
 
     def action_swap(self) -> None:
         """Makes B of A and A of B."""
@@ -166,7 +166,7 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     def action_time(self) -> None:
         """Times both in turns, in a process of its own, where there is a GPU."""
         self._timed, self._said = None, "Both are checked, then timed in turns; this takes a while."
-        self.action_tab("costs")
+        self.action_pane("costs")
         self.run_worker(self._time(self._sides), group="time", exclusive=True)
 
     async def _time(self, sides: Sides) -> None:
