@@ -73,6 +73,17 @@ def test_a_line_that_is_wide_enough_shows_every_turning_point() -> None:
     assert Track(timeline_of([31.0])).idle(80)
 
 
+@on_a_loop
+async def test_a_session_without_an_event_can_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(b"")
+    async with seated(partial(open_saved, tmp_path), NARROW) as desk:
+        await desk.until(lambda: "nothing has happened yet" in desk.text("#status"), "the replay")
+        await desk.press("p", ".", ",", "]", "[", "d", "D", "}", "{", ">")
+        player = desk.session.player
+        assert player is not None
+        assert (player.position, player.playing) == (0, False)
+
+
 def test_an_idle_stretch_is_shortened_and_said_to_be() -> None:
     player = Player(timeline_of([42.0]), Clock())
     player.play(1.0, player.length)
