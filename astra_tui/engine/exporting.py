@@ -13,9 +13,10 @@ from astra_tui.engine.export_cases import all_cases, whole_cases
 from astra_tui.engine.export_checks import ExportChecks, Tools
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import Checker, kernels_to_compile, read_source
+from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.model.compilation import Compilation

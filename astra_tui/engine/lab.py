@@ -145,7 +145,10 @@ class Lab:
         return msgspec.convert(answer["hardware"], NcuReport)
 
     async def profile(self, text: str, file: str) -> Profiled:
-        """Profile and machine code of a correct source. Raises UserError when a workload cannot be run."""
+        """Profile and machine code of a correct source.
+
+        Raises UserError when a workload cannot be run.
+        """
         answer = await self._answer("profile", CASE_SECONDS, text=text, file=file)
         return msgspec.convert(answer["profile"], Profiled)
 

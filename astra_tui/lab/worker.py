@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import Checker, kernels_to_compile, read_source
+from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.cuda.bench import Bench, BenchEvent, WorkloadDone
@@ -138,9 +139,8 @@ class _Worker:
 
     def _compile(self, text: str, file: str) -> dict[str, Any]:
         source = read_source(self.task, text, file)
-        expressions = kernels_to_compile(
-            self.task, source, build_suite(self.task), self.opened.device.attributes
-        )
+        cases = (*build_suite(self.task), *workload_cases(self.task))
+        expressions = kernels_to_compile(self.task, source, cases, self.opened.device.attributes)
         return {"compilation": _without_code(self.compiler.compile(text, expressions))}
 
     def _check(self, text: str, file: str, added: list[Any]) -> Iterator[dict[str, Any]]:

@@ -37,4 +37,3 @@ def _events(folder: Path, candidate: str, last: int) -> Iterator[Event]:
         event = record.event
         if isinstance(event, CheckStarted | CaseChecked) and event.candidate == candidate:
             yield event
-

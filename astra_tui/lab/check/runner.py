@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -18,6 +18,7 @@ from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
 from astra_tui.lab.check.judge import Allowance, judge_output
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.layout import POISON_SENTINEL
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.properties import check_properties
@@ -39,7 +40,6 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import (
-    DEVICE_ATTRIBUTES,
     PlanError,
     Refused,
     ResolvedPlan,
@@ -50,8 +50,6 @@ from astra_tui.model.task import KernelTask
 
 CheckEvent = Compilation | CaseResult | PropertyResult | FakeResult | CheckReport
 """What a check tells while it runs; the report comes last."""
-
-MAX_KERNELS = 64
 
 
 class NoSuchCase(UserError):
@@ -157,9 +155,8 @@ class Checker:
         if self._baseline is None:
             file = self.task.baseline_file
             source = read_source(self.task, file.read_text(encoding="utf-8"), str(file))
-            expressions = kernels_to_compile(
-                self.task, source, build_suite(self.task), self.device.attributes
-            )
+            cases = (*build_suite(self.task), *workload_cases(self.task))
+            expressions = kernels_to_compile(self.task, source, cases, self.device.attributes)
             self._baseline = source, self.compiler.compile(source.text, expressions)
         return self._baseline
 
@@ -199,8 +196,9 @@ class _Check:
         self.fakes: list[FakeResult] = []
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
+        cases = (*self.suite, *workload_cases(self.task)) if whole_suite else self.suite
         expressions = kernels_to_compile(
-            self.task, self.source, self.suite, self.checker.device.attributes
+            self.task, self.source, cases, self.checker.device.attributes
         )
         compilation = self.checker.compiler.compile(self.source.text, expressions)
         compilation = _with_plan_lines(compilation, self.source)
@@ -359,35 +357,6 @@ class _Check:
             counters=counters,
             seconds=time.perf_counter() - self.started,
         )
-
-
-def kernels_to_compile(
-    task: KernelTask,
-    source: Source,
-    cases: tuple[Case, ...],
-    attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
-) -> tuple[str, ...]:
-    """The kernels that the plan needs for these cases, as C++ names.
-
-    A case whose numbers break the plan is left to be reported when its turn comes.
-    """
-    names: dict[str, None] = {}
-    for case in cases:
-        try:
-            resolved = resolve_case(task, source, case, scalars_of(task, case), attributes)
-        except PlanError:
-            continue
-        if isinstance(resolved, ResolvedPlan):
-            names.update(dict.fromkeys(launch.kernel for launch in resolved.launches))
-    if len(names) > MAX_KERNELS:
-        raise PlanError(
-            f"the launch plan asks for {len(names)} different kernels; at most {MAX_KERNELS} are "
-            "compiled at once",
-            file=source.file,
-            place=source.plan.place,
-            hint="pass sizes as arguments rather than as template arguments",
-        )
-    return tuple(names)
 
 
 def _with_plan_lines(compilation: Compilation, source: Source) -> Compilation:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from astra_tui.lab.check.runner import kernels_to_compile, read_source
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
+from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.workload import Compiled
-from astra_tui.model.check import Case
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import KernelTask
 
@@ -21,8 +21,7 @@ def compile_source(
     Raises PlanError for a bad launch plan, UserError with the first error of the compiler.
     """
     source = read_source(task, text, file)
-    workloads = tuple(Case(w.name, "", w.dtype, dict(w.dims)) for w in task.workloads)
-    cases = (*build_suite(task), *workloads)
+    cases = (*build_suite(task), *workload_cases(task))
     names = kernels_to_compile(task, source, cases, attributes)
     compilation = compiler.compile(text, names)
     if not compilation.ok:

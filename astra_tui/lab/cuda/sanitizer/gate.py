@@ -72,7 +72,7 @@ def sanitize(
 ) -> tuple[SanitizerReport, ...]:
     """One report a tool, in the order given. Raises PlanError where arguments do not fit.
 
-    The compilation has to hold the kernels of the cases (check.runner.kernels_to_compile).
+    The compilation has to hold the kernels of the cases (check.kernels.kernels_to_compile).
     `seconds` bounds each run of a tool; `keep` gets every run with the text of the tool.
     """
     program = find_sanitizer()
