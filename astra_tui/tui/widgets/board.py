@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
 from astra_tui.tui.view import View
+from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.pane import Pane, RowsPane
 from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
 
@@ -77,7 +78,7 @@ class Board(Horizontal):
             # The parts of a pane that has just been mounted come after it.
             self.call_after_refresh(self._focus_front)
         elif focus:
-            pane.focus(scroll_visible=False)
+            self._give_keys()
 
     def next_name(self) -> str:
         """The pane after the one in front."""
@@ -130,7 +131,13 @@ class Board(Horizontal):
 
     def _focus_front(self) -> None:
         if not isinstance(self.screen.focused, Input):  # Somebody has begun to type meanwhile.
-            self.front_pane.focus(scroll_visible=False)
+            self._give_keys()
+
+    def _give_keys(self) -> None:
+        pane = self.front_pane
+        taker = pane.lines if isinstance(pane, CodePane) else pane
+        # Not `focus`, which takes effect later: it would take the keys from who types by then.
+        self.screen.set_focus(taker, scroll_visible=False)
 
     def _draw(self) -> None:
         if self._view is not None:

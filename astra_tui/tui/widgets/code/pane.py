@@ -98,13 +98,14 @@ class CodePane(Vertical):
         self._field.placeholder = what
         self._field.value = ""
         self._field.display = True
-        self._field.focus()
+        # Not `focus`, which takes effect later: what is typed at once is meant for the field.
+        self.screen.set_focus(self._field)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._field.display = False
-        self._lines.focus()
+        self.screen.set_focus(self._lines)
         self._answer(event.value)
 
     def _search(self, words: str) -> None:
