@@ -105,6 +105,10 @@ class RoundReport(msgspec.Struct, frozen=True):
     refused: tuple[str, ...]
 
 
+BASELINE, PRODUCTION = "baseline.cu", "production.cu"
+"""The files of a task that a winner is measured beside, its slow start and its yardstick."""
+
+
 class FinalTiming(msgspec.Struct, frozen=True):
     """The best candidate on a GPU, measured anew; `beside` names the other version's file."""
 
@@ -170,7 +174,7 @@ def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
     baseline, best = state.opened.baseline, state.candidate(state.best)
     latest = {t.timing.base: t.timing for t in best.timings if t.final}
     return tuple(
-        FinalTiming("baseline.cu" if base == baseline else "production.cu", timing)
+        FinalTiming(BASELINE if base == baseline else PRODUCTION, timing)
         for base, timing in latest.items()
     )
 

@@ -40,6 +40,7 @@ from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, Timing
 from astra_tui.model.verdict import Comparison, Outcome
+from astra_tui.session.summary import BASELINE, PRODUCTION, final_timings
 from astra_tui.tui.page import Tone
 
 HASH_LENGTH = 12
@@ -120,22 +121,23 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
 
 
 def best_words(state: SessionState) -> str:
-    """How good the best is: its last timing beside the baseline; before there is one, the timing
-    beside the version that it was made from; without times, counters beside the baseline's.
+    """How good the best is: measured anew beside production.cu, else beside baseline.cu; before
+    that by the timing beside the version that it was made from; without times by its counters
+    beside the baseline's.
 
     Empty while the baseline is the best, and where nothing was measured.
     """
     opened = state.opened
     if opened is None or state.best == opened.baseline:
         return ""
-    best = state.candidate(state.best)
-    final = best.timing(opened.baseline, final=True)
-    if final is not None:
-        return ratio_words(final.speedup)
+    final = {found.beside: found.timing.speedup for found in final_timings(state)}
+    for beside in (PRODUCTION, BASELINE):
+        if beside in final:
+            return f"{final[beside].value:.3f}x {beside}"
     decisive = _decisive_timing(state)
     if decisive is not None:
         return f"{decisive.speedup.value:.2f}x over its base"
-    before, now = state.candidate(opened.baseline).profile, best.profile
+    before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
         return ""
     return key_change(before.ranking_key(), now.ranking_key())

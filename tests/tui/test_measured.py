@@ -26,6 +26,7 @@ from astra_tui.model.fold import fold
 from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
+from astra_tui.model.timing import Ratio
 from astra_tui.session.blobs import write_blob
 from astra_tui.session.reading import JournalContents
 from astra_tui.session.records import Record
@@ -203,7 +204,10 @@ def best_of(*more: Event) -> str:
 
 def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
     assert best_of() == "1.33x over its base"
-    assert best_of(TimingFinished(timing(), final=True)) == "1.333x [1.320, 1.340]"
+    slow_start = TimingFinished(timing(), final=True)
+    assert best_of(slow_start) == "1.333x baseline.cu"
+    yardstick = replace(timing(), base="p" * 64, speedup=Ratio(1.02, 1.01, 1.03, 40))
+    assert best_of(slow_start, TimingFinished(yardstick, final=True)) == "1.020x production.cu"
 
 
 def test_counters_tell_it_where_there_are_no_times() -> None:
