@@ -40,7 +40,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.plain.hardware import hardware_words, print_hardware
-from astra_tui.plain.output import console, note, visible
+from astra_tui.plain.output import console, indented, note, visible
 from astra_tui.plain.sanitizer import sanitizer_lines
 from astra_tui.plain.tags import PlanTags, tagged
 from astra_tui.plain.timing import (
@@ -223,7 +223,7 @@ def print_run(state: SessionState, folder: Path) -> None:
     out.print(f"device   {gpu_words(opened.settings.device, gpu)}")
     out.print(f"session  {folder}")
     if state.closed is not None:
-        out.print(f"ended    {state.closed.reason.value}: {state.closed.message}")
+        indented(out, f"ended    {state.closed.reason.value}: {state.closed.message}", 0)
     if baseline.profile is None and not final_timings(state):
         return
     if best.hash == baseline.hash:
