@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.fold import fold
+from astra_tui.model.machine_code import unpacked
+from astra_tui.session.blobs import read_blob
 from astra_tui.session.integrity import check_integrity
 from astra_tui.session.reading import is_packed, read_journal
 
@@ -45,3 +47,14 @@ def test_every_verdict_rests_on_a_timing_or_says_why_not(folder):
             if verdict.outcome.measured:
                 timing = state.candidate(verdict.candidate).timing(verdict.base)
                 assert timing.speedup == verdict.comparison.speedup
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda f: f.name)
+def test_the_machine_code_is_that_of_the_profiles(folder):
+    profiled = [c for c in read_journal(folder).state().candidates.values() if c.profile]
+    assert profiled
+    for candidate in profiled:
+        kernels = unpacked(read_blob(folder, candidate.machine_code)).kernels
+        assert [(k.name, k.histogram) for k in kernels] == [
+            (code.kernel, code.histogram) for code in candidate.profile.code
+        ]

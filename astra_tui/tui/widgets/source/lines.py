@@ -87,6 +87,7 @@ class SourceLines(CodeView):
         """Shows a source; the cursor stays on its line where the text is the same."""
         same = view.text == self.view.text
         line = self.line if same else 1
+        below = self.cursor - self._row_of(line) if same else 0
         if view.sass is not self.view.sass:
             self._sass = None
         self.view = view
@@ -98,7 +99,7 @@ class SourceLines(CodeView):
             self.scroll_to(0, 0, animate=False, force=True)
         self._letters = gravest(view.marks, len(self._document))
         self._build()
-        self.set_reactive(CodeView.cursor, self._row_of(line))
+        self.set_reactive(CodeView.cursor, self._row_of(line) + max(0, below))
         self.rows_changed()
 
     @property
