@@ -92,6 +92,8 @@ class HoistInvariants:
         if not moved:
             return NotApplicable(self.name, _why_not(looked_at))
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, moved)
+        if part == 0:
+            return NotApplicable(self.name, f"{lines_text(moved)}: no workload runs there")
         what = "; ".join(one_line(n) for n in moved[:4])
         plan = Plan(
             title="Hoist loop-invariant work",

@@ -28,7 +28,7 @@ from astra_tui.agents.playbook.tolerance import tight_tolerance
 from astra_tui.agents.playbook.types import is_float
 from astra_tui.model.plan import Counter, Plan, Risk
 
-NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.02
 """The share of warp instructions below which a division is not worth a round."""
 
 
