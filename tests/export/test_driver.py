@@ -52,8 +52,8 @@ numbers = json.loads(sys.argv[2])
 args = (_host.Buffer("x"), *numbers)
 wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else ())
 try:
-    ready = kernels.prepare([wanted, wanted], 0)
-    _driver.launch(ready[:1], {"x": int(sys.argv[4])}, int(sys.argv[5]))
+    ready = kernels.prepare([wanted, wanted], ("y", "x"), 0)
+    ready[0]([0, int(sys.argv[4])], int(sys.argv[5]))
 except Exception as error:
     print(f"{type(error).__name__}: {error}")
 print(json.dumps(_driver.attributes(0)))

@@ -15,6 +15,8 @@ from astra_tui.session.export.python_host import python_contract, python_plan
 NAMESPACE = "astra"
 """Operators are called torch.ops.astra.NAME."""
 
+_TEMPLATES = ("_operator", "_ready", "_library", "_gpu", "_driver", "_host")
+
 _IN = "    "
 _SCHEMA_TYPES = {True: "float", False: "int"}
 _PYTHON_TYPES = _SCHEMA_TYPES
@@ -33,9 +35,7 @@ def torch_package(subject: Subject) -> Files:
         "__init__.py": mark + _init(task),
         "_contract.py": mark + python_contract(task),
         "_plan.py": mark + python_plan(task, subject.plan),
-        "_operator.py": mark + template("_operator.py"),
-        "_driver.py": mark + template("_driver.py"),
-        "_host.py": mark + template("_host.py"),
+        **{f"{name}.py": mark + template(f"{name}.py") for name in _TEMPLATES},
         "kernel.cu": subject.winner.text,
         "manifest.json": json.dumps(_manifest(subject), indent=2) + "\n",
     }
@@ -123,16 +123,10 @@ class _Signature:
         return f"tuple[{', '.join('torch.Tensor' for _ in self.outputs)}]"
 
     @property
-    def dicts(self) -> str:
+    def values(self) -> str:
         """The arguments of `call`: inputs, numbers, passed dimensions."""
-        return ", ".join(
-            _dict(names)
-            for names in (
-                [a.name for a in self.inputs],
-                [s.name for s in self.scalars],
-                self.passed,
-            )
-        )
+        inputs, scalars = [a.name for a in self.inputs], [a.name for a in self.scalars]
+        return ", ".join(map(_tuple, (inputs, scalars, self.passed)))
 
     @property
     def passed_dict(self) -> str:
@@ -155,7 +149,7 @@ def _init(task: KernelTask) -> str:
         "",
         "import torch",
         "",
-        "from . import _operator",
+        "from . import _library, _operator",
         "from ._operator import refusal, set_fallback",
         "",
         f"__all__ = [{task.name!r}, 'refusal', 'set_fallback']",
@@ -169,37 +163,36 @@ def _init(task: KernelTask) -> str:
 
 
 def _operator(name: str, signature: _Signature, *, into: bool) -> list[str]:
-    """The definition of one operator with its fake kernel, which only allocates."""
-    written = [a for a in signature.inputs if a.is_written]
-    mutated = [a.name for a in [*(signature.outputs if into else ()), *written]]
-    parameters = signature.parameters(into=into)
+    """The definition of one operator: its kernel, and its fake kernel, which only allocates."""
     returns = "None" if into else signature.returns
-    outputs = _dict([a.name for a in signature.outputs])
+    given = f"({signature.parameters(into=into)}) -> {returns}:"
+    one = "[0]" if len(signature.outputs) == 1 else ""
     if into:
-        run = [f"{_IN}_operator.call_into({outputs}, {signature.dicts})"]
-        fake = [f"{_IN}return None"]
+        outputs = _tuple([a.name for a in signature.outputs])
+        run = f"_operator.call_into({outputs}, {signature.values})"
+        fake = "return None"
     elif not signature.outputs:
-        run = [f"{_IN}_operator.call({signature.dicts})"]
-        fake = [f"{_IN}return None"]
+        run, fake = f"_operator.call({signature.values})", "return None"
     else:
-        one = "[0]" if len(signature.outputs) == 1 else ""
-        run = [f"{_IN}return _operator.call({signature.dicts}){one}"]
-        fake = [f"{_IN}return _operator.outputs_for({signature.passed_dict}){one}"]
-    schema = signature.schema(into=into)
+        run = f"return _operator.call({signature.values}){one}"
+        fake = f"return _operator.outputs_for({signature.passed_dict}){one}"
     return [
         "",
-        "@torch.library.custom_op(",
-        f"{_IN}{NAMESPACE + '::' + name!r},",
-        f"{_IN}mutates_args={tuple(mutated)!r},",
-        f"{_IN}schema={schema!r},",
+        f"def _{name}_kernel{given}",
+        f"{_IN}{run}",
+        "",
+        "",
+        f"def _{name}_fake{given}",
+        f"{_IN}{fake}",
+        "",
+        "",
+        f"_{name} = _library.define(",
+        f"{_IN}{NAMESPACE!r},",
+        f"{_IN}{name!r},",
+        f"{_IN}{signature.schema(into=into)!r},",
+        f"{_IN}_{name}_kernel,",
+        f"{_IN}_{name}_fake,",
         ")",
-        f"def _{name}({parameters}) -> {returns}:",
-        *run,
-        "",
-        "",
-        f"@_{name}.register_fake",
-        f"def _{name}_fake({parameters}) -> {returns}:",
-        *fake,
         "",
     ]
 
@@ -242,3 +235,7 @@ def _docstring(text: str) -> str:
 
 def _dict(names: list[str]) -> str:
     return "{" + ", ".join(f"{n!r}: {n}" for n in names) + "}"
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({', '.join(names)},)" if names else "()"

@@ -8,7 +8,6 @@ import math
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ _ATTRIBUTES = {
 _MAJOR, _MINOR = 75, 76
 _MAX_DYNAMIC_SHARED = 8
 _BUFFER_POINTER, _BUFFER_SIZE = 1, 2
+_INVALID_CONTEXT = 201
 _INTEGERS = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
@@ -41,15 +41,59 @@ class DriverError(RuntimeError):
     """The CUDA driver refused something."""
 
 
-@dataclass(frozen=True)
 class Launch:
-    """A launch that is ready but for its pointers: (offset in `parameters`, buffer)."""
+    """A launch that is ready but for its pointers and its stream.
 
-    function: int
-    sizes: tuple[int, int, int, int, int, int]
-    shared: int
-    parameters: bytes
-    pointers: tuple[tuple[int, str], ...]
+    `pointers` says which word of the parameters, in units of 8 bytes, is which address of a call.
+    Several threads may launch at a time: each fills memory that no other uses meanwhile.
+    """
+
+    def __init__(
+        self,
+        ordinal: int,
+        wanted: Wanted,
+        function: ctypes.c_void_p,
+        parameters: bytes,
+        pointers: tuple[tuple[int, int], ...],
+    ):
+        self.sizes = (*wanted.grid, *wanted.block, wanted.shared)
+        self.parameters = parameters
+        self.pointers = pointers
+        self._ordinal = ordinal
+        self._function = function
+        self._launch = _library().cuLaunchKernel
+        self._free: list[_Filled] = []
+
+    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+        """Launches on a stream of the current device."""
+        try:
+            filled = self._free.pop()
+        except IndexError:
+            filled = _Filled(self._function, self.sizes, self.parameters)
+        for word, place in self.pointers:
+            filled.words[word] = addresses[place]
+        filled.stream.value = stream
+        status = self._launch(*filled.arguments)
+        if status == _INVALID_CONTEXT:  # A thread in which PyTorch has not used the device yet.
+            make_current(self._ordinal)
+            status = self._launch(*filled.arguments)
+        _require("cuLaunchKernel", status)
+        self._free.append(filled)  # The driver has copied the parameters.
+
+
+class _Filled:
+    """Memory for the arguments of one launch at a time."""
+
+    def __init__(self, function: ctypes.c_void_p, sizes: tuple[int, ...], parameters: bytes):
+        self.words = (ctypes.c_uint64 * -(-len(parameters) // 8))()
+        ctypes.memmove(self.words, parameters, len(parameters))
+        self.stream = ctypes.c_void_p()
+        self._size = ctypes.c_size_t(len(parameters))
+        packed = ctypes.addressof(self.words)
+        extra = (ctypes.c_void_p * 5)(
+            _BUFFER_POINTER, packed, _BUFFER_SIZE, ctypes.addressof(self._size), None
+        )
+        self.arguments = (function, *sizes, self.stream, None, extra)
 
 
 class Kernels:
@@ -65,13 +109,18 @@ class Kernels:
         self._shared: dict[tuple[int, str], int] = {}
         self._lock = threading.Lock()
 
-    def prepare(self, wanted: Sequence[Wanted], ordinal: int) -> tuple[Launch, ...]:
-        """Makes launches ready for a device. Raises Refused for a kernel that was not compiled."""
+    def prepare(
+        self, wanted: Sequence[Wanted], order: Sequence[str], ordinal: int
+    ) -> tuple[Launch, ...]:
+        """Makes launches ready for a device, with addresses to come in the order of their names.
+
+        Raises Refused for a kernel that was not compiled.
+        """
         make_current(ordinal)
         with self._lock:
-            return tuple(self._prepare(each, ordinal) for each in wanted)
+            return tuple(self._prepare(each, order, ordinal) for each in wanted)
 
-    def _prepare(self, wanted: Wanted, ordinal: int) -> Launch:
+    def _prepare(self, wanted: Wanted, order: Sequence[str], ordinal: int) -> Launch:
         signature = self._signatures.get(wanted.kernel)
         if signature is None:
             raise Refused(f"{wanted.kernel} is not among the compiled kernels")
@@ -83,12 +132,10 @@ class Kernels:
         pointers = []
         for argument, parameter in zip(wanted.args, signature["parameters"], strict=True):
             if isinstance(argument, Buffer):
-                pointers.append((parameter["offset"], argument.name))
+                pointers.append((parameter["offset"] // 8, order.index(argument.name)))
             else:
                 _pack(packed, parameter, argument)
-        assert function.value is not None
-        sizes = (*wanted.grid, *wanted.block)
-        return Launch(function.value, sizes, wanted.shared, bytes(packed), tuple(pointers))
+        return Launch(ordinal, wanted, function, bytes(packed), tuple(pointers))
 
     def _function(self, kernel: str, symbol: str, ordinal: int) -> ctypes.c_void_p:
         key = (ordinal, kernel)
@@ -116,22 +163,6 @@ def choose_arch(archs: Sequence[str], major: int, minor: int) -> str:
         if arch in archs:
             return arch
     raise Refused(f"there is no code for compute capability {major}.{minor} (only {archs})")
-
-
-def launch(launches: Sequence[Launch], addresses: Mapping[str, int], stream: int) -> None:
-    """Launches kernels in order on a stream of the current device."""
-    for each in launches:
-        packed = bytearray(each.parameters)
-        for offset, name in each.pointers:
-            struct.pack_into("<Q", packed, offset, addresses[name])
-        buffer = (ctypes.c_char * len(packed)).from_buffer(packed)
-        size = ctypes.c_size_t(len(packed))
-        extra = (ctypes.c_void_p * 5)(
-            _BUFFER_POINTER, ctypes.addressof(buffer), _BUFFER_SIZE, ctypes.addressof(size), None
-        )
-        function = ctypes.c_void_p(each.function)
-        queue = ctypes.c_void_p(stream)
-        _call("cuLaunchKernel", function, *each.sizes, each.shared, queue, None, extra)
 
 
 @cache
@@ -210,9 +241,11 @@ def _library() -> Any:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    library = _library()
-    status = getattr(library, name)(*arguments)
+    _require(name, getattr(_library(), name)(*arguments))
+
+
+def _require(name: str, status: int) -> None:
     if status:
         text = ctypes.c_char_p()
-        library.cuGetErrorString(status, ctypes.byref(text))
+        _library().cuGetErrorString(status, ctypes.byref(text))
         raise DriverError(f"{name}: {(text.value or b'unknown error').decode()} ({status})")

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 
-from . import _contract, _driver, _plan  # type: ignore[attr-defined]  # two are generated
-from ._host import BASE_ALIGNMENT, Layout, PlanFault, Refused, contiguous
+from . import _contract, _driver, _gpu, _plan  # type: ignore[attr-defined]  # two are generated
+from ._host import Layout, PlanFault, Refused, contiguous
+from ._ready import Pair, Ready, Table, key_of, sharing
 
 Tensors = Mapping[str, torch.Tensor]
 Numbers = Mapping[str, Any]
 Fallback = Callable[..., Any]
+Given = Sequence[torch.Tensor]
+Values = Sequence[float]
 
-_KEPT_PLANS = 4096
 _OUT = tuple(n for n, (role, _, _) in _contract.TENSORS.items() if role == "out")
+_INPUTS = tuple(n for n, (role, _, _) in _contract.TENSORS.items() if role != "out")
 _WRITTEN = tuple(n for n, (role, _, _) in _contract.TENSORS.items() if role != "in")
+_CHANGED = tuple(place for place, name in enumerate(_INPUTS) if name in _WRITTEN)
 
 _fallback: Fallback | None = None
-_plans: OrderedDict[Any, Any] = OrderedDict()
 _kernels = _driver.Kernels(Path(__file__).parent)
+_ready: Table[Ready] = Table()
+_forms: Table[tuple[tuple[tuple[int, ...], torch.dtype], ...]] = Table()
 
 
 def set_fallback(function: Fallback | None) -> None:
@@ -45,23 +50,24 @@ def outputs_for(inputs: Tensors, passed: Numbers) -> tuple[torch.Tensor, ...]:
     return tuple(some.new_empty(shapes[n], dtype=_torch_dtype(n, element)) for n in _OUT)
 
 
-def call(inputs: Tensors, numbers: Numbers, passed: Numbers) -> tuple[torch.Tensor, ...]:
+def call(inputs: Given, numbers: Values, passed: Sequence[int]) -> tuple[torch.Tensor, ...]:
     """Runs the operator and returns new outputs; arguments that are in and out change in place."""
     try:
-        outputs = _outputs(inputs, passed)
-        _launch({**inputs, **dict(zip(_OUT, outputs, strict=True))}, numbers, passed)
+        outputs = _new_outputs(inputs, passed)
+        _launch(outputs, inputs, numbers, passed)
     except Refused as refusal:
         return _fall_back(refusal, inputs, numbers, passed)
     return outputs
 
 
-def call_into(outputs: Tensors, inputs: Tensors, numbers: Numbers, passed: Numbers) -> None:
+def call_into(outputs: Given, inputs: Given, numbers: Values, passed: Sequence[int]) -> None:
     """Runs the operator into given outputs."""
     try:
-        _launch({**inputs, **outputs}, numbers, passed)
+        _launch(outputs, inputs, numbers, passed)
+        increment_version(outputs)
     except Refused as refusal:
         results = _fall_back(refusal, inputs, numbers, passed)
-        for target, result in zip(outputs.values(), results, strict=True):
+        for target, result in zip(outputs, results, strict=True):
             target.copy_(result)
 
 
@@ -74,71 +80,81 @@ def refusal(tensors: Tensors, passed: Numbers) -> str:
     return ""
 
 
-def _outputs(inputs: Tensors, passed: Numbers) -> tuple[torch.Tensor, ...]:
+def _new_outputs(inputs: Given, passed: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    """New tensors for the outputs. Raises Refused where the inputs' shapes give none."""
     try:
-        return outputs_for(inputs, passed)
+        key = (*[(t.dtype, t.shape) for t in inputs], *passed)
+        forms = _forms.find(key)
+        if forms is not None:
+            first = inputs[0]
+            return tuple([first.new_empty(shape, dtype=dtype) for shape, dtype in forms])
+        named = dict(zip(_INPUTS, inputs, strict=True))
+        outputs = outputs_for(named, dict(zip(_contract.PASSED_DIMS, passed, strict=True)))
+    except torch.OutOfMemoryError:
+        raise
     except (IndexError, RuntimeError, ZeroDivisionError) as error:
         raise Refused(f"the shapes do not fit: {error}") from None
+    _forms.keep(key, tuple((tuple(t.shape), t.dtype) for t in outputs))
+    return outputs
+
+
+def _launch(outputs: Given, inputs: Given, numbers: Values, passed: Sequence[int]) -> None:
+    """Launches the kernels. Raises Refused before anything runs.
+
+    All that is checked follows from the key of a call, but for shared memory. So a call with a
+    key that was found good is not checked again.
+    """
+    tensors = (*inputs, *outputs)
+    key, addresses = key_of(tensors, (*numbers, *passed))
+    ready = _ready.find(key)
+    if ready is None or sharing(ready.apart, addresses):
+        ready = _checked(dict(zip((*_INPUTS, *_OUT), tensors, strict=True)), numbers, passed)
+        _ready.keep(key, ready)
+    ready.launch(addresses)
+    if _CHANGED:
+        increment_version([inputs[place] for place in _CHANGED])
 
 
 def _fall_back(
-    refusal: Refused, inputs: Tensors, numbers: Numbers, passed: Numbers
+    refusal: Refused, inputs: Given, numbers: Values, passed: Sequence[int]
 ) -> tuple[torch.Tensor, ...]:
     if _fallback is None:
         raise ValueError(
             f"{_contract.NAME}: {refusal}; set_fallback() of {__package__} names a function for "
             "such calls"
         ) from None
-    result = _fallback(*inputs.values(), *numbers.values(), *passed.values())
+    result = _fallback(*inputs, *numbers, *passed)
     if not _OUT:
         return ()
     results = (result,) if isinstance(result, torch.Tensor) else tuple(result)
-    memory = {t.untyped_storage().data_ptr() for t in inputs.values()}
-    # The caller was promised new, contiguous memory.
-    return tuple(
-        r.clone() if r.untyped_storage().data_ptr() in memory else r.contiguous() for r in results
-    )
+    # The caller was promised contiguous memory of its own in each output.
+    taken = {t.untyped_storage().data_ptr() for t in inputs}
+    own = []
+    for each in results:
+        shared = each.untyped_storage().data_ptr() in taken
+        own.append(
+            each.clone(memory_format=torch.contiguous_format) if shared else each.contiguous()
+        )
+        taken.add(own[-1].untyped_storage().data_ptr())
+    return tuple(own)
 
 
-def _launch(tensors: Tensors, numbers: Numbers, passed: Numbers) -> None:
-    """Launches the kernels. Raises Refused before anything runs."""
-    element, dims, layouts = _bound(tensors, passed)
+def _checked(tensors: Tensors, numbers: Values, passed: Sequence[int]) -> Ready:
+    """A call that is ready but for addresses. Raises Refused outside the contract."""
+    element, dims, layouts = _bound(tensors, dict(zip(_contract.PASSED_DIMS, passed, strict=True)))
     device = next(iter(tensors.values())).device
-    if device.type != "cuda":
+    if not _gpu.holds(device):
         raise Refused(f"the tensors are on {device}, not on a GPU")
-    with torch.cuda.device(device):
-        ordinal = torch.cuda.current_device()
-        places = tuple((y.strides, y.address % BASE_ALIGNMENT) for y in layouts.values())
-        key = (ordinal, element, *dims.values(), *numbers.values(), *places)
-        found = _plans.get(key)
-        if found is None:
-            found = _prepared(element, dims, layouts, numbers, ordinal)
-            _plans[key] = found
-            if len(_plans) > _KEPT_PLANS:
-                _plans.popitem(last=False)
-        workspaces, launches = found
-        scratch = {
-            w.name: torch.empty(w.size, dtype=torch.uint8, device=device) for w in workspaces
-        }
-        addresses = {n: y.address for n, y in layouts.items()}
-        addresses.update({n: t.data_ptr() for n, t in scratch.items()})
-        _driver.launch(launches, addresses, torch.cuda.current_stream(device).cuda_stream)
-
-
-def _prepared(
-    element: str,
-    dims: Mapping[str, int],
-    layouts: Mapping[str, Layout],
-    numbers: Numbers,
-    ordinal: int,
-) -> tuple[Any, Any]:
-    _driver.make_current(ordinal)
-    device = _driver.attributes(ordinal)
-    try:
-        plan = _plan.plan(T=element, **dims, _tensors=layouts, **numbers, _device=device)
-        return plan.workspaces, _kernels.prepare(plan.launches, ordinal)
-    except (PlanFault, ZeroDivisionError) as fault:
-        raise Refused(f"the launch plan makes no sense here: {fault}") from None
+    named = dict(zip(_contract.SCALARS, numbers, strict=True))
+    with _gpu.on(device.index):
+        attributes = _driver.attributes(device.index)
+        try:
+            plan = _plan.plan(T=element, **dims, _tensors=layouts, **named, _device=attributes)
+            order = (*tensors, *(w.name for w in plan.workspaces))
+            launches = _kernels.prepare(plan.launches, order, device.index)
+        except (PlanFault, ZeroDivisionError) as fault:
+            raise Refused(f"the launch plan makes no sense here: {fault}") from None
+    return Ready(device, _pairs(tensors), tuple(w.size for w in plan.workspaces), launches)
 
 
 def _bound(tensors: Tensors, passed: Numbers) -> tuple[str, dict[str, int], dict[str, Layout]]:
@@ -213,17 +229,26 @@ def _row_strides(name: str, tensor: torch.Tensor) -> tuple[int, ...]:
 
 def _require_apart(tensors: Tensors) -> None:
     """Raises Refused where a tensor that is written shares memory with another one."""
+    names = tuple(tensors)
+    found = sharing(_pairs(tensors), [t.data_ptr() for t in tensors.values()])
+    if found is not None:
+        raise Refused(f"{names[found.one]} and {names[found.other]} share memory")
+
+
+def _pairs(tensors: Tensors) -> tuple[Pair, ...]:
+    """Every tensor that is written with every other one, once, where both have memory."""
     spans = {n: _span(t) for n, t in tensors.items() if t.numel() and t.device.type != "meta"}
-    for written in _WRITTEN:
-        for name, (begin, end) in spans.items():
-            if name == written or written not in spans:
-                continue
-            if begin < spans[written][1] and spans[written][0] < end:
-                raise Refused(f"{written} and {name} share memory")
+    names = tuple(tensors)
+    pairs: dict[frozenset[str], Pair] = {}
+    for written in (n for n in _WRITTEN if n in spans):
+        for name in (n for n in spans if n != written):
+            pair = Pair(names.index(written), spans[written], names.index(name), spans[name])
+            pairs.setdefault(frozenset((written, name)), pair)
+    return tuple(pairs.values())
 
 
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Addresses of the first byte, and after the last one."""
+def _span(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's address to the end of its last element."""
     last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    begin = tensor.data_ptr()
-    return begin, begin + (last + 1) * tensor.element_size()
+    span: int = (last + 1) * tensor.element_size()
+    return span
