@@ -119,7 +119,7 @@ async def test_a_branch_begins_at_the_chosen_candidate(saved: Path, tmp_path: Pa
 async def test_a_session_from_a_gpu_shows_times_floors_and_the_gpu() -> None:
     async with seated(partial(open_saved, bundled("sessions") / "h100-playbook-silu")) as desk:
         await desk.until(lambda: "GPU s" in desk.text("#status"), "the session")
-        assert re.search(r"best \d\.\d+x \[\d", desk.text("#status"))
+        assert re.search(r"best \d\.\d+x production\.cu", desk.text("#status"))
         assert re.search(r"better +\d\.\d+x", desk.text("#rounds"))
         await desk.press("1", "up", "up", "up", "6")  # Round 3 made the best.
         await desk.until(lambda: "Time beside the baseline" in desk.text("#profile"), "times")
