@@ -117,7 +117,7 @@ class SessionSource(SourcePane):
         try:
             return sass_of(unpacked(self._read(hash_)))
         except UserError as error:
-            return Sass(problem=error.describe())
+            return Sass(problem=error.message)
         except MalformedMachineCode as error:
             return Sass(problem=f"{hash_[:12]}: {error}")
 
