@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,13 @@ def host_compiler() -> str:
     if found is None:
         pytest.skip("no C++ compiler on this machine")
     return found
+
+
+@pytest.fixture(scope="session")
+def scripted_driver(tmp_path_factory: pytest.TempPathFactory, host_compiler: str) -> Path:
+    """A folder with the scripted driver as libcuda.so.1."""
+    folder = tmp_path_factory.mktemp("driver")
+    source = Path(__file__).with_name("scripted_cuda.cpp")
+    command = [host_compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(source)]
+    subprocess.run(command, check=True)
+    return folder

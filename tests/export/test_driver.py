@@ -62,18 +62,8 @@ print(json.dumps(_driver.attributes(0)))
 Lines = list[tuple[str, int, int]]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory, host_compiler: str) -> Path:
-    """A folder with the scripted driver as libcuda.so.1."""
-    folder = tmp_path_factory.mktemp("driver")
-    source = Path(__file__).with_name("scripted_cuda.cpp")
-    command = [host_compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(source)]
-    subprocess.run(command, check=True)
-    return folder
-
-
 def launched(
-    library: Path, folder: Path, numbers: list[Any], kernel: str = "k<float>"
+    scripted_driver: Path, folder: Path, numbers: list[Any], kernel: str = "k<float>"
 ) -> tuple[list[str], Lines]:
     """What a launch prints, and what the driver was asked."""
     write_files(
@@ -91,7 +81,7 @@ def launched(
     arguments = [str(folder / "package"), json.dumps(numbers), kernel, str(ADDRESS), str(STREAM)]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments],
-        env={**os.environ, "LD_LIBRARY_PATH": str(library), "SCRIPTED_CUDA_LOG": str(log)},
+        env={**os.environ, "LD_LIBRARY_PATH": str(scripted_driver), "SCRIPTED_CUDA_LOG": str(log)},
         capture_output=True,
         text=True,
         check=True,
@@ -100,9 +90,9 @@ def launched(
     return done.stdout.splitlines(), [(word, int(a), int(b)) for word, a, b in asked]
 
 
-def test_a_launch(library: Path, tmp_path: Path) -> None:
+def test_a_launch(scripted_driver: Path, tmp_path: Path) -> None:
     numbers = [-5, 1 << 63, 0.1, 0.1, 0.1, True]
-    printed, asked = launched(library, tmp_path, numbers)
+    printed, asked = launched(scripted_driver, tmp_path, numbers)
     assert [line for line in asked if line[0] != "byte"] == [
         ("current", 0, 0),
         ("load", ord("n"), 0),  # sm_90a, not sm_80
@@ -126,28 +116,30 @@ def test_a_launch(library: Path, tmp_path: Path) -> None:
     ("place", "value", "dtype"), [(0, 1 << 31, "int32"), (1, -1, "uint64"), (5, 2, "bool")]
 )
 def test_a_number_that_does_not_fit(
-    library: Path, tmp_path: Path, place: int, value: int, dtype: str
+    scripted_driver: Path, tmp_path: Path, place: int, value: int, dtype: str
 ) -> None:
     numbers: list[Any] = [1, 1, 0.5, 0.5, 0.5, True]
     numbers[place] = value
-    printed, asked = launched(library, tmp_path, numbers)
+    printed, asked = launched(scripted_driver, tmp_path, numbers)
     assert printed[0] == f"PlanFault: {value} does not fit in {dtype}"
     assert "launch" not in {word for word, _, _ in asked}
 
 
-def test_errors_of_the_driver_and_kernels_that_are_not_there(library: Path, tmp_path: Path) -> None:
-    printed, _ = launched(library, tmp_path / "a", [], "gone")
+def test_errors_of_the_driver_and_kernels_that_are_not_there(
+    scripted_driver: Path, tmp_path: Path
+) -> None:
+    printed, _ = launched(scripted_driver, tmp_path / "a", [], "gone")
     assert printed[0] == "DriverError: cuModuleGetFunction: scripted (500)"
-    printed, _ = launched(library, tmp_path / "b", [], "unknown")
+    printed, _ = launched(scripted_driver, tmp_path / "b", [], "unknown")
     assert printed[0] == "Refused: unknown is not among the compiled kernels"
 
 
-def test_numbers_of_attributes_are_the_drivers_own(library: Path, tmp_path: Path) -> None:
+def test_numbers_of_attributes_are_the_drivers_own(scripted_driver: Path, tmp_path: Path) -> None:
     from cuda.bindings import driver as cuda
 
     from astra_tui.lab.cuda.process.bindings import _ATTRIBUTES
 
-    printed, _ = launched(library, tmp_path, [1, 1, 0.5, 0.5, 0.5, True])
+    printed, _ = launched(scripted_driver, tmp_path, [1, 1, 0.5, 0.5, 0.5, True])
     names = cuda.CUdevice_attribute
     wanted = {
         name: 1000 + int(getattr(names, f"CU_DEVICE_ATTRIBUTE_{word}"))

@@ -9,9 +9,9 @@ import torch
 current_device = torch.cuda.current_device
 
 
-def holds(device: torch.device) -> bool:
-    """Whether tensors on this device are in the memory of a GPU that the driver knows."""
-    return bool(device.type == "cuda")
+def ordinal_of(device: torch.device) -> int | None:
+    """The ordinal of a GPU, or None for what is none."""
+    return device.index if device.type == "cuda" else None
 
 
 def on(ordinal: int) -> AbstractContextManager[None]:

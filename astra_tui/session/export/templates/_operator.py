@@ -143,18 +143,20 @@ def _checked(tensors: Tensors, numbers: Values, passed: Sequence[int]) -> Ready:
     """A call that is ready but for addresses. Raises Refused outside the contract."""
     element, dims, layouts = _bound(tensors, dict(zip(_contract.PASSED_DIMS, passed, strict=True)))
     device = next(iter(tensors.values())).device
-    if not _gpu.holds(device):
+    ordinal = _gpu.ordinal_of(device)
+    if ordinal is None:
         raise Refused(f"the tensors are on {device}, not on a GPU")
     named = dict(zip(_contract.SCALARS, numbers, strict=True))
-    with _gpu.on(device.index):
-        attributes = _driver.attributes(device.index)
+    with _gpu.on(ordinal):
+        attributes = _driver.attributes(ordinal)
         try:
             plan = _plan.plan(T=element, **dims, _tensors=layouts, **named, _device=attributes)
             order = (*tensors, *(w.name for w in plan.workspaces))
-            launches = _kernels.prepare(plan.launches, order, device.index)
+            launches = _kernels.prepare(plan.launches, order, ordinal)
         except (PlanFault, ZeroDivisionError) as fault:
             raise Refused(f"the launch plan makes no sense here: {fault}") from None
-    return Ready(device, _pairs(tensors), tuple(w.size for w in plan.workspaces), launches)
+    workspaces = tuple(w.size for w in plan.workspaces)
+    return Ready(device, ordinal, _pairs(tensors), workspaces, launches)
 
 
 def _bound(tensors: Tensors, passed: Numbers) -> tuple[str, dict[str, int], dict[str, Layout]]:

@@ -45,16 +45,17 @@ class Ready:
     """A call that lacks only its addresses: those of its tensors in order, then of workspaces."""
 
     device: torch.device
+    ordinal: int
     apart: tuple[Pair, ...]
     workspaces: tuple[int, ...]
     launches: tuple[Launch, ...]
 
     def launch(self, addresses: Sequence[int]) -> None:
         """Launches on the stream that is current on the device."""
-        if _gpu.current_device() == self.device.index:
+        if _gpu.current_device() == self.ordinal:
             self._launch(addresses)
         else:
-            with _gpu.on(self.device.index):
+            with _gpu.on(self.ordinal):
                 self._launch(addresses)
 
     def _launch(self, addresses: Sequence[int]) -> None:
@@ -63,7 +64,7 @@ class Ready:
                 torch.empty(size, dtype=torch.uint8, device=self.device) for size in self.workspaces
             ]
             addresses = [*addresses, *(t.data_ptr() for t in scratch)]
-        stream = _gpu.current_stream(self.device.index)
+        stream = _gpu.current_stream(self.ordinal)
         for launch in self.launches:
             launch(addresses, stream)
 
