@@ -11,14 +11,17 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 
 CALLS = 2000
+THREADS = 4
 
 
 class Used:
@@ -164,17 +167,55 @@ def _declared(name: str) -> torch.dtype:
     return found
 
 
+def threaded(used: Used, dtype: str) -> str:
+    """Threads that did nothing on the GPU before, each with inputs and a stream of its own."""
+    used.expected(used.inputs(dtype))  # loads the kernels
+    given = [used.inputs(dtype, seed) for seed in range(THREADS)]
+    wanted = [used.expected(inputs) for inputs in given]
+    torch.cuda.synchronize()
+    streams = [
+        torch.cuda.Stream() if n % 2 else torch.cuda.default_stream() for n in range(THREADS)
+    ]
+    ready = threading.Barrier(THREADS)
+
+    def work(number: int) -> list[Any]:
+        ready.wait()
+        with torch.cuda.stream(streams[number]):
+            for _ in range(200):
+                used.function(*[t.clone() for t in given[number]], *used.numbers)
+            return used.results(used.function, given[number])
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = list(pool.map(work, range(THREADS)))
+    torch.cuda.synchronize()
+    for got, expected in zip(results, wanted, strict=True):
+        _same(got, expected)
+    return f"{THREADS} new threads, each with its own inputs"
+
+
 def host_time(used: Used, dtype: str) -> str:
     """Time on the host of one call, the queue of the GPU never full for long."""
     inputs = used.inputs(dtype)
+    made = used.function(*inputs, *used.numbers)
+    ways = {"": lambda: used.function(*inputs, *used.numbers)}
+    if made is not None:
+        ways[" with out"] = lambda: used.function(*inputs, *used.numbers, out=made)
+    times = [f"{_seconds_a_call(way) * 1e6:.1f} us a call{name}" for name, way in ways.items()]
+    with torch.inference_mode():
+        inputs = used.inputs(dtype)
+        times.append(f"{_seconds_a_call(ways['']) * 1e6:.1f} us in inference mode")
+    return f"{', '.join(times)}; each the best of five runs of {CALLS // 5}"
+
+
+def _seconds_a_call(call: Callable[[], Any]) -> float:
     times = []
     for _ in range(5):
         torch.cuda.synchronize()
         started = time.perf_counter()
         for _ in range(CALLS // 5):
-            used.function(*inputs, *used.numbers)
+            call()
         times.append((time.perf_counter() - started) / (CALLS // 5))
-    return f"{min(times) * 1e6:.1f} us a call, the best of five runs of {CALLS // 5}"
+    return min(times)
 
 
 def _same(got: list[Any], wanted: list[Any]) -> None:
@@ -189,7 +230,7 @@ def main() -> None:
     used = Used(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
     found = []
     for dtype in used.contract.DTYPES:
-        for trial in (opcheck, compiled, graphed, streamed, outside, host_time):
+        for trial in (opcheck, compiled, graphed, streamed, threaded, outside, host_time):
             try:
                 outcome, detail = "passed", trial(used, dtype)
             except Exception as error:
