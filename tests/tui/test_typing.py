@@ -189,6 +189,27 @@ async def test_what_is_not_on_the_screen_is_brought_up_before_it_is_accepted(
         await desk.until(lambda: asker.answers, "the answer")
 
 
+@on_a_loop
+async def test_a_question_that_came_under_another_screen_is_not_answered_as_that_closes(
+    tmp_path: Path,
+) -> None:
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened) as desk:  # type: ignore[arg-type]
+        await desk.press("question_mark")
+        asker.ask()
+        await desk.asked("plan")
+        await desk.press("escape", "a")
+        await desk.pilot.pause()
+        assert not asker.answers, "nobody has seen the question yet"
+        desk.clock.advance(DEAF)
+        await desk.press("a")
+        await desk.until(lambda: asker.answers, "the answer")
+
+
 @given(st.lists(st.tuples(st.sampled_from(["text", "key", "drawn"]), st.floats(0, 2)), max_size=30))
 def test_the_guard_keeps_its_promises(steps: list[tuple[str, float]]) -> None:
     clock = Clock()

@@ -98,6 +98,12 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         self.set_interval(1.0, self.show_status)
         self.run_worker(self._follow_source(), name="source")
 
+    def on_screen_resume(self) -> None:
+        """A question that something else covered is on the screen only from now on."""
+        if self.asks:
+            self.app.guard.drawn()
+            self.call_after_refresh(self.app.guard.drawn)
+
     async def _follow_source(self) -> None:
         try:
             self._source = await self._open_source()
