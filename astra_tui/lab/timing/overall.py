@@ -139,5 +139,5 @@ def _in_words(mean: Ratio, threshold: float, verdict: TimingVerdict) -> str:
         return f"geometric mean {mean.value:.4f}, without a control to compare it with"
     return (
         f"geometric mean {mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f}), "
-        f"{place} of {100 * threshold:.2f} % round 1"
+        f"{place} of {100 * threshold:.2f} % around 1"
     )
