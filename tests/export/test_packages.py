@@ -41,7 +41,7 @@ def test_without_a_fallback_the_reason_is_said(found: dict[str, Any]) -> None:
     "name",
     [
         *("new", "into", "into, equal", "never an alias"),
-        *("compiled, dynamic=False", "compiled, dynamic=True"),
+        *("compiled, dynamic=False", "compiled, dynamic=True", "compiled, derivative"),
     ],
 )
 def test_the_operators(found: dict[str, Any], name: str) -> None:

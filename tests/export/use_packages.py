@@ -67,6 +67,19 @@ for dynamic in (False, True):
     equal = all(map(torch.equal, results, eager))
     found[f"compiled, dynamic={dynamic}"] = equal
 
+
+def differentiated(given: torch.Tensor) -> str:
+    try:
+        torch.compile(silu.silu_and_mul, backend="aot_eager")(given).sum().backward()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+found["compiled, derivative"] = "has no derivative" in differentiated(
+    gate_up.clone().requires_grad_()
+)
+
 space = torch.ops.astra
 torch.library.opcheck(space.silu_and_mul.default, (gate_up,))
 torch.library.opcheck(space.silu_and_mul_out.default, (out, gate_up))

@@ -71,12 +71,13 @@ class Ready:
 
 def key_of(tensors: Sequence[torch.Tensor], numbers: Sequence[float]) -> tuple[Hashable, list[int]]:
     """The key of a call, and the addresses of its tensors."""
+    places, addresses = [], []
     try:
-        addresses = [t.data_ptr() for t in tensors]
-        places = [
-            (t.dtype, t.shape, t.stride(), t.device, address % BASE_ALIGNMENT)
-            for t, address in zip(tensors, addresses, strict=True)
-        ]
+        for tensor in tensors:
+            address = tensor.data_ptr()
+            addresses.append(address)
+            alignment = address % BASE_ALIGNMENT
+            places.append((tensor.dtype, tensor.shape, tensor.stride(), tensor.device, alignment))
     except RuntimeError:  # Without an address or strides, such as a sparse tensor.
         return object(), []
     # -0.0 equals 0.0, but is another number.
