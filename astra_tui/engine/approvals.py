@@ -60,10 +60,12 @@ class Approvals:
     def begin(self, engineer: Author) -> None:
         """Keeps the mode that a resumed session has only where this engineer set it.
 
-        The session, with the mode in it, may come from somebody else.
+        The session, with the mode in it, may come from somebody else; so may one that was set by
+        an engineer without a name. To be called before EngineStarted, behind which nothing that
+        was set stands in the way of the policy that this engine was started with.
         """
         auto = self._record.state.auto
-        if auto.is_on and auto.by != engineer:
+        if auto.is_on and (auto.by != engineer or not engineer.name):
             self._record.emit(AutoApprovalSet(AutoMode.ASK, engineer))
 
     def set_auto(self, event: AutoApprovalSet) -> None:

@@ -135,8 +135,8 @@ class Engine:
 
     async def _main(self) -> None:
         rounds, versions = self._settings.rounds, versions_here()
-        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
         self._ports.approvals.begin(user_at_terminal())
+        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
         self._open_device()
         stop = Stop(StopReason.CANCELLED, "cancelled")
         try:

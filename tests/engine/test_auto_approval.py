@@ -158,11 +158,18 @@ def test_what_an_engineer_sets_replaces_the_policy_of_the_run(
 def test_a_resumed_session_keeps_the_mode_of_the_same_engineer(gate: Gate) -> None:
     async def go() -> None:
         gate.order(AutoMode.LOW)
-        gate.record.emit(EngineStarted("host", 1, 5))
         gate.approvals.begin(ENGINEER)
+        gate.record.emit(EngineStarted("host", 1, 5))
         assert not await gate.waits(0)
         assert await gate.waits(1)
         gate.approvals.begin(Author(AuthorKind.ENGINEER, "somebody else"))
         assert gate.record.state.auto.mode is AutoMode.ASK
 
     asyncio.run(go())
+
+
+def test_a_mode_of_an_engineer_without_a_name_does_not_hold_again(gate: Gate) -> None:
+    nobody = Author(AuthorKind.ENGINEER, "")
+    gate.approvals.set_auto(AutoApprovalSet(AutoMode.ALL, nobody))
+    gate.approvals.begin(nobody)
+    assert not gate.record.state.auto.is_on

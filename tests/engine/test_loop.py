@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
+    AutoApprovalSet,
     BestChanged,
     CaseAdded,
     CaseChecked,
@@ -327,6 +330,21 @@ def test_an_unattended_session_goes_on_where_it_stopped(
     assert not [
         e for e in again.of(CaseChecked) if e.candidate == again.engine.state.opened.baseline
     ]  # type: ignore
+
+
+def test_a_mode_that_is_dropped_leaves_the_policy_of_the_run_that_goes_on(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("better", (sources.better,))]
+    folder = tmp_path / "s"
+    stranger = Author(AuthorKind.ENGINEER, "a stranger")
+    begun = start(folder, task, ScriptedTeam(steps), settings_of(ASK))
+    begun.engine.record.emit(AutoApprovalSet(AutoMode.ALL, stranger))
+    begun.journal.close()
+    again = run(resume(folder, task, ScriptedTeam(steps), settings_of(AUTO)))
+    assert outcomes(again) == [Outcome.BETTER]
+    assert again.engine.state.auto.mode is AutoMode.ASK
+    assert {d.by.name for d in again.engine.state.decisions.values()} == {"auto"}
 
 
 def test_decisions_come_from_a_file(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
