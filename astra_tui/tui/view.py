@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from astra_tui.model.approval import Question
-from astra_tui.model.events import ExchangeMade, RoundsTimed, StageBegan
+from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.session.records import Record
@@ -79,13 +79,15 @@ class View:
 
     @property
     def candidate(self) -> CandidateState | None:
-        """The candidate of the choice; None where no code was written yet."""
+        """The candidate of the choice, also where nothing better came of code that failed; None
+        where no code was written yet.
+        """
         if self.choice.round == 0:
             opened = self.state.opened
             return self.state.candidate(opened.baseline) if opened else None
-        proposal = self.proposal
-        code = proposal.code if proposal else None
-        return self.state.candidate(code.candidate) if code else None
+        attempts = self.proposal.attempts if self.proposal else ()
+        written = [attempt for attempt in attempts if isinstance(attempt, CodeWritten)]
+        return self.state.candidate(written[-1].candidate) if written else None
 
     @property
     def base(self) -> CandidateState | None:

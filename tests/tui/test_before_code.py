@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from astra_tui.model.approval import Gate, Question
-from astra_tui.model.events import CodeWritten, PlanProposed
+from astra_tui.model.events import CodeFailed, CodeWritten, PlanProposed
 from astra_tui.model.fold import fold
 from astra_tui.session.reading import read_journal
 from astra_tui.tui.page import line_cells
@@ -27,6 +27,18 @@ def test_a_plan_starts_from_a_version_until_it_has_code() -> None:
     assert start_of(View(after, Choice(1), following=True)) is None
     assert place_of(after, events[written].candidate) == Choice(1)  # type: ignore[attr-defined]
     assert place_of(after, "0" * 64) is None
+
+
+def test_code_that_failed_is_still_what_there_is_to_look_at() -> None:
+    events = whole_session()
+    written = next(n for n, e in enumerate(events) if isinstance(e, CodeWritten))
+    code = events[written]
+    assert isinstance(code, CodeWritten)
+    given_up = CodeFailed(code.round, code.proposal, code.attempt + 1, "it does not compile")
+    view = View(fold([*events[: written + 1], given_up]), Choice(code.round), following=True)
+    assert view.candidate is not None
+    assert view.candidate.hash == code.candidate
+    assert start_of(view) is None
 
 
 @on_a_loop
