@@ -149,7 +149,7 @@ def test_a_truncated_answer_is_asked_for_once_more(task: KernelTask, server: Scr
 def test_moves_are_tools_and_a_plan_may_name_one(
     tasks: dict[str, KernelTask], server: Scripted, wire: str
 ) -> None:
-    brief = brief_of(tasks["merge_attn_states_lse"], profile_of())
+    brief = brief_of(tasks["merge_attn_states_lse"])
     name = "hoist_invariants"
     calls = [{"name": "list_moves", "arguments": {}}]
     looks = [{"name": "preview_move", "arguments": {"name": name}}]
@@ -185,7 +185,7 @@ def test_moves_are_tools_and_a_plan_may_name_one(
 def test_a_server_without_tools_is_told_of_the_moves_in_words(
     tasks: dict[str, KernelTask], server: Scripted
 ) -> None:
-    brief = brief_of(tasks["merge_attn_states_lse"], profile_of())
+    brief = brief_of(tasks["merge_attn_states_lse"])
     refuse = [{"param": "tools", "message": "this server has no tools", "status": 400}]
     server.play(planning(proposed("hoist"), times=2), refuse=refuse)
     log = Team()
