@@ -50,7 +50,7 @@ def unpacked(text: str) -> Disassembly:
         if not inflater.eof:
             raise MalformedMachineCode(_BROKEN)
         return _decoder.decode(content)
-    except (ValueError, zlib.error, msgspec.MsgspecError):
+    except (ValueError, zlib.error, msgspec.MsgspecError, RecursionError):
         raise MalformedMachineCode(_BROKEN) from None
 
 

@@ -155,7 +155,7 @@ def _schema_of(line: bytes) -> int:
         return 0
     try:
         head = _heads.decode(line).event
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return 0
     return head.schema if head.event == SessionOpened.__struct_config__.tag else 0
 

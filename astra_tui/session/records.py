@@ -80,7 +80,7 @@ def decode_record(line: bytes) -> Record:
     """The record of a line. Raises MalformedRecord, with what is wrong and where in the line."""
     try:
         return _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRecord(str(error)) from None
 
 

@@ -162,7 +162,7 @@ def decode_from_engine(line: bytes) -> FromEngine:
     try:
         message: FromEngine = _from_engine.decode(line)
         return message
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(str(error)) from None
 
 
@@ -171,5 +171,5 @@ def decode_from_front_end(line: bytes) -> FromFrontEnd:
     try:
         message: FromFrontEnd = _from_front_end.decode(line)
         return message
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(str(error)) from None

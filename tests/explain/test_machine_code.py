@@ -75,7 +75,10 @@ def test_any_other_text_is_refused(text: str) -> None:
         unpacked(text)
 
 
-@pytest.mark.parametrize("content", [b"[]", b'{"kernels": 3, "arch": ""}', b"\xff"])
+DEEP = b'{"kernels": [], "arch": "", "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"kernels": 3, "arch": ""}', b"\xff", DEEP])
 def test_other_contents_are_refused(content: bytes) -> None:
     with pytest.raises(MalformedMachineCode):
         unpacked(base64.b85encode(zlib.compress(content)).decode())

@@ -19,6 +19,14 @@ from astra_tui.session.journal import Journal
 from astra_tui.session.lock import writer_of
 from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.redaction import Redactor
+from astra_tui.session.wire import (
+    Done,
+    MalformedMessage,
+    Pause,
+    decode_from_engine,
+    decode_from_front_end,
+    encode_message,
+)
 
 from .samples import BASELINE_SOURCE, opened, whole_session
 
@@ -145,6 +153,7 @@ def test_a_damaged_line_in_the_middle_is_reported_and_the_rest_is_read(tmp_path)
         (b'"note_added"', b'"note_sung"', "note_sung"),
         (b'"text":"mind the tail"', b'"text":7', "Expected `str`"),
         (b'"seq":', b'"seq":-', "after number"),
+        (b'"text":', b'"new":' + b"[" * 5000 + b"]" * 5000 + b',"text":', "recursion"),
     ],
 )
 def test_lines_that_mean_nothing_are_damage(tmp_path, old, new, said):
@@ -157,6 +166,17 @@ def test_lines_that_mean_nothing_are_damage(tmp_path, old, new, said):
     (damage,) = read_journal(tmp_path / "s").damage
     assert damage.line == note + 1
     assert said in damage.message
+
+
+@pytest.mark.parametrize(
+    ("message", "decode"), [(Done(1), decode_from_engine), (Pause(1), decode_from_front_end)]
+)
+def test_a_message_that_is_nested_deep_is_refused(message, decode):
+    line = encode_message(message)
+    assert decode(line) == message
+    deep = line.replace(b"{", b'{"new":' + b"[" * 5000 + b"]" * 5000 + b",", 1)
+    with pytest.raises(MalformedMessage, match="recursion"):
+        decode(deep)
 
 
 def test_a_newer_schema_is_refused(tmp_path):
