@@ -15,6 +15,12 @@ from astra_tui.model.verdict import Profile
 _LARGEST = 64 << 20
 """Bytes of unpacked JSON; a stranger's text must not fill the memory."""
 
+_WITHOUT_HYPHENS = str.maketrans("-_", ".,")
+_WITH_HYPHENS = str.maketrans(".,", "-_")
+"""Keys of services have "-" or "_" in them. A text without them never looks as if it held one, by
+chance, which would be taken out of what a session stores.
+"""
+
 _BROKEN = "this text is no machine code that this program has written"
 _decoder = msgspec.json.Decoder(Disassembly)
 
@@ -39,14 +45,14 @@ def packed(disassembly: Disassembly) -> str:
     content = msgspec.json.encode(disassembly)
     if not disassembly.available or len(content) > _LARGEST:
         return ""
-    return base64.b85encode(zlib.compress(content, 9)).decode()
+    return base64.b85encode(zlib.compress(content, 9)).decode().translate(_WITHOUT_HYPHENS)
 
 
 def unpacked(text: str) -> Disassembly:
     """What `packed` was given. Raises MalformedMachineCode."""
     inflater = zlib.decompressobj()
     try:
-        content = inflater.decompress(base64.b85decode(text), _LARGEST)
+        content = inflater.decompress(base64.b85decode(text.translate(_WITH_HYPHENS)), _LARGEST)
         if not inflater.eof:
             raise MalformedMachineCode(_BROKEN)
         return _decoder.decode(content)

@@ -25,6 +25,7 @@ from astra_tui.model.machine_code import (
 )
 from astra_tui.model.sass import Disassembly, InstructionClass
 from astra_tui.model.task import find_task
+from astra_tui.session.redaction import Redactor
 
 
 def profiled() -> Profiled:
@@ -67,6 +68,23 @@ def test_without_nvdisasm_the_profile_says_so(monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_machine_code_nothing_is_stored() -> None:
     assert packed(Disassembly((), "sm_90a", problem="nvdisasm was not found")) == ""
+
+
+@given(st.binary(max_size=400))
+def test_no_packed_text_looks_as_if_it_held_a_key(seed: bytes) -> None:
+    code = Disassembly((), seed.hex())
+    text = packed(code)
+    assert not set("-_") & set(text)
+    assert Redactor(environment={}).text(text) == text
+    assert unpacked(text) == code
+
+
+def test_a_text_with_hyphens_is_read_as_well() -> None:
+    codes = [Disassembly((), f"sm_{number}") for number in range(100)]
+    texts = [base64.b85encode(zlib.compress(msgspec.json.encode(c), 9)).decode() for c in codes]
+    assert any("-" in text for text in texts)
+    assert any("_" in text for text in texts)
+    assert [unpacked(text) for text in texts] == codes
 
 
 @given(st.text(max_size=40))
