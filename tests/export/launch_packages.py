@@ -300,6 +300,14 @@ def numbers(norm: Any) -> bool:
     return bool(plus["packed"] != minus["packed"])
 
 
+def bounded(gated: Any) -> list[bool]:
+    """Whether the first, the second and the last of 4097 values are kept."""
+    table = type(gated._operator._ready)()
+    for number in range(4097):
+        table.keep(number, number)
+    return [table.find(number) is not None for number in (0, 1, 4096)]
+
+
 def workspaces(gated: Any) -> dict[str, bool]:
     """Scratch memory of two calls, each with two launches."""
     x, out = half(2, 64), half(2, 32, begin=SLOT)
@@ -325,6 +333,7 @@ def main() -> None:
     found["autograd"] = for_autograd(silu, norm)
     found["zeros"] = numbers(norm)
     found["workspaces"] = workspaces(gated)
+    found["table"] = bounded(gated)
     print(json.dumps(found))
 
 

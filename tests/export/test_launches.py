@@ -120,3 +120,7 @@ def test_minus_zero_is_another_number(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize("which", ["checked", "kept"])
 def test_workspaces_of_a_call(found: dict[str, Any], which: str) -> None:
     assert found["workspaces"][which] is True
+
+
+def test_what_is_kept_is_bounded(found: dict[str, Any]) -> None:
+    assert found["table"] == [False, True, True]

@@ -40,7 +40,7 @@ def test_without_a_fallback_the_reason_is_said(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("new", "into", "into, equal", "never an alias"),
+        *("new", "into", "into, equal", "never an alias", "never an alias of each other"),
         *("compiled, dynamic=False", "compiled, dynamic=True", "compiled, derivative"),
     ],
 )
