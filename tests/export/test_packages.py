@@ -41,6 +41,7 @@ def test_without_a_fallback_the_reason_is_said(found: dict[str, Any]) -> None:
     "name",
     [
         *("new", "into", "into, equal", "never an alias", "never an alias of each other"),
+        "loaded again",
         *("compiled, dynamic=False", "compiled, dynamic=True", "compiled, derivative"),
     ],
 )

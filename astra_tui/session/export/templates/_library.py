@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-_libraries: list[torch.library.Library] = []
+_libraries: dict[str, torch.library.Library] = {}
 """An operator is there as long as the library that defined it."""
 
 
@@ -25,8 +25,8 @@ def define(
 
     The kernel counts the versions of what it writes. The fake kernel only allocates.
     """
-    library = torch.library.Library(namespace, "FRAGMENT")
-    _libraries.append(library)
+    _libraries.pop(name, None)  # The package is loaded again.
+    library = _libraries[name] = torch.library.Library(namespace, "FRAGMENT")
     library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     library.impl(name, torch.compiler.disable(kernel), "CompositeExplicitAutograd")
     torch.library.register_fake(f"{namespace}::{name}", fake, lib=library)
