@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -99,12 +100,17 @@ def read(citation: Citation, candidate: CandidateState) -> Reading:
     Where its name fits several, such as one workload in two dtypes or a source that was timed
     twice, it is the first that agrees, else the first of all.
     """
-    known = [n for n in _numbers(citation, candidate) if n is not None]
+    try:
+        known = [float(n) for n in _numbers(citation, candidate) if n is not None]
+    except OverflowError:  # Only a made-up journal has integers beyond all floats.
+        known = []
     fitting = (n for n in known if _agrees(citation, n))
     return Reading(citation, next(fitting, known[0] if known else None))
 
 
 def _agrees(citation: Citation, known: float) -> bool:
+    if not math.isfinite(known):
+        return citation.value == known
     quoted = [citation.value]
     if citation.metric in _SHARES:
         quoted.append(citation.value / 100)
@@ -141,7 +147,9 @@ def _counted(cited: Citation, candidate: CandidateState) -> list[float | None]:
     if cited.lines:
         lines = [range(place.first, place.last + 1) for place in cited.lines]
         counted = [counters.at(*lines) for counters in counted]
-    return [float(getattr(counters, cited.metric)) for counters in counted]
+    if cited.metric == "sector_efficiency":
+        counted = [counters for counters in counted if counters.sectors]  # Else a share of nothing.
+    return [getattr(counters, cited.metric) for counters in counted]
 
 
 def _read_by_ncu(cited: Citation, candidate: CandidateState) -> list[float | None]:

@@ -136,7 +136,8 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def of_floor(self) -> float | None:
         """Share of the floor that the candidate reaches: 1 is as fast as a copy."""
-        return self.floor.us / self.cold.candidate_us if self.floor else None
+        us = self.cold.candidate_us
+        return self.floor.us / us if self.floor and us else None
 
     @property
     def voided(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from astra_tui.model.citations import METRICS, Standing, read, readings
 from astra_tui.model.counters import AccessCount, Counters, LineCount
@@ -168,6 +171,42 @@ def test_a_number_that_is_quoted_as_it_was_read_agrees(citation: Citation) -> No
     else:
         quoted = msgspec.structs.replace(citation, value=found.known)
         assert read(quoted, KNOWN).standing is Standing.AGREES
+
+
+def test_there_is_no_efficiency_where_nothing_is_moved() -> None:
+    def standing(line: int, value: float) -> Standing:
+        at = (CodePlace(line, line),)
+        return read(Citation("sector_efficiency", value, lines=at), KNOWN).standing
+
+    assert standing(7, 1.0) is Standing.AGREES
+    assert standing(8, 1.0) is Standing.MISSING
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        replace(workload("decode", 1), blocks=10**400),
+        replace(workload("decode", 1), counters=counters(10**400)),
+        replace(workload("decode", 1), waves=Waves(math.inf, math.nan)),
+    ],
+)
+@pytest.mark.parametrize("value", [1.0, math.inf, math.nan])
+def test_numbers_of_a_made_up_journal_are_no_numbers_to_agree_with(
+    made_up: WorkloadProfile, value: float
+) -> None:
+    candidate = replace(CandidateState("c" * 64), profile=Profile("cuda:0", (made_up,), ()))
+    for metric, whole in (("blocks", 264), ("requests", 101), ("waves", 1.5)):
+        found = read(Citation(metric, value), candidate)
+        assert found.describe()
+        if found.known is None or not math.isfinite(found.known):
+            assert found.standing is not Standing.AGREES or value == found.known
+        else:
+            assert found.known == whole
+
+
+def test_a_version_that_took_no_time_has_no_share_of_the_floor() -> None:
+    candidate = replace(KNOWN, timings=(timed(0.0),))
+    assert read(Citation("of_floor", 1.0), candidate).standing is Standing.MISSING
 
 
 @pytest.mark.parametrize(
