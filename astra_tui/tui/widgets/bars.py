@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from astra_tui.tui.page import Line, Span, Tone, cut, line_cells
 
-ALWAYS = ("help", "leave")
+ALWAYS = ("go_on", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""
 
 
