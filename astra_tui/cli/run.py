@@ -105,6 +105,8 @@ async def _host(request: RunRequest) -> tuple[SessionState, Path]:
     with await open_run(request, os.environ, wait_for_engineer=False) as opened:
         plain.note(f"session {opened.folder}")
         lines = RunLines()
+        for event in opened.earlier:
+            lines.pass_over(event)
         _cancel_on_signals(opened.engine.control)
         async for event in Server(opened.engine, opened.folder).run():
             lines.show(event, lambda: opened.engine.state)

@@ -19,6 +19,7 @@ from astra_tui.engine.policy import read_decisions
 from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team, remembered_steps
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.model.errors import UserError
+from astra_tui.model.events import Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.session.reading import has_session
@@ -37,6 +38,11 @@ class OpenRun(AbstractContextManager["OpenRun"]):
     first: int
     """The number of the first record of this run."""
     _session: OpenSession
+
+    @property
+    def earlier(self) -> tuple[Event, ...]:
+        """What earlier runs of the session recorded."""
+        return tuple(record.event for record in self._session.journal.found.records)
 
     def __exit__(
         self,

@@ -94,6 +94,10 @@ class RunLines:
         elif text:
             self._write(tagged(text, tag))
 
+    def pass_over(self, event: Event) -> None:
+        """Takes note of an event of an earlier run, and writes nothing."""
+        self._tags.tag(event)
+
     def _text(self, event: Event) -> str:
         match event:
             case RoundOpened():

@@ -59,7 +59,7 @@ def test_the_same_better_kernel_twice_and_no_secret_in_the_sessions(shell: Shell
 
 
 def test_an_unattended_question_ends_the_run_and_the_session_goes_on(shell: Shell) -> None:
-    waiting = shell.run(*ONE_ROUND, "--session", "s")
+    waiting = shell.run(*ONE_ROUND, "--candidates", "2", "--session", "s")
     assert waiting.code == ExitCode.NEEDS_DECISION
     assert "astra-tui resume s --approve auto|FILE" in waiting.err
     done = shell.run(
@@ -69,6 +69,8 @@ def test_an_unattended_question_ends_the_run_and_the_session_goes_on(shell: Shel
     assert done.code == ExitCode.OK
     report = report_of(done)
     assert (report["team"], len(report["rounds"])) == ("playbook", 1), "as the session began"
+    assert "\n  [1] plan accepted by policy auto" in done.err
+    assert "\n  [2] plan accepted by policy auto" in done.err
 
 
 def test_a_file_decides(shell: Shell) -> None:

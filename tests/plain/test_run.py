@@ -114,6 +114,17 @@ def test_lines_say_which_plan_they_are_about_where_there_are_several() -> None:
     assert begin == ["round", "[1]", "[2]", "[2]", "[2]", "[1]", "round", "compiled"]
 
 
+def test_lines_say_so_too_where_a_session_goes_on_in_the_middle_of_a_round() -> None:
+    written: list[str] = []
+    lines, events = RunLines(written.append, progress=False), two_plans()
+    for event in events[:5]:
+        lines.pass_over(event)
+    assert not written
+    for event in events[5:]:
+        lines.show(event)
+    assert [x.split()[0] for x in written if "compiled" in x] == ["[2]", "[1]", "compiled"]
+
+
 def two_plans() -> list[Event]:
     """Two plans of which the second is quicker; then a round of one."""
     one, other = BASELINE, BETTER
