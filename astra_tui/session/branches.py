@@ -72,19 +72,23 @@ def _find(state: SessionState, named: str) -> tuple[int, ProposalState | None, s
     if named.startswith("r") and number.isascii() and number.isdigit():
         return _of_round(state, int(number))
     candidate = _by_hash(state, named) if named else state.best
-    round_, proposal = place_of(state, candidate)
+    round_, proposal = places_of(state).get(candidate, (None, None))
     return round_.number if round_ else 0, proposal, candidate
 
 
-def place_of(
-    state: SessionState, candidate: str
-) -> tuple[RoundState, ProposalState] | tuple[None, None]:
-    """The round and the proposal that wrote a candidate first; nothing for the baseline."""
+def places_of(state: SessionState) -> dict[str, tuple[RoundState, ProposalState]]:
+    """By candidate, the round and the proposal that wrote it first.
+
+    The baseline is not among them, also where an agent wrote it again.
+    """
+    places: dict[str, tuple[RoundState, ProposalState]] = {}
     for round_ in state.rounds:
         for proposal in round_.proposals:
-            if candidate in _written(proposal):
-                return round_, proposal
-    return None, None
+            for candidate in _written(proposal):
+                places.setdefault(candidate, (round_, proposal))
+    if state.opened is not None:
+        places.pop(state.opened.baseline, None)
+    return places
 
 
 def _of_round(state: SessionState, number: int) -> tuple[int, ProposalState | None, str]:

@@ -15,7 +15,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import RoundVerdict
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.branches import Branch, find_branch, place_of
+from astra_tui.session.branches import Branch, find_branch, places_of
 from astra_tui.session.reading import read_state
 
 LARGEST_SOURCE = 1_000_000
@@ -114,12 +114,9 @@ def _outcomes(side: Side) -> dict[str, CaseOutcome]:
 
 def _steps_back(state: SessionState, candidate: str) -> Iterator[Step]:
     """The plans from a candidate back to the baseline."""
-    seen: set[str] = set()
-    while candidate not in seen:
-        seen.add(candidate)
-        round_, proposal = place_of(state, candidate)
-        if round_ is None or proposal is None:
-            return
+    places = places_of(state)
+    while candidate in places:
+        round_, proposal = places.pop(candidate)  # Of a made-up journal it may come again.
         plan = state.plan_of(round_.number, proposal.index)
         verdict = proposal.verdict
         comparison = verdict.comparison if verdict else None
