@@ -139,7 +139,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def action_reload(self) -> None:
         """Reads sessions and engines anew."""
-        self.run_worker(self._read_sessions(), name="sessions", exclusive=True)
+        self.run_worker(self._read_sessions(), group="sessions", exclusive=True)
 
     async def _read_sessions(self) -> None:
         try:
