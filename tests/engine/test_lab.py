@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
+from typing import Any
 
-from astra_tui.engine.lab import Lab
+from astra_tui.engine.family import descendants
+from astra_tui.engine.lab import Lab, Text
+from astra_tui.lab.child import Child
 from astra_tui.model.task import find_task
+from astra_tui.model.timing import Timing
+from tests.conftest import ROOT
+from tests.cuda.kernels import MODULE as SCRIPTED
 
 
 def test_one_process_serves_every_step_of_a_candidate():
@@ -50,6 +58,58 @@ def test_processes_that_rest_are_not_taken_meanwhile():
             lab.close()
 
     assert asyncio.run(both())
+
+
+class ScriptedLab(Lab):
+    """Its processes find a scripted GPU."""
+
+    def _new(self) -> Child:
+        arguments = (str(self._task.folder.resolve()), self.device)
+        return Child("tests.engine.scripted_worker", arguments, name="the lab process")
+
+
+def gpu_processes() -> set[int]:
+    """Those of this test that hold the scripted GPU."""
+    ours = descendants(os.getpid())
+    return {p for p in ours if SCRIPTED in Path(f"/proc/{p}/cmdline").read_text(encoding="utf-8")}
+
+
+def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch):
+    """They stay: the next check would wait for new ones."""
+    sent, send = [], Child.send
+
+    def noted(child: Child, message: Any, seconds: float) -> None:
+        sent.append(message)
+        send(child, message, seconds)
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(Child, "send", noted)
+
+    async def steps() -> list[set[int]]:
+        task = find_task("silu_and_mul")
+        text = task.baseline_file.read_text(encoding="utf-8")
+        lab, found = ScriptedLab(task, "cuda:0"), []
+        try:
+            async for _ in lab.check(text, "baseline.cu", ()):
+                pass
+            found.append(gpu_processes())
+            pair = Text(text, "a.cu"), Text(f"{text}// anew", "b.cu")
+            steps = [s async for s in lab.time(*pair, workloads=(task.workloads[0].name,))]
+            assert isinstance(steps[-1], Timing)
+            found.append(gpu_processes())
+            await lab.rest()
+            found.append(gpu_processes())
+            return found
+        finally:
+            lab.close()
+
+    checked, timed, rested = asyncio.run(steps())
+    (told,) = (m["idle_processes"] for m in sent if m["do"] == "time")
+    assert set(told) == checked
+    assert len(checked) == 2, "that of the candidate and the one for the next"
+    assert len(timed - checked) == 1, "the one that times"
+    assert checked < timed
+    assert rested == timed - checked
 
 
 def pids(lab: Lab) -> list[int]:
