@@ -56,6 +56,7 @@ class Approvals:
         """Whether to wait for somebody to come when nobody attends."""
         self._clock = clock
         self._auto_set = float("-inf")
+        self._settling = asyncio.Lock()
 
     def begin(self, engineer: Author) -> None:
         """Keeps the mode that a resumed session has only where this engineer set it.
@@ -97,12 +98,18 @@ class Approvals:
         return await self._desk.ask(question, self._keep)
 
     async def _settled(self) -> None:
-        """Waits until a mode that was just set would act; it may be another one by then."""
-        while self._record.state.auto.is_on:
-            left = self._auto_set + SETTLE_SECONDS - self._clock()
-            if left <= 0:
-                return
-            await asyncio.sleep(left)
+        """Waits until a mode that was just set would act; it may be another one by then.
+
+        Questions leave in the order in which they came: of so many, the first are accepted.
+        """
+        if not self._record.state.auto.is_on:
+            return
+        async with self._settling:
+            while self._record.state.auto.is_on:
+                left = self._auto_set + SETTLE_SECONDS - self._clock()
+                if left <= 0:
+                    return
+                await asyncio.sleep(left)
 
     def _by_policy(self, question: Question, plan: Plan) -> Answer | None:
         state = self._record.state

@@ -137,6 +137,20 @@ def test_so_many_questions_are_accepted_and_a_journal_remembers(gate: Gate) -> N
     assert read_journal(gate.journal.folder).state().auto == state.auto
 
 
+def test_of_questions_asked_together_the_first_are_accepted(gate: Gate) -> None:
+    async def go() -> None:
+        gate.order(AutoMode.ASK, left=1)
+        asking = [gate.ask(proposal) for proposal in range(3)]
+        while len(gate.desk.open) < 2:
+            await asyncio.sleep(0)
+        assert [one.done() for one in asking] == [True, False, False]
+        for one in asking:
+            one.cancel()
+        await asyncio.wait(asking)
+
+    asyncio.run(go())
+
+
 def test_what_an_engineer_sets_replaces_the_policy_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
