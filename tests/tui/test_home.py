@@ -125,6 +125,22 @@ async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path
 
 
 @on_a_loop
+async def test_a_session_goes_on_by_its_form(tmp_path: Path, saved: Path) -> None:
+    """Home reads its sessions anew as the form closes; that stops nothing."""
+    shutil.copytree(saved, tmp_path / saved.name)
+    async with at_home(tmp_path) as desk:
+        await desk.press("tab")
+        await desk.until(lambda: desk.app.focused and desk.app.focused.id == "sessions")
+        await desk.press("c")
+        await desk.until(lambda: desk.app.screen.query("#rounds"), "the form")
+        await desk.press("right", "right", "ctrl+s")  # The playbook, which needs no model.
+        await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
+        await desk.until(lambda: desk.session.view, "its past")
+        ended = SessionStatus.CLOSED
+        await desk.until(lambda: desk.session.engine is None and desk.session.status is ended)
+
+
+@on_a_loop
 async def test_what_is_not_as_it_was_is_read_first(saved: Path) -> None:
     found = (Difference("numpy", "1.0 [red]", "2.0\x1b"), Difference("machine", "old", "new"))
     app = AstraApp(partial(open_saved, saved), found=found, tick=0.0)
