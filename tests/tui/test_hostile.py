@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, Verdict
 from astra_tui.model.compilation import Diagnostic, Severity
+from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
     ApprovalAsked,
+    AutoApprovalSet,
     CaseChecked,
     CheckFinished,
     CheckStarted,
@@ -27,15 +31,31 @@ from astra_tui.model.events import (
     NoteAdded,
     PlanProposed,
     PlansEnded,
+    ProfileTaken,
     RoundOpened,
     SessionOpened,
     TroubleMet,
     VerdictReached,
 )
 from astra_tui.model.findings import Finding, FindingKind
-from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.plan import (
+    Citation,
+    CodePlace,
+    Counter,
+    Observation,
+    Plan,
+    Prediction,
+    Risk,
+)
 from astra_tui.model.settings import RunSettings, TeamKind
-from astra_tui.model.verdict import Outcome, RoundVerdict
+from astra_tui.model.verdict import (
+    KernelUse,
+    Outcome,
+    Profile,
+    RoundVerdict,
+    Waves,
+    WorkloadProfile,
+)
 from astra_tui.session.journal import Journal
 from astra_tui.session.redaction import Redactor
 from astra_tui.tui.arrangement import PANES
@@ -50,13 +70,35 @@ EVIL = (
 )
 EVIL_AUTHOR = Author(AuthorKind.MODEL, "m\x1b[31m")
 
+CITING = Observation(
+    EVIL,
+    (
+        Citation(EVIL, math.inf, EVIL, (CodePlace(-1, 10**400), CodePlace(7, -7))),
+        Citation("blocks", math.nan),
+        Citation("waves", -math.inf, EVIL),
+        Citation("sectors", 1e308, lines=(CodePlace(-(10**400), 10**400),)),
+    ),
+)
+
 
 def events_of(journal: Journal) -> list[Event]:
     baseline = journal.put_source("// base\n")
     evil = journal.put_source(f"// {EVIL}\n#define X \u202e\n")
     plan = Plan(
-        f"T {EVIL}", EVIL, (EVIL, EVIL), EVIL, Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW
+        f"T {EVIL}", EVIL, (EVIL, CITING), EVIL, Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW
     )
+    counted = WorkloadProfile(
+        EVIL,
+        {"d": -1},
+        DType.FLOAT16,
+        (EVIL,),
+        Counters(),
+        10**400,
+        -1,
+        0,
+        Waves(math.inf, math.nan),
+    )
+    profile = Profile(EVIL[:30], (counted,), (KernelUse(EVIL, -1, 0, 0, math.nan, 0),))
     case = Case(f"n{EVIL}", EVIL, DType.FLOAT16, {f"d{EVIL[:20]}": 3})
     finding = Finding(FindingKind.TRAP, EVIL, line=1)
     wrong = CaseResult(case, CaseOutcome.FAULT, EVIL, findings=(finding,))
@@ -71,6 +113,9 @@ def events_of(journal: Journal) -> list[Event]:
         SessionOpened(1, "s", "t", baseline, settings, {EVIL[:30]: EVIL[:60]}),
         EngineStarted(EVIL[:40], 1, 5),
         RoundOpened(0, 0, baseline),
+        ProfileTaken(baseline, profile, f"../../{EVIL}"),
+        AutoApprovalSet(AutoMode.ASK, EVIL_AUTHOR, -(10**400)),
+        AutoApprovalSet(AutoMode.ALL, EVIL_AUTHOR, 10**400),
         RoundOpened(1, 0, baseline),
         PlanProposed(1, 0, plan, EVIL_AUTHOR),
         PlansEnded(1, EVIL, (EVIL,)),
