@@ -9,6 +9,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.task.values import ValueKind, Values
 from astra_tui.tui.screens.form import Field
+from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.view import View
 
 _ELEMENTS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32)
@@ -47,9 +48,10 @@ def _dims(text: str) -> dict[str, int]:
     dims: dict[str, int] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, size = (p.strip() for p in part.partition("="))
-        if not name.isidentifier() or not size.isdecimal():
+        number = whole_number(size)
+        if not name.isidentifier() or number is None:
             raise UserError(f"sizes: '{part}'", hint="for example: tokens = 16, d = 513")
-        dims[name] = int(size)
+        dims[name] = number
     return dims
 
 

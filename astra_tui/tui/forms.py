@@ -15,6 +15,7 @@ from astra_tui.model.task.locate import list_tasks
 from astra_tui.session.reading import read_journal
 from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.screens.form import Field
+from astra_tui.tui.text.numbers import whole_number
 
 _GATES = tuple(policy.value for policy in GatePolicy)
 
@@ -144,7 +145,8 @@ def _number(values: Mapping[str, str], name: str) -> float:
 
 
 def _count(values: Mapping[str, str], name: str) -> int:
-    text = values[name].strip()
-    if not text.isdecimal() or int(text) < 1:
+    number = whole_number(values[name])
+    if not number:
+        text = values[name].strip()
         raise UserError(f"{name}: a whole number from 1 on is needed, not '{text}'")
-    return int(text)
+    return number

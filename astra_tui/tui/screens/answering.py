@@ -16,6 +16,7 @@ from astra_tui.session.wire import MOST_QUESTIONS
 from astra_tui.tui.deciding import Deciding, Step
 from astra_tui.tui.editor import edit_outside, editor_command
 from astra_tui.tui.page import Line, Span, Tone
+from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text.visible import is_harmless
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
@@ -155,10 +156,11 @@ class Answering:
             return
 
         def accept(text: str) -> None:
-            if not text.isdecimal() or not 0 < int(text) <= MOST_QUESTIONS:
+            count = whole_number(text)
+            if count is None or not 0 < count <= MOST_QUESTIONS:
                 self._app.say("how many? For example 4: a plan and its diff count as one each")
                 return
-            self._screen.accept_next(int(text))
+            self._screen.accept_next(count)
 
         self._screen.query_one(PromptLine).ask("accept how many after this one:", accept)
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.code.notes import count_marks, counted
 from astra_tui.tui.widgets.code.pane import CodePane
@@ -92,5 +93,6 @@ The arrow keys move the cursor and scroll sideways.
         self.ask("Line", self._line_given)
 
     def _line_given(self, text: str) -> None:
-        if text.strip().isdigit():
-            self.go_to_line(int(text))
+        line = whole_number(text)
+        if line is not None:
+            self.go_to_line(line)
