@@ -177,6 +177,9 @@ async def test_the_mouse_clicks_and_drags(saved: Path) -> None:
         cell, moment = sorted(player.track.marks(line.track_width).items())[2]
         await desk.pilot.click("#timeline", offset=(STATUS_WIDTH + cell, 0))
         assert player.position == moment.position
+        for beside in (2, line.size.width - 2):
+            await desk.pilot.click("#timeline", offset=(beside, 0))
+            assert player.position == moment.position
         await desk.pilot.mouse_down("#timeline", offset=(STATUS_WIDTH, 0))
         assert player.position == 0
         await desk.pilot.hover("#board", offset=(STATUS_WIDTH + cell, 5))

@@ -80,8 +80,10 @@ class ReplayLine(BarLine):
         self.show_player(self._player)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Goes there, and follows the mouse from now on."""
-        if self._player is not None and event.button == 1:
+        """Goes there, and follows the mouse from now on; beside the line itself, nothing."""
+        if self._player is None or event.button != 1:
+            return
+        if 0 <= event.x - STATUS_WIDTH < self.track_width:
             self._scrubbing = True
             self.capture_mouse()
             self._seek(event.x)
