@@ -75,15 +75,18 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
     _draw_counters(page, sides)
     known = timed or direct_timing(sides)
     page.heading("Time of A and B beside each other")
+    if _same_task(sides) or said:
+        page.paragraph(said or HOW_TO_TIME, Tone.PLAIN if said else Tone.DIM)
     if known is not None:
         base, other = LETTERS if known.base == sides[0].branch.candidate else LETTERS[::-1]
         page.paragraph(f"One run, in turns. {base} is the base, {other} the candidate.", Tone.DIM)
         draw_timing(page, known, base, Pointer(), final=False)
     elif not any(side.branch.timings for side in sides):
         page.paragraph("Neither was timed.", Tone.DIM)
-    else:
+    elif _same_task(sides):
         page.paragraph(NO_RATIO, Tone.CAUTION)
-    page.paragraph(said or HOW_TO_TIME, Tone.PLAIN if said else Tone.DIM)
+    else:
+        page.paragraph("The sessions ran on different tasks: their times do not compare.", Tone.DIM)
     page.heading("Times that the sessions have, each beside another version in a run of its own")
     _beside(page, sides, _draw_times)
 
