@@ -77,6 +77,13 @@ def cut(text: str, width: int) -> str:
     return set_cell_size(text, max(width - 1, 0)).rstrip() + ELLIPSIS if width > 0 else ""
 
 
+def cut_inside(text: str, width: int, end: int) -> str:
+    """A text of at most `width` columns that keeps its last `end` characters, if they fit."""
+    last = text[-end:]
+    room = width - cell_len(last)
+    return cut(text, width) if cell_len(text) <= width or room < 2 else cut(text, room) + last
+
+
 def wrapped(text: str, width: int) -> Iterator[str]:
     """The lines of a text, broken between words; words that are too long are broken inside."""
     width = max(width, 8)

@@ -6,8 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from astra_tui.tui.page import Page, Span, Tone, cut, line_cells, line_text, padded, span, wrapped
-from astra_tui.tui.text.visible import is_harmless
+from astra_tui.tui.page import (
+    ELLIPSIS,
+    Page,
+    Span,
+    Tone,
+    cut,
+    cut_inside,
+    line_cells,
+    line_text,
+    padded,
+    span,
+    wrapped,
+)
+from astra_tui.tui.text.numbers import whole_number
+from astra_tui.tui.text.visible import is_harmless, visible_inline
 
 WIDTHS = st.integers(8, 120)
 TEXTS = st.text(max_size=200)
@@ -40,6 +53,24 @@ def test_cut_and_padded_have_the_width(text: str, width: int) -> None:
 def test_a_cut_text_says_so() -> None:
     assert cut("abcdef", 4) == "abc…"
     assert cut("abcd", 4) == "abcd"
+
+
+@given(st.text(min_size=1, max_size=60), st.integers(0, 40), st.integers(1, 20))
+def test_a_text_that_is_cut_inside_fits_and_keeps_its_end(text: str, width: int, end: int) -> None:
+    text = visible_inline(text)
+    cut_text = cut_inside(text, width, end)
+    assert cell_len(cut_text) <= width
+    assert cut_text == text or ELLIPSIS in cut_text or width == 0
+    if width >= cell_len(text[-end:]) + 2:
+        assert cut_text.endswith(text[-end:])
+
+
+@given(st.one_of(st.text(), st.text("0123456789²٣ ", max_size=5000)))
+def test_what_is_typed_as_a_number_is_one_or_none(text: str) -> None:
+    number = whole_number(text)
+    assert number is None or number == int(text)
+    assert whole_number("9" * 5000) is None
+    assert whole_number("²") is None
 
 
 def test_markup_is_text() -> None:

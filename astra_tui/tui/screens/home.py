@@ -21,7 +21,7 @@ from astra_tui.session.machine import differences_here
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.store import DEFAULT_FOLDER
 from astra_tui.tui.comparing import Place, compare
-from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.page import Page, Span, Tone, cut_inside, padded, span
 from astra_tui.tui.shelf import (
     Kernel,
     Shelved,
@@ -47,8 +47,11 @@ WIDE = 100
 """Columns from which on names and states of sessions have room."""
 
 WIDE_COLUMNS = (32, 8, 18, 8, 22)
-NARROW_COLUMNS = (26, 7, 12, 7, 22)
+NARROW_COLUMNS = (29, 7, 12, 7, 22)
 """Widths of the parts of a session's row."""
+
+NAME_END = len("-20260101-120000")
+"""Characters at the end of a name that tell the sessions of one task from each other."""
 
 
 class KernelList(RowsView):
@@ -186,16 +189,18 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def _session_page(self, width: int) -> Page:
         page = Page(width)
-        columns = WIDE_COLUMNS if width >= WIDE else NARROW_COLUMNS
+        is_wide = width >= WIDE
+        columns = WIDE_COLUMNS if is_wide else NARROW_COLUMNS
         titles = ("session", "age", "status", "rounds", "best")
         head = "".join(padded(t, w) for t, w in zip(titles, columns, strict=True))
-        page.line(Span(head + "task, team, device", Tone.DIM))
+        page.line(Span(head + ("task, team, device" if is_wide else ""), Tone.DIM))
         if not self._loaded:
             page.line(Span("reading ...", Tone.DIM))
         now = datetime.now(UTC)
         for shelved in self._sessions:
             one = shelved.summary
             name = f"A {one.name}" if Path(one.folder) == self._compared else one.name
+            name = cut_inside(visible_inline(name), columns[0] - 1, NAME_END)
             cells = (name, age(one.ended, now), shelved.status, str(one.rounds))
             made = [
                 span(padded(visible_inline(c), w - 1) + " ")
@@ -204,7 +209,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             room = columns[4]
             best = Span(padded(shelved.best or "-", room), Tone.GOOD if shelved.best else Tone.DIM)
             rest = f"{one.task}, {one.team}, {one.device}" if one.task else "; ".join(one.damage)
-            page.line(*made, best, span(rest, Tone.DIM))
+            ends = (best, span(rest, Tone.DIM)) if is_wide else (best,)
+            page.line(*made, *(ends if one.task else (span(rest, Tone.DIM),)))
         return page
 
     def _first_run(self, width: int) -> Page:
