@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
 from astra_tui.model.characters import can_act
@@ -23,14 +24,25 @@ _PIPE_WIDTH = 240
 
 
 class _Console(Console):
-    """A console that lets the caller know when the reader of its output is gone."""
+    """A console on which no text can act, whatever it is part of.
+
+    It lets the caller know when the reader of its output is gone.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """The parts of a line, of which the console's own control codes stay as they are."""
+        for segment in super().render(renderable, options):
+            is_harmless = segment.control or not any(map(can_act, segment.text))
+            yield segment if is_harmless else segment._replace(text=visible(segment.text))
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError from None
 
 
 def console(file: TextIO | None = None) -> Console:
-    """A console that obeys NO_COLOR and prints text as it is; a pipe gets lines of any length."""
+    """A console that obeys NO_COLOR and reads no markup; a pipe gets lines of any length."""
     file = file or sys.stdout
     columns, lines = shutil.get_terminal_size()
     # Without a height, rich takes every dumb terminal to be 80 columns wide.

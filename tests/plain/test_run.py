@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.text import Text
 
+from astra_tui.model.characters import can_act
 from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
@@ -16,12 +18,14 @@ from astra_tui.model.events import (
     RoundOpened,
     RoundsTimed,
     Sanitized,
+    SessionOpened,
     StageBegan,
     TimingFinished,
 )
 from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
+from astra_tui.plain.output import console, print_table, table
 from astra_tui.plain.run import RunLines, print_run
 from astra_tui.session.summary import final_timings, run_report
 from tests.session.samples import BASELINE, BETTER, RATIO, timing, whole_session
@@ -123,6 +127,26 @@ def test_lines_say_so_too_where_a_session_goes_on_in_the_middle_of_a_round() -> 
     for event in events[5:]:
         lines.show(event)
     assert [x.split()[0] for x in written if "compiled" in x] == ["[2]", "[1]", "compiled"]
+
+
+HOSTILE = "\x1b]0;title\x07 \x9b31m \u202e rtl"
+
+
+def test_what_is_printed_of_a_session_cannot_act_on_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    replace = msgspec.structs.replace
+    (begun, *_) = session()
+    assert isinstance(begun, SessionOpened)
+    settings = replace(begun.settings, task=HOSTILE, model=HOSTILE, device=HOSTILE)
+    print_run(fold([replace(begun, settings=settings), *session()[1:], *FINAL]), Path(HOSTILE))
+    console().print(Text.assemble((HOSTILE, "bold"), HOSTILE))
+    printed = table(HOSTILE)
+    printed.add_row(HOSTILE)
+    print_table(console(), printed)
+    said = capsys.readouterr().out
+    assert said.count("\\u001b]0;title") == 8
+    assert not [c for c in said if can_act(c)]
 
 
 def two_plans() -> list[Event]:
