@@ -187,6 +187,8 @@ async def test_the_mouse_clicks_and_drags(saved: Path) -> None:
         await desk.pilot.mouse_up("#timeline", offset=(STATUS_WIDTH + cell, 0))
         await desk.pilot.hover("#timeline", offset=(STATUS_WIDTH + 1, 0))
         assert player.position == moment.position
+        await desk.pilot.resize_terminal(40, 12)
+        await desk.until(lambda: desk.text("#timeline").strip() == "stopped 1x", "a short line")
 
 
 class Told:

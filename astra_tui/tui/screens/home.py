@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 WIDE = 100
 """Columns from which on names and states of sessions have room."""
 
-WIDE_COLUMNS = (32, 8, 18, 8, 22)
+WIDE_COLUMNS = (34, 8, 18, 8, 22)
 NARROW_COLUMNS = (29, 7, 12, 7, 22)
 """Widths of the parts of a session's row."""
 

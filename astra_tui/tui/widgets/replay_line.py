@@ -57,14 +57,19 @@ class ReplayLine(BarLine):
         self.display = False
 
     def show_player(self, player: Player | None) -> None:
-        """Draws where a replay is; without one the line is not there."""
+        """Draws where a replay is, and on a very narrow terminal only whether it plays; without a
+        replay the line is not there.
+        """
         self._player, self.display = player, player is not None
         width = self.app.size.width
-        if player is None or width < STATUS_WIDTH * 2:
+        if player is None:
+            return
+        status = span(padded(f" {status_words(player)}", STATUS_WIDTH), Tone.CAUTION)
+        if width < STATUS_WIDTH * 2:
+            self.set_line((status,))
             return
         time, told = self._time(player), self._told(player, width)
         track = self._track(player, self.track_width)
-        status = span(padded(f" {status_words(player)}", STATUS_WIDTH), Tone.CAUTION)
         self.set_line((status, *track, Span(time), *told))
 
     @property
