@@ -76,4 +76,4 @@ class AutoApproval(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         """As in "auto: low risk" or "auto: next 3"; empty where everything is asked."""
-        return f"auto: next {self.left}" if self.left else self.mode.words
+        return f"auto: next {self.left}" if self.left > 0 else self.mode.words

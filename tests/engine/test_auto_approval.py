@@ -137,6 +137,12 @@ def test_so_many_questions_are_accepted_and_a_journal_remembers(gate: Gate) -> N
     assert read_journal(gate.journal.folder).state().auto == state.auto
 
 
+def test_fewer_than_no_questions_are_none() -> None:
+    made_up = AutoApproval(AutoMode.LOW, -3)
+    assert made_up.describe() == "auto: low risk"
+    assert not made_up.covers(plan_question(1, 0, plan_of(Risk.HIGH)), plan_of(Risk.HIGH))
+
+
 def test_of_questions_asked_together_the_first_are_accepted(gate: Gate) -> None:
     async def go() -> None:
         gate.order(AutoMode.ASK, left=1)
