@@ -30,6 +30,7 @@ from astra_tui.session.records import Record
 from astra_tui.tui.guard import DEAF, TYPING_PAUSE, Guard
 from astra_tui.tui.player import Scene
 from astra_tui.tui.source import Item
+from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.prompt_line import PromptLine
 from tests.tui.harness import Clock, Desk, on_a_loop, seated
 
@@ -187,6 +188,30 @@ async def test_what_is_not_on_the_screen_is_brought_up_before_it_is_accepted(
         desk.clock.advance(1)
         await desk.press("a")
         await desk.until(lambda: asker.answers, "the answer")
+
+
+@on_a_loop
+async def test_a_search_goes_on_while_a_question_appears(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened) as desk:  # type: ignore[arg-type]
+        await desk.until(lambda: desk.session.shown, "the panes")
+        await desk.press("4", "slash", "a", "e")
+        field = desk.app.focused
+        assert isinstance(field, AskField)
+        asker.ask()
+        await desk.until(lambda: desk.session.view and desk.session.view.awaiting, "the question")
+        await desk.pilot.pause()
+        await desk.press("r")
+        assert desk.app.focused is field
+        assert field.value == "aer"
+        await desk.press("escape")
+        await desk.asked("plan")
+        await desk.press("a")
+        assert not asker.answers, "the first key brings up what is asked about"
 
 
 @on_a_loop

@@ -33,6 +33,7 @@ from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
 from astra_tui.tui.widgets.board import AnyPane, Board
+from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.gpu import GpuPane
 from astra_tui.tui.widgets.log import LogPane
@@ -190,8 +191,9 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         self._refresh_keys()
 
     def _bring_up(self, before: View | None, view: View) -> None:
-        """Brings what is asked about to the front, unless the engineer looks at something else."""
-        if view.awaiting is None or not view.following or self.board.zoomed:
+        """Brings what is asked about to the front, unless the engineer is busy elsewhere."""
+        is_busy = not view.following or self.board.zoomed or isinstance(self.focused, AskField)
+        if view.awaiting is None or is_busy:
             return
         if before is None or before.awaiting != view.awaiting:
             self._bring(view.awaiting.gate.value)
