@@ -77,9 +77,9 @@ class LogPane(RowsPane):
     def on_rows_view_opened(self, event: RowsPane.Opened) -> None:
         """Opens a model's call."""
         event.stop()
-        exchange = self._entries[event.row].exchange
-        if exchange is not None:
-            self.post_message(self.ExchangeOpened(exchange))
+        entry = self._entries.get(event.row)  # It may have moved on since the key was pressed.
+        if entry is not None and entry.exchange is not None:
+            self.post_message(self.ExchangeOpened(entry.exchange))
 
     def _place_cursor(self, chosen: LogEntry | None) -> None:
         last = max(self._entries, default=0)

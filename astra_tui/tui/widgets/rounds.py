@@ -78,7 +78,9 @@ class RoundsPane(RowsPane):
     def on_rows_view_moved(self, event: RowsPane.Moved) -> None:
         """Tells the screen."""
         event.stop()
-        self.post_message(self.Chosen(self._choices[event.row]))
+        choice = self._choices.get(event.row)
+        if choice is not None:  # A replay may have gone back meanwhile.
+            self.post_message(self.Chosen(choice))
 
     def _round_lines(self, view: View, round_: RoundState, width: int) -> list[Line]:
         """The lines of a round; those of a closed one, which stays as it is, are kept."""
