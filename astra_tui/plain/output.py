@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -87,9 +88,15 @@ def indented(out: Console, text: str, indent: int) -> None:
 
 
 def print_json(data: Any) -> None:
-    """One JSON object on stdout, in the layout that docs/json.md describes."""
+    """One JSON object on stdout, in the layout that docs/json.md describes.
+
+    Characters that could act on a terminal are escaped: a reader of JSON gets them back.
+    """
     encoded = msgspec.json.encode(data, enc_hook=str)
-    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+    text = msgspec.json.format(encoded, indent=2).decode()
+    if not text.isascii():
+        text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)
+    sys.stdout.write(text + "\n")
 
 
 def visible(text: str) -> str:

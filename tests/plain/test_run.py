@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.text import Text
 
 from astra_tui.model.characters import can_act
@@ -25,7 +30,7 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
-from astra_tui.plain.output import console, print_table, table
+from astra_tui.plain.output import console, print_json, print_table, table
 from astra_tui.plain.run import RunLines, print_run
 from astra_tui.session.summary import final_timings, run_report
 from tests.session.samples import BASELINE, BETTER, RATIO, timing, whole_session
@@ -147,6 +152,17 @@ def test_what_is_printed_of_a_session_cannot_act_on_the_terminal(
     said = capsys.readouterr().out
     assert said.count("\\u001b]0;title") == 8
     assert not [c for c in said if can_act(c)]
+
+
+@given(st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=4))
+def test_json_cannot_act_either_and_means_the_same(data: dict[str, str]) -> None:
+    written = io.StringIO()
+    with contextlib.redirect_stdout(written):
+        print_json({**data, "hostile": HOSTILE + "\U000e0041\u0301é"})
+    said = written.getvalue()
+    assert not [c for c in said if can_act(c)]
+    assert "é" in said
+    assert json.loads(said) == {**data, "hostile": HOSTILE + "\U000e0041\u0301é"}
 
 
 def two_plans() -> list[Event]:
