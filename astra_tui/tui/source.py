@@ -79,7 +79,8 @@ class SavedSource:
         return self.player.items()
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Lets its objects be found as garbage again: see `open_saved`."""
+        gc.unfreeze()
 
 
 async def start(request: RunRequest) -> LiveSource:

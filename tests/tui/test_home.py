@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
+import weakref
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -78,8 +80,16 @@ async def test_sessions_are_listed_with_what_came_of_them_and_replayed(
         await desk.press(*["down"] * (index - 1), "enter")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the replay")
         await desk.until(lambda: desk.session.view, "the session")
+        assert desk.session.player is not None
+        replayed = weakref.ref(desk.session.player)
         await desk.press("q")
         await desk.until(lambda: isinstance(desk.app.screen, HomeScreen), "home again")
+
+        def is_gone() -> bool:
+            gc.collect()
+            return replayed() is None
+
+        await desk.until(is_gone, "memory for another session")
 
 
 @on_a_loop
