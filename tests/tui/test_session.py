@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from textual import events
 
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.plan import Counter, Risk
@@ -119,7 +120,10 @@ async def test_code_is_edited_in_the_app(
         await desk.answer("plan", "a")
         await desk.answer("diff", "e")
         await desk.until(lambda: desk.app.screen.query("CodeArea"), "the editor")
-        await desk.press(*"// mine", "enter", "ctrl+s")
+        await desk.press(*"// ")
+        for key in ("m", "i", "n", "e", "enter", "ctrl+s"):  # Nobody waits between them.
+            character = {"enter": "\r", "ctrl+s": None}.get(key, key)
+            desk.app.post_message(events.Key(key, character))
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
     state = state_of(folder)
     edited = [a for p in state.round(1).proposals for a in p.attempts][-1]

@@ -43,8 +43,12 @@ class CodeEditor(ModalScreen[str]):
         yield KeyLine()
 
     def action_submit(self) -> None:
-        """Takes the text as it is."""
-        self.dismiss(self.query_one(CodeArea).text)
+        """Takes the text, with the keys before this one, which are still on their way to it."""
+        self.query_one(CodeArea).call_later(self._take)
+
+    def _take(self) -> None:
+        if self.is_current:
+            self.dismiss(self.query_one(CodeArea).text)
 
     def action_cancel(self) -> None:
         """Drops it."""

@@ -158,7 +158,14 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
             self.action_submit()
 
     def action_submit(self) -> None:
-        """Closes the form if it is right."""
+        """Closes the form if it is right, with the keys before this one, which are still on their
+        way to a field.
+        """
+        (self.focused or self).call_later(self._submit)
+
+    def _submit(self) -> None:
+        if not self.is_current:
+            return
         values = self.values
         try:
             self._check(values)
