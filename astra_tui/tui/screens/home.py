@@ -154,7 +154,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         shelved: list[Shelved] = []
         for folder in folders:
             shelved.append(await asyncio.to_thread(shelve, folder, engines))
-        self._sessions, self._loaded = shelved, True
+        # Files that were copied or cloned are as old as that, not as their session.
+        self._sessions = sorted(shelved, key=lambda one: one.summary.ended, reverse=True)
+        self._loaded = True
         self._draw()
         self.refresh_bindings()
 
