@@ -31,19 +31,26 @@ def source_text(text: str, hash_: str) -> Text:
 async def check(lab: Lab, source: Text, added: tuple[Case, ...] = ()) -> Checked:
     """Checks a source against the task's suite and the added cases."""
     results: list[CaseResult] = []
+    report = None
+    # To the very end: a process whose answer is left in the middle is killed.
     async for event in lab.check(source.text, source.file, added):
         if isinstance(event, CaseResult):
             results.append(event)
         elif isinstance(event, CheckReport):
-            return Checked(tuple(results), event)
-    raise UserError("the check did not come to an end", file=source.file)
+            report = event
+    if report is None:
+        raise UserError("the check did not come to an end", file=source.file)
+    return Checked(tuple(results), report)
 
 
 async def time_pair(
     lab: Lab, base: Text, candidate: Text, workloads: tuple[str, ...] = ()
 ) -> Timing:
     """One interleaved timing of two sources that passed their checks. Raises UserError."""
+    timing = None
     async for step in lab.time(base, candidate, workloads=workloads):
         if isinstance(step, Timing):
-            return step
-    raise UserError("the timing did not come to an end", file=candidate.file)
+            timing = step
+    if timing is None:
+        raise UserError("the timing did not come to an end", file=candidate.file)
+    return timing

@@ -9,6 +9,7 @@ from typing import Any
 
 from astra_tui.engine.family import descendants
 from astra_tui.engine.lab import Lab, Text
+from astra_tui.engine.trying import check, time_pair
 from astra_tui.lab.child import Child
 from astra_tui.model.task import find_task
 from astra_tui.model.timing import Timing
@@ -110,6 +111,33 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch):
     assert len(timed - checked) == 1, "the one that times"
     assert checked < timed
     assert rested == timed - checked
+
+
+def test_trying_a_source_again_costs_no_process(monkeypatch):
+    """verify, compare and bisect check and time one source after the other."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    async def steps() -> tuple[list[list[int]], set[int], set[int]]:
+        task = find_task("silu_and_mul")
+        text = task.baseline_file.read_text(encoding="utf-8")
+        lab, found = ScriptedLab(task, "cuda:0"), []
+        source = Text(text, "a.cu")
+        try:
+            for _ in range(2):
+                await check(lab, source)
+                found.append(pids(lab))
+            before = gpu_processes()
+            pair = source, Text(f"{text}// anew", "b.cu")
+            await time_pair(lab, *pair, (task.workloads[0].name,))
+            found.append(pids(lab))
+            return found, before, gpu_processes()
+        finally:
+            lab.close()
+
+    (first, *others), before, after = asyncio.run(steps())
+    assert len(first) == 1
+    assert all(other == first for other in others)
+    assert before < after
 
 
 def pids(lab: Lab) -> list[int]:
