@@ -6,6 +6,7 @@ The processes are real, with a scripted driver inside.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -262,3 +263,14 @@ def test_the_next_candidate_finds_a_process_that_holds_the_gpu(tools: ToolKernel
         assert set(before) <= children()
         assert_right(run(device, candidate(Scripted("copy"), "another")))
         assert before[1] in device.gpu_processes
+
+
+def test_a_process_that_dies_while_it_idles_holds_the_gpu_no_more(tools: ToolKernels) -> None:
+    with CudaDevice(FACTS, tools, LONG, MODULE) as device:
+        assert_right(run(device, GOOD))
+        device.settle()
+        first, spare = device.gpu_processes
+        os.kill(spare, signal.SIGKILL)
+        os.waitid(os.P_PID, spare, os.WEXITED | os.WNOWAIT)
+        assert device.gpu_processes == (first,)
+        assert_right(run(device, candidate(Scripted("copy"), "another")))

@@ -55,8 +55,8 @@ class CudaDevice:
     def gpu_processes(self) -> tuple[int, ...]:
         """Ids of the processes that hold the GPU; they idle between two runs."""
         spare = (self._spare,) if self._spare is not None else ()
-        opened = (p.opened for p in (*self._processes.values(), *spare))
-        return tuple(o.pid for o in opened if o is not None)
+        alive = (p.opened for p in (*self._processes.values(), *spare) if p.is_running)
+        return tuple(opened.pid for opened in alive if opened is not None)
 
     def settle(self) -> None:
         """Waits until no process is about to take hold of the GPU, so that nothing disturbs it."""
@@ -123,12 +123,19 @@ class CudaDevice:
 
     def _process(self, cubin: bytes) -> tuple[GpuProcess, bool]:
         """The process that has this cubin loaded, or a fresh one."""
-        if cubin in self._processes:
+        known = self._processes.get(cubin)
+        if known is not None and known.is_running:
             self._processes.move_to_end(cubin)
-            return self._processes[cubin], False
+            return known, False
+        if known is not None:
+            self._forget(cubin)
         while len(self._processes) >= _PROCESSES:
             _, oldest = self._processes.popitem(last=False)
             oldest.close()
+        if self._spare is not None and not self._spare.is_running:
+            # A candidate is not to blame for what became of a process before it.
+            self._spare.close()
+            self._spare = None
         process = self._spare or self._new()
         self._processes[cubin] = process
         self._spare = self._new()
