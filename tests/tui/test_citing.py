@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_tui.model.plan import Citation, CodePlace, Observation
+from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
-from astra_tui.tui.widgets.plan import PlanPane
+from astra_tui.tui.page import Page, line_text
+from astra_tui.tui.widgets.plan import PlanPane, draw_evidence
 from tests.engine.scripted import ASK, ScriptedTeam, Step, settings_of, sources_of
 from tests.tui.harness import NARROW, on_a_loop, seated, working
 
@@ -53,3 +55,12 @@ async def test_cited_numbers_are_looked_up_and_left_again(tmp_path: Path, task: 
         await desk.until(lambda: desk.session.shown == {"source"}, "the source")
         await desk.until(lambda: desk.session.source_pane.lines.line == line, "the line")
         assert desk.session.view.choice == (0, 0)
+
+
+def test_of_a_stranger_s_plan_no_more_is_drawn_than_can_be_read() -> None:
+    page = Page(100)
+    many = Observation("many requests", (WRONG,) * 50_000)
+    rows = draw_evidence(page, (many,) * 1_000, CandidateState(""))
+    assert len(rows) == 200
+    assert len(page.lines) == 200 + 200 + 1
+    assert "... and 800 sentences and 49,999,800 numbers more" in line_text(page.lines[-1])

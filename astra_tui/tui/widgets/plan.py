@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
+from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
@@ -12,7 +13,7 @@ from textual.message import Message
 
 from astra_tui.model.citations import Reading, Standing, readings
 from astra_tui.model.ledger import score
-from astra_tui.model.plan import Citation, Plan
+from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
 from astra_tui.tui.page import Page, Span, Tone, span
 from astra_tui.tui.view import View
@@ -22,6 +23,8 @@ from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent
 _STREAM_LINES = 200
 _ARROW = ">"
 """In front of a number that can be looked up."""
+_MOST_SHOWN = 200
+"""Sentences of evidence, and numbers that they cite: a stranger's plan may have any number."""
 
 
 class PlanPane(Pane):
@@ -164,16 +167,30 @@ def _draw_plan(
     page.paragraph(f"by {proposal.author.describe()}{move}, {plan.risk.value} risk", Tone.DIM)
     page.blank()
     page.field("bottleneck", plan.bottleneck)
-    cited: list[CitedRows] = []
-    for index, observation in enumerate(plan.observations):
-        page.field("evidence" if index == 0 else "", observation.sentence)
-        cited += _draw_citations(page, readings(observation, base or CandidateState("")))
+    cited = draw_evidence(page, plan.observations, base or CandidateState(""))
     page.field("change", plan.change)
     if plan.places:
         places = ", ".join(
             f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}" for p in plan.places
         )
         page.field("lines", places)
+    return cited
+
+
+def draw_evidence(
+    page: Page, observations: Sequence[Observation], base: CandidateState
+) -> list[CitedRows]:
+    """Draws sentences with the numbers that they cite of `base`, within bounds."""
+    cited: list[CitedRows] = []
+    for index, observation in enumerate(observations[:_MOST_SHOWN]):
+        page.field("evidence" if index == 0 else "", observation.sentence)
+        shown = replace(observation, cites=observation.cites[: _MOST_SHOWN - len(cited)])
+        cited += _draw_citations(page, readings(shown, base))
+    sentences = len(observations) - _MOST_SHOWN
+    numbers = sum(len(o.cites) for o in observations) - len(cited)
+    if sentences > 0 or numbers > 0:
+        left_out = f"{max(sentences, 0):,} sentences and {numbers:,} numbers more"
+        page.field("", f"... and {left_out}", Tone.DIM)
     return cited
 
 
