@@ -7,7 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
 OLD_NVRTC := .nvrtc-13.0
-WORKERS ?= auto
+# Tests that wait for processes leave room for one more than there are processors.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 .PHONY: run test lint types imports pytest docs bench clean nvrtc-13.0
 
