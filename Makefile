@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
 OLD_NVRTC := .nvrtc-13.0
 # Tests that wait for processes leave room for one more than there are processors.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))')
 
 .PHONY: run test lint types imports pytest docs bench clean nvrtc-13.0
 
