@@ -37,7 +37,10 @@ def judge(base_hash: str, base: Profile, candidate_hash: str, candidate: Profile
     reasons: tuple[str, ...]
     before, after = comparison.base_key, comparison.candidate_key
     if after == before:
-        outcome, reasons = Outcome.SAME, ("sectors, requests and warp instructions are what they were",)
+        outcome, reasons = (
+            Outcome.SAME,
+            ("sectors, requests and warp instructions are what they were",),
+        )
     elif after > before:
         outcome, reasons = Outcome.WORSE, (_difference(before, after),)
     else:
