@@ -236,6 +236,7 @@ class Lab:
             except ChildDied as error:
                 raise LabTrouble(str(error)) from None
             except BaseException:
+                self._holding.pop(child, None)
                 child.kill()
                 child.close()
                 raise
