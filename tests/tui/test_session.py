@@ -177,14 +177,15 @@ async def test_a_mode_is_kept_where_nobody_attends_any_more(
             await desk.asked("plan")
             await desk.press("shift+tab")
             await desk.until(lambda: "auto: low risk" in desk.text("#status"), "the mode")
-            await desk.press("a", "q")
+            await desk.press("8")
+            said = "auto: low risk, set by engineer"
+            await desk.until(lambda: said in desk.text("#log"), "the log")
+            await desk.press("2")
+            await desk.answer("plan", "a", "q")
             desk.clock.advance(1)
             await desk.press("d")
             await desk.until(lambda: desk.app.return_value, "leaving")
-        async with seated(source) as desk:
-            await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
-            await desk.press("8")
-            assert "auto: low risk, set by engineer" in desk.text("#log")
+        await desk.until(lambda: state_of(folder).closed, "the end")
     assert outcomes(state_of(folder)) == [Outcome.BETTER]
 
 
