@@ -11,7 +11,9 @@ from astra_tui import plain
 from astra_tui.cli.ending import leave_engine
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import print_error
+from astra_tui.cli.saved import saved_session
 from astra_tui.cli.screen import choices_for_screen, show_engine
+from astra_tui.model.errors import UserError
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,8 +26,23 @@ def run(options: argparse.Namespace) -> int:
             return show_engine(socket, choices)
         return asyncio.run(_attach(options.session))
     except NoSuchEngine as error:
-        print_error(error)
+        print_error(_ended(options.session) or error)
         return ExitCode.FAILED
+
+
+def _ended(session: str | None) -> UserError | None:
+    """What to say of a session that is there, but on which no engine works any more."""
+    if session is None:
+        return None
+    try:
+        folder = saved_session(session)
+    except UserError:
+        return None
+    return UserError(
+        f"no engine works on session '{session}'",
+        file=str(folder),
+        hint=f"look at it: astra-tui replay {session}, or go on: astra-tui resume {session}",
+    )
 
 
 async def _attach(session: str | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ def _run(
     from astra_tui.tui.app import AstraApp
     from astra_tui.tui.terms import Left
 
+    # Under nohup too: a screen whose terminal is gone would read its end for ever.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     app = AstraApp(begin, preferences=preferences, found=found)
     left = app.run()
     error = app.breakdown or app.failed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -86,6 +87,7 @@ def read_terminal(fd: int, until: str | None = None) -> str:
     """What the command writes: up to a word, else until it has closed its end."""
     data = b""
     while until is None or until.encode() not in data:
+        assert select.select([fd], [], [], SECONDS)[0], f"nothing more came after: {data!r}"
         try:
             part = os.read(fd, 65536)
         except OSError:  # Linux says EIO when the other end is closed.

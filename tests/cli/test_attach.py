@@ -282,6 +282,10 @@ def test_which_engine_is_meant_has_to_be_clear(shell: Shell) -> None:
     assert by_folder.leaves()[0] == ExitCode.OK
     assert journal_of(shell, "two").state().closed is not None
     assert journal_of(shell, "one").state().closed is None
+    ended = shell.run("attach", "./two")
+    assert ended.code == ExitCode.FAILED
+    assert "two: no engine works on session './two'" in ended.err
+    assert "astra-tui replay ./two, or go on: astra-tui resume ./two" in ended.err
 
 
 def test_without_a_terminal_attach_only_shows(shell: Shell) -> None:

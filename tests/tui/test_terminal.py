@@ -6,6 +6,7 @@ import os
 import re
 import select
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
@@ -144,6 +145,17 @@ def test_home_lists_kernels_and_leaves(shell: Shell) -> None:  # noqa: F811
     code, printed = home.presses_until_it_ends("q")
     assert code == 0
     assert "Traceback" not in printed
+
+
+def test_without_its_terminal_a_screen_ends_even_under_nohup(shell: Shell) -> None:  # noqa: F811
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # What nohup does; children inherit it.
+    try:
+        home = Sitting(shell)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    home.sees("There are no sessions yet.")
+    home.hangs_up()
+    assert home.process.returncode == -signal.SIGHUP
 
 
 def test_a_session_that_cannot_begin_is_said_in_one_line(shell: Shell) -> None:  # noqa: F811
