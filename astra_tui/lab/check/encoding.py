@@ -54,20 +54,21 @@ def spacing(dtype: DType) -> float:
 
 def _ordered(bits: Any, dtype: DType) -> Any:
     """Whole numbers in the order of the floats; both zeros are the same one."""
-    wide = np.asarray(bits).astype(np.uint64)
-    sign = np.uint64(1) << np.uint64(8 * dtype.size - 1)
-    magnitude = wide & (sign - np.uint64(1))
-    return np.where(wide & sign, sign - magnitude, sign + magnitude)
+    bits = np.asarray(bits)
+    sign = bits.dtype.type(1 << (8 * dtype.size - 1))
+    magnitude = bits & (sign - bits.dtype.type(1))
+    return np.where(bits & sign, sign - magnitude, sign + magnitude)
 
 
 def _to_bfloat16(values: Any) -> Any:
-    """Rounds once: float64 to float32 towards zero with a sticky bit, then to bfloat16."""
+    """Rounds once: by way of float32, where a tie is decided by what float32 has lost."""
     with np.errstate(over="ignore", invalid="ignore"):
-        near = values.astype(np.float32)
-    beyond = np.abs(near.astype(np.float64)) > np.abs(values)
-    down = np.where(beyond, np.nextafter(near, np.float32(0)), near).astype(np.float32)
-    inexact = (down.astype(np.float64) != values) & np.isfinite(values)
-    bits = down.view(np.uint32) | inexact.astype(np.uint32)
+        near = np.asarray(values.astype(np.float32))
+    bits = near.view(np.uint32)
+    ties = (bits & np.uint32(0xFFFF)) == 0x8000
+    if ties.any():
+        exact, rounded = np.abs(values[ties]), np.abs(near[ties]).astype(np.float64)
+        bits[ties] += (exact > rounded).astype(np.uint32) - (exact < rounded).astype(np.uint32)
     rounding = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    rounded = ((bits + rounding) >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+    result = ((bits + rounding) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), result)

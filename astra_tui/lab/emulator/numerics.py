@@ -32,20 +32,19 @@ def f64_to_f32(value: Array, mode: str = "rn") -> Array:
     """float64 to float32 in one of PTX's rounding modes: rn, rz, rm (down) or rp (up)."""
     value = np.asarray(value, np.float64)
     nearest = value.astype(np.float32)
-    if mode == "rn":
-        return nearest[()]
-    back = nearest.astype(np.float64)
-    too_high, too_low = back > value, back < value
+    return (nearest if mode == "rn" else _towards(mode, nearest, value - nearest))[()]
+
+
+def _towards(mode: str, nearest: Array, excess: Array) -> Array:
+    """The float32 on the wanted side of values that exceed their nearest float32 by so much."""
+    too_high, too_low = excess < 0, excess > 0
     if mode == "rz":
-        too_high, too_low = too_high & (value > 0), too_low & (value < 0)
-    elif mode == "rm":
-        too_low = np.zeros_like(too_low)
-    else:
-        too_high = np.zeros_like(too_high)
-    down = np.nextafter(nearest, np.float32(-np.inf))
-    up = np.nextafter(nearest, np.float32(np.inf))
-    result: Array = np.where(too_high, down, np.where(too_low, up, nearest))
-    return result[()]
+        too_high, too_low = too_high & (nearest > 0), too_low & (nearest < 0)
+    if mode != "rp":
+        nearest = np.where(too_high, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    if mode != "rm":
+        nearest = np.where(too_low, np.nextafter(nearest, np.float32(np.inf)), nearest)
+    return nearest
 
 
 def f64_to_bf16(value: Array) -> Array:
@@ -110,11 +109,19 @@ def sum_f32(a: Array, b: Array, mode: str) -> Array:
 
 def _directed(a: Array, b: Array, mode: str) -> Array:
     """The exact sum of two float64 values, rounded once to float32 towards rz, rm or rp."""
-    result = np.asarray(f64_to_f32(_nudge(a, b, a + b), mode))
+    total = np.asarray(a + b)
+    nearest = total.astype(np.float32)
+    excess = total - nearest
+    # Where float64 lost nothing that shows, what it lost still tells on which side the sum lies.
+    hidden = (excess == 0) & np.isfinite(total)
+    if hidden.any():
+        excess = np.where(hidden, two_sum(a, b)[1], excess)
+    result = _towards(mode, nearest, excess)
     if mode == "rm":
         # Only here is an exact zero negative, unless both parts are positive zeros.
-        cancelled = (result == 0) & (a + b == 0) & (np.signbit(a) | np.signbit(b))
-        result = np.where(cancelled, np.float32(-0.0), result)
+        cancelled = (result == 0) & (total == 0) & (np.signbit(a) | np.signbit(b))
+        if cancelled.any():
+            result = np.where(cancelled, np.float32(-0.0), result)
     return result[()]
 
 

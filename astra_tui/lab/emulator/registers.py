@@ -6,6 +6,7 @@ identity of an array tells whether a slot was written.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,14 +32,15 @@ class HomeRegisters(Registers):
         self.dtypes = dtypes
 
     def __missing__(self, slot: int) -> Any:
-        dtype = self.dtypes[slot]
-        undefined = (
-            np.zeros((), dtype)
-            if dtype.kind == "b"
-            else np.full((), -1).astype(f"i{dtype.itemsize}").view(dtype)
-        )
-        value = self[slot] = undefined[()]
+        value = self[slot] = _undefined(self.dtypes[slot])
         return value
+
+
+@cache
+def _undefined(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return np.zeros((), dtype)[()]
+    return np.full((), -1).astype(f"i{dtype.itemsize}").view(dtype)[()]
 
 
 class GroupRegisters(Registers):
