@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,31 @@ def compiler() -> Iterator[Compiler]:
 def tasks() -> dict[str, KernelTask]:
     """The bundled kernel tasks by name."""
     return {p.parent.name: load_task(p.parent) for p in sorted(ROOT.glob("kernels/*/task.toml"))}
+
+
+@pytest.fixture(scope="session")
+def quick_task(
+    tasks: dict[str, KernelTask], tmp_path_factory: pytest.TempPathFactory
+) -> KernelTask:
+    """silu_and_mul with fewer sizes and one element type, for whatever is not about checking."""
+    folder = tmp_path_factory.mktemp("kernels") / "silu_and_mul"
+    shutil.copytree(tasks["silu_and_mul"].folder, folder)
+    file = folder / "task.toml"
+    text = file.read_text(encoding="utf-8")
+    for whole, part in _SMALLER.items():
+        assert whole in text
+        text = text.replace(whole, part)
+    file.write_text(text, encoding="utf-8")
+    return load_task(folder)
+
+
+_SMALLER = {
+    'dtypes = ["float16", "bfloat16"]': 'dtypes = ["float16"]',
+    "sizes = [0, 1, 2, 7, 19, 83, 613]": "sizes = [0, 1, 83]",
+    "sizes = [1, 2, 3, 7, 8, 16, 31, 64, 111, 500, 769, 1031, 4096, 5125, 11008]": (
+        "sizes = [1, 8, 111, 1031]"
+    ),
+}
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from pathlib import Path
 
@@ -53,17 +52,9 @@ from tests.engine.scripted import (
 )
 
 
-@pytest.fixture(scope="module")
-def task(tasks: dict[str, KernelTask], tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
-    """silu_and_mul for one element type, so that a check takes a fraction of the time."""
-    folder = tmp_path_factory.mktemp("kernels") / "silu_and_mul"
-    shutil.copytree(tasks["silu_and_mul"].folder, folder)
-    file = folder / "task.toml"
-    text = file.read_text(encoding="utf-8")
-    both = 'dtypes = ["float16", "bfloat16"]'
-    assert both in text
-    file.write_text(text.replace(both, 'dtypes = ["float16"]'), encoding="utf-8")
-    return load_task(folder)
+@pytest.fixture
+def task(quick_task: KernelTask) -> KernelTask:
+    return quick_task
 
 
 @pytest.fixture

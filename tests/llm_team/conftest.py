@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def task(tasks: dict[str, KernelTask]) -> KernelTask:
-    return tasks["silu_and_mul"]
+def task(quick_task: KernelTask) -> KernelTask:
+    return quick_task
 
 
 def source(name: str) -> str:

@@ -19,8 +19,8 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def task(tasks: dict[str, KernelTask]) -> KernelTask:
-    return tasks["silu_and_mul"]
+def task(quick_task: KernelTask) -> KernelTask:
+    return quick_task
 
 
 @pytest.fixture
