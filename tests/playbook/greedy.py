@@ -6,6 +6,7 @@ python -m tests.playbook.greedy [TASK FOLDER ...]
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from astra_tui.agents.playbook import Evidence, propose_all
 from astra_tui.lab.check.counting import Count, count, workload_case
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.emulator.device import Emulator
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import Counters
 from astra_tui.model.task import KernelTask, load_task
@@ -36,12 +38,16 @@ class Round:
 
 
 class Greedy:
-    """Takes the best proposal that passes the check and lowers the ranking key, again and again."""
+    """Takes the best proposal that passes the check and lowers the ranking key, again and again.
 
-    def __init__(self, task: KernelTask, compiler: Compiler, rows: int | None = None):
+    On the way every `every`th case is tried, at the end all of them.
+    """
+
+    def __init__(self, task: KernelTask, compiler: Compiler, every: int = 1):
         self.task = task
         self.compiler = compiler
-        self.case = workload_case(task, None, rows)
+        self.case = workload_case(task, None, None)
+        self.on_the_way = build_suite(task)[::every]
 
     def run(self, source: str, rounds: int = ROUNDS) -> list[Round]:
         """The rounds in order; the first is the source itself."""
@@ -54,6 +60,8 @@ class Greedy:
                 if found is None:
                     break
                 taken.append(found)
+            problem = self._check(checker, taken[-1].source, build_suite(self.task))
+            assert not problem, (taken[-1].move, problem)
         return taken
 
     def _round(
@@ -70,7 +78,7 @@ class Greedy:
             if not problem and counted.counters.ranking_key() >= last.counters.ranking_key():
                 problem = "lowers no counter"
             if not problem:
-                problem = self._check(checker, proposal.source)
+                problem = self._check(checker, proposal.source, self.on_the_way)
             if not problem:
                 return Round(move, proposal.source, counted.counters, tuple(rejected))
             rejected.append(f"{move}: {problem}")
@@ -81,8 +89,8 @@ class Greedy:
         read = read_source(self.task, source, "candidate.cu")
         return count(self.task, read, self.case, self.compiler, Emulator(budget=1 << 40))
 
-    def _check(self, checker: Checker, source: str) -> str:
-        *_, report = checker.check(source, "candidate.cu")
+    def _check(self, checker: Checker, source: str, cases: Sequence[Case]) -> str:
+        *_, report = checker.check(source, "candidate.cu", tuple(cases))
         assert isinstance(report, CheckReport)
         return "" if report.verdict is Verdict.PASSED else report.message
 

@@ -34,7 +34,7 @@ def test_greedy_run_improves_the_baseline(
 ) -> None:
     task = tasks[name]
     baseline = task.baseline_file.read_text()
-    rounds = Greedy(task, compiler).run(baseline)
+    rounds = Greedy(task, compiler, every=4).run(baseline)
     print(table(name, rounds))
     first, last = rounds[0].counters, rounds[-1].counters
     assert last.sectors <= first.sectors
@@ -44,7 +44,7 @@ def test_greedy_run_improves_the_baseline(
     assert cited
     assert set(cited) == {Standing.AGREES}
     if name == REPEATED:
-        again = Greedy(task, compiler).run(baseline)
+        again = Greedy(task, compiler, every=4).run(baseline)
         assert [(r.move, r.source) for r in again] == [(r.move, r.source) for r in rounds]
 
 
@@ -52,8 +52,10 @@ def test_spelling_does_not_decide_the_result(
     tasks: dict[str, KernelTask], compiler: Compiler
 ) -> None:
     task = tasks["silu_and_mul"]
-    plain = Greedy(task, compiler).run(task.baseline_file.read_text())
-    other = Greedy(task, compiler).run(VARIANTS["all at once"](task.baseline_file.read_text()))
+    plain = Greedy(task, compiler, every=4).run(task.baseline_file.read_text())
+    other = Greedy(task, compiler, every=4).run(
+        VARIANTS["all at once"](task.baseline_file.read_text())
+    )
     assert [r.move for r in other] == [r.move for r in plain]
     assert other[-1].counters.sectors == plain[-1].counters.sectors
     assert other[-1].counters.requests == plain[-1].counters.requests
