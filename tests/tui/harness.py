@@ -86,6 +86,12 @@ class Desk:
         except TimeoutError:
             raise AssertionError(f"it did not come about: {what or condition}") from None
 
+    async def told(self, words: str) -> None:
+        """Waits until a notice says something."""
+        await self.until(
+            lambda: any(words in notice.message for notice in self.app._notifications), words
+        )
+
     async def press(self, *keys: str) -> None:
         """Types, one key after the other."""
         await self.pilot.press(*keys)

@@ -48,8 +48,7 @@ async def test_an_unknown_theme_is_named(saved: Path) -> None:
     app = AstraApp(partial(open_saved, saved), preferences=Preferences(theme="nrod"))
     async with app.run_test() as pilot:
         desk = Desk(app, pilot, Clock())
-        await desk.until(lambda: app._notifications, "a notice")
-        assert "did you mean 'nord'?" in next(iter(app._notifications)).message
+        await desk.told("did you mean 'nord'?")
 
 
 @on_a_loop

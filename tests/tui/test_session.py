@@ -307,8 +307,7 @@ async def test_an_engine_that_dies_is_told_of_and_loses_nothing(tmp_path: Path) 
         assert engine is not None
         os.kill(engine.welcome.pid, signal.SIGKILL)
         await desk.until(lambda: "the engine is gone" in desk.text("#status"), "the end")
-        await desk.until(lambda: desk.app._notifications, "a notice")
-        assert "can be resumed" in next(iter(desk.app._notifications)).message
+        await desk.told("can be resumed")
         assert desk.text("#approval") == ""
         assert not desk.session.works
     again = replace(request, settings=replace(settings, approval=AUTO))

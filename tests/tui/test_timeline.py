@@ -158,8 +158,7 @@ async def test_the_line_is_there_in_a_replay_and_its_keys_go_from_mark_to_mark(
         assert found is not None
         assert found.position == player.position
         await desk.press("E")
-        await desk.until(lambda: desk.app._notifications, "a remark")
-        assert "no error before" in next(iter(desk.app._notifications)).message
+        await desk.told("no error before")
         await desk.press("}", "question_mark")
         assert player.position == player.length
         await desk.until(lambda: desk.app.screen is not desk.session, "the help")
@@ -299,5 +298,4 @@ async def test_what_is_damaged_is_said(saved: Path, tmp_path: Path) -> None:
     journal = (saved / "journal.jsonl").read_bytes()
     (tmp_path / "journal.jsonl").write_bytes(journal[:-30])
     async with seated(partial(open_saved, tmp_path)) as desk:
-        await desk.until(lambda: desk.app._notifications, "a notice")
-        assert "1 parts" in next(iter(desk.app._notifications)).message
+        await desk.told("1 parts")
