@@ -28,6 +28,8 @@ left out:
                 repeat_ids true: every piece of a tool call repeats its id and name
                 refusal    words with which the model declines
                 piece      characters of a piece of the stream (default 16)
+                halves     true: pieces are counted in UTF-16 units, so that some end in half a
+                           character
                 fault      what goes wrong instead or on the way:
                   "status"   answers `status` with `error` ({"message", "code"}) and `headers`;
                              "{key}" in the message stands for the key that was sent
@@ -288,6 +290,9 @@ def calls_of(entry: Json) -> list[tuple[str, str, str]]:
 
 def pieces(text: str, entry: Json) -> list[str]:
     size = entry.get("piece", 16)
+    if entry.get("halves"):
+        units = text.encode("utf-16-be", "surrogatepass")
+        text = "".join(chr(int.from_bytes(units[i : i + 2])) for i in range(0, len(units), 2))
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import time
 import traceback
 from typing import Any
 
+import msgspec
 import pytest
 
 from astra_tui.agents.llm import (
@@ -66,6 +68,28 @@ def test_text_reasoning_and_usage_arrive(server: Scripted, wire: str) -> None:
     thought = "".join(d.text for d in deltas if d.kind is DeltaKind.REASONING)
     assert thought == "it reads twice"
     assert len(deltas) > 5
+
+
+def test_characters_cut_in_two_arrive_whole(server: Scripted, wire: str) -> None:
+    rockets = "\U0001f680 \U0001f680\U0001f680"
+    calls = [{"name": "look", "arguments": json.dumps({"at": rockets}, ensure_ascii=False)}]
+    cut = {"text": rockets, "reasoning": rockets, "tool_calls": calls, "piece": 1, "halves": True}
+    server.play(cut)
+    deltas: list[Delta] = []
+    reply = asyncio.run(complete(server.endpoint(wire), deltas=deltas))
+    assert reply.text == text_shown(deltas) == rockets
+    assert "".join(d.text for d in deltas if d.kind is DeltaKind.REASONING) == rockets
+    assert [json.loads(call.arguments) for call in reply.tool_calls] == [{"at": rockets}]
+    msgspec.json.encode([reply, deltas])
+
+
+def test_half_a_character_is_replaced(server: Scripted, wire: str) -> None:
+    server.play({"text": "\ude80 fine \ud83d", "tool_calls": [{"name": "\ud83d", "arguments": ""}]})
+    deltas: list[Delta] = []
+    reply = asyncio.run(complete(server.endpoint(wire), deltas=deltas))
+    assert reply.text == text_shown(deltas) == "\ufffd fine \ufffd"
+    request = user_request()
+    assert msgspec.structs.replace(request, messages=(reply.as_message(),)).hash
 
 
 def test_lines_may_end_with_crlf(server: Scripted, wire: str) -> None:

@@ -154,6 +154,12 @@ def test_tools_and_a_schema_exclude_each_other() -> None:
         user_request(tools=(READ,), schema=AnswerSchema("x", {}))
 
 
+def test_half_a_character_in_arguments_is_replaced() -> None:
+    spec = ToolSpec("look", "", {"properties": {"at": {"type": "string"}}})
+    arguments = read_arguments(ToolCall("1", "look", '{"at": "\\ud83d \\ud83d\\ude80"}'), spec)
+    assert arguments == {"at": "\ufffd \U0001f680"}
+
+
 @given(st.text() | st.recursive(st.integers(), lambda inner: st.lists(inner)).map(str))
 def test_reading_arguments_raises_user_errors_only(text: str) -> None:
     with suppress(UserError):

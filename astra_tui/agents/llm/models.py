@@ -12,6 +12,7 @@ from astra_tui.agents.llm.errors import BadAnswer, LLMError
 from astra_tui.agents.llm.messages import Delta, DeltaKind, Message, Request, Role, ToolSpec
 from astra_tui.agents.llm.schemas import SchemaMode
 from astra_tui.agents.llm.structured import ask
+from astra_tui.agents.llm.surrogates import joined_json
 
 MOST_LISTED = 20
 PROBE_TOKENS = 2000
@@ -80,7 +81,7 @@ COLOUR_TOOL = ToolSpec(
 async def offered_models(llm: OpenAILLM) -> tuple[OfferedModel, ...]:
     """The models of a server, by name. Raises LLMError."""
     try:
-        models = msgspec.convert(await llm.models(), ModelList)
+        models = msgspec.convert(joined_json(await llm.models()), ModelList)
     except msgspec.ValidationError as error:
         problem = str(error)
     else:

@@ -12,17 +12,19 @@ from astra_tui.agents.llm.messages import (
     ToolCall,
     Usage,
 )
+from astra_tui.agents.llm.surrogates import HalfKeeper, joined, joined_json
 
 MOST_CHARACTERS = 8_000_000
 """No kernel and no plan is longer; a server that sends more has run away."""
 
 
 class StreamedReply:
-    """Collects one attempt's answer and tells of each piece."""
+    """Collects one attempt's answer and tells of each piece, in whole characters."""
 
     def __init__(self, on_delta: OnDelta):
         self._on_delta = on_delta
         self._text: list[str] = []
+        self._keepers = {kind: HalfKeeper() for kind in (DeltaKind.TEXT, DeltaKind.REASONING)}
         self._characters = 0
         self._calls: dict[int, ToolCall] = {}
         self.refusal = ""
@@ -35,12 +37,11 @@ class StreamedReply:
 
     def add_text(self, text: str) -> None:
         """Append to the answer."""
-        self._text.append(text)
-        self._show(DeltaKind.TEXT, text)
+        self._show(DeltaKind.TEXT, self._keepers[DeltaKind.TEXT].add(text))
 
     def add_reasoning(self, text: str) -> None:
         """Show what the model thinks; it is no part of the answer."""
-        self._show(DeltaKind.REASONING, text)
+        self._show(DeltaKind.REASONING, self._keepers[DeltaKind.REASONING].add(text))
 
     def add_call(self, index: int, id: str, name: str, arguments: str) -> None:  # noqa: A002
         """Extend a tool call. Names are set and arguments appended.
@@ -59,18 +60,20 @@ class StreamedReply:
         Raises Truncated where it stopped at a limit, BrokenOff where nobody says that it ended,
         BadAnswer where the model or its server's filter declined.
         """
+        for kind, keeper in self._keepers.items():
+            self._show(kind, keeper.end())
         calls = tuple(self._calls[index] for index in sorted(self._calls))
         reply = Reply(
             text="".join(self._text),
             tool_calls=tuple(
-                ToolCall(call.id or f"call_{n}", call.name, call.arguments)
+                ToolCall(joined(call.id) or f"call_{n}", joined(call.name), joined(call.arguments))
                 for n, call in enumerate(calls)
             ),
             usage=self.usage,
-            model=self.model,
+            model=joined(self.model),
             finish="tool_calls" if calls else "stop",
             attempts=attempts,
-            opaque=tuple(self.opaque),
+            opaque=tuple(joined_json(item) for item in self.opaque),
         )
         self._require_end(reply)
         return reply
@@ -94,13 +97,18 @@ class StreamedReply:
                 partial=reply,
             )
         if self.finish == "content_filter" or self.refusal:
+            refusal = joined(self.refusal)
             raise BadAnswer(
-                "the model declined to answer" + (f": {self.refusal}" if self.refusal else ""),
+                "the model declined to answer" + (f": {refusal}" if refusal else ""),
                 hint="change the instructions, or choose another model",
                 usage=reply.usage,
             )
 
     def _show(self, kind: DeltaKind, text: str) -> None:
+        if not text:
+            return
+        if kind is DeltaKind.TEXT:
+            self._text.append(text)
         self._count(text)
         self.shown = True
         self._on_delta(Delta(kind, text))

@@ -21,6 +21,7 @@ from astra_tui.agents.llm.messages import (
     ToolSpec,
     Usage,
 )
+from astra_tui.agents.llm.surrogates import joined_json
 from astra_tui.model.errors import UserError, nearest
 
 Handler = Callable[[Json], Awaitable[str]]
@@ -107,7 +108,7 @@ class ToolDesk:
 def read_arguments(call: ToolCall, spec: ToolSpec) -> Json:
     """The arguments of a call. Raises UserError for text that is no object, and wrong names."""
     try:
-        arguments = json.loads(call.arguments or "{}")
+        arguments = joined_json(json.loads(call.arguments or "{}"))
     except (ValueError, RecursionError) as error:
         raise UserError(f"the arguments of {call.name} are not JSON: {error}") from None
     if not isinstance(arguments, dict):
