@@ -106,7 +106,10 @@ class Engine:
         return self.record.state
 
     async def run(self) -> AsyncIterator[Event]:
-        """Works until a stop rule holds; yields every event, the last a SessionClosed."""
+        """Works until a stop rule holds; yields every event, the last a SessionClosed.
+
+        Raises UserError when the journal takes no more events.
+        """
         main = asyncio.ensure_future(self._main())
         try:
             while (event := await self._events.get()) is not None:
@@ -134,12 +137,9 @@ class Engine:
         self.record.emit(event)
 
     async def _main(self) -> None:
-        rounds, versions = self._settings.rounds, versions_here()
-        self._ports.approvals.begin(user_at_terminal())
-        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
-        self._open_device()
         stop = Stop(StopReason.CANCELLED, "cancelled")
         try:
+            self._begin()
             await self.control.supervise(self._session)
         except Stop as reached:
             stop = reached
@@ -149,18 +149,29 @@ class Engine:
                     StopReason.CANCELLED, f"cancelled by {self.control.cancelled.describe()}"
                 )
         except (TeamUnavailable, LabTrouble, UserError) as error:
-            self.record.emit(TroubleMet(type(error).__name__, str(error)))
             stop = Stop(StopReason.TROUBLE, str(error))
+            self.record.emit(TroubleMet(type(error).__name__, str(error)))
         except BaseException as error:
             stop = Stop(StopReason.TROUBLE, f"{type(error).__name__}: {error}")
             raise
         finally:
-            if self._watch is not None:
-                self._watch.close()
-            self._ports.lab.close()
-            await self._ports.team.close()
-            self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
-            self._events.put_nowait(None)
+            try:
+                await self._end(stop)
+            finally:  # On a full disk nothing more is kept, and `run` has to end all the same.
+                self._events.put_nowait(None)
+
+    def _begin(self) -> None:
+        rounds, versions = self._settings.rounds, versions_here()
+        self._ports.approvals.begin(user_at_terminal())
+        self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
+        self._open_device()
+
+    async def _end(self, stop: Stop) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._ports.lab.close()
+        await self._ports.team.close()
+        self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
 
     def _open_device(self) -> None:
         identity = None

@@ -90,7 +90,10 @@ class _ReplyLine:
 
 
 class _Log(io.TextIOBase):
-    """Takes over standard error and standard output; each line is written without secrets."""
+    """Takes over standard error and standard output; each line is written without secrets.
+
+    What a full disk does not take is lost.
+    """
 
     def __init__(self, path: Path, redactor: Redactor):
         self._redactor = redactor
@@ -121,4 +124,5 @@ class _Log(io.TextIOBase):
             self._line = ""
 
     def _put(self, line: str) -> None:
-        os.write(2, self._redactor.text(line).encode("utf-8", "replace"))
+        with contextlib.suppress(OSError):
+            os.write(2, self._redactor.text(line).encode("utf-8", "replace"))

@@ -86,7 +86,8 @@ class Server:
     async def run(self) -> AsyncIterator[Event]:
         """Runs the engine to its end; yields every event after it was sent to those who follow.
 
-        Starts first where that has not been done, and raises what `start` raises.
+        Starts first where that has not been done, and raises what `start` raises. What ends the
+        engine is told to the front ends before it is raised.
         """
         if self._listening is None:
             await self.start()
@@ -97,6 +98,9 @@ class Server:
                 # Events may come in bursts; those who write them out get a turn in between.
                 await asyncio.sleep(0)
                 yield event
+        except UserError as error:
+            self._tell(error)
+            raise
         finally:
             watching.cancel()
             self.path.unlink(missing_ok=True)
@@ -150,6 +154,12 @@ class Server:
         finally:
             del self._connections[task]
             self._followers.discard(peer)
+
+    def _tell(self, error: UserError) -> None:
+        """Says why the engine goes; the journal, which should say it, may be what failed."""
+        reason = f"{error.file}: {error.message}" if error.file else error.message
+        for peer in self._connections.values():
+            peer.reply(Refused(0, reason, error.hint))
 
     async def _dismiss(self) -> None:
         """Sends everybody the end of the session, then hangs up."""

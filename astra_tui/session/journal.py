@@ -100,10 +100,12 @@ class Journal:
     def close(self) -> None:
         """Ends the writing; a second call does nothing."""
         if self._handle >= 0:
-            os.fsync(self._handle)
-            os.close(self._handle)
-            self._handle = -1
-            self._lock.release()
+            try:
+                os.fsync(self._handle)
+            finally:
+                os.close(self._handle)
+                self._handle = -1
+                self._lock.release()
 
     def append(self, event: Event, sync: bool | None = None) -> Record:
         """Writes one event; it is on the disk afterwards if `sync`, by default as `SYNCED` says.

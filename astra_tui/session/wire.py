@@ -70,7 +70,10 @@ class Done(Message, frozen=True, tag="done"):
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """A request was not carried out; `request` is 0 where it could not be read."""
+    """A request was not carried out.
+
+    `request` is 0 where it could not be read, and where the engine says why it goes.
+    """
 
     request: int
     reason: str

@@ -5,9 +5,14 @@ Only the team is scripted: journal, approvals, lab and emulator are the real one
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from astra_tui.agents.team import (
     Brief,
@@ -27,6 +32,7 @@ from astra_tui.model.events import AnswerAwaited, Event
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
+from astra_tui.session import journal
 from astra_tui.session.journal import Journal
 from astra_tui.session.reading import read_journal
 from astra_tui.session.redaction import Redactor
@@ -175,6 +181,19 @@ def _engine(
     opened: OpenSession, task: KernelTask, team: ScriptedTeam, settings: RunSettings
 ) -> Engine:
     return build_engine(opened, task, settings, team, wait_for_engineer=False)
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, room: int = 0) -> None:
+    """Lets the journal take so many more records; then the disk is full."""
+    left = itertools.count(room, -1)
+    write = journal._write_all
+
+    def write_all(handle: int, content: bytes, offset: int) -> None:
+        if next(left) <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(handle, content, offset)
+
+    monkeypatch.setattr(journal, "_write_all", write_all)
 
 
 def kept(folder: Path) -> tuple[Event, ...]:

@@ -35,7 +35,7 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import Approval, Budget, GatePolicy
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
-from astra_tui.session.reading import read_journal
+from astra_tui.session.reading import journal_path, read_journal
 from tests.engine.scripted import (
     ASK,
     AUTO,
@@ -44,12 +44,16 @@ from tests.engine.scripted import (
     Session,
     Sources,
     Step,
+    fill_disk,
     kept,
     resume,
     settings_of,
     sources_of,
     start,
 )
+
+SECONDS = 60
+"""After which a run that should have ended hangs."""
 
 
 @pytest.fixture
@@ -441,6 +445,28 @@ def test_a_baseline_that_fails_ends_the_run_with_its_reason(
     assert closed is not None
     assert closed.reason is StopReason.BASELINE
     assert "cases failed" in closed.message
+
+
+@pytest.mark.parametrize("room", [0, 4])
+def test_a_full_disk_ends_the_run_with_what_could_not_be_written(
+    tmp_path: Path, task: KernelTask, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    folder = tmp_path / "s"
+    session = start(folder, task, ScriptedTeam([]), settings_of())
+
+    async def drive() -> None:
+        async with asyncio.timeout(SECONDS):
+            await session.run()
+
+    with monkeypatch.context() as patched:
+        fill_disk(patched, room)
+        with pytest.raises(UserError, match="cannot be written: No space left") as full:
+            asyncio.run(drive())
+    assert full.value.file == str(journal_path(folder))
+    session.journal.close()
+    again = resume(folder, task, ScriptedTeam([]), settings_of())
+    assert len(again.journal.found.records) == room + 1
+    again.journal.close()
 
 
 def test_a_case_that_the_team_adds_is_run_and_kept(

@@ -40,6 +40,7 @@ from astra_tui.session.client import (
     ask_welcome,
     running_engines,
 )
+from astra_tui.session.lock import writer_of
 from astra_tui.session.reading import read_journal
 from astra_tui.session.records import Record
 from astra_tui.session.redaction import Redactor
@@ -55,7 +56,15 @@ from astra_tui.session.wire import (
     decode_from_engine,
     encode_message,
 )
-from tests.engine.scripted import ASK, AUTO, ScriptedTeam, Step, settings_of, sources_of
+from tests.engine.scripted import (
+    ASK,
+    AUTO,
+    ScriptedTeam,
+    Step,
+    fill_disk,
+    settings_of,
+    sources_of,
+)
 
 ANN = Author(AuthorKind.ENGINEER, "ann")
 BOB = Author(AuthorKind.ENGINEER, "bob")
@@ -299,6 +308,26 @@ def test_interrupt_is_answered_at_once_and_the_run_goes_on(
             assert (await engine.end()).reason is StopReason.ROUNDS
 
     run(test())
+
+
+def test_a_full_disk_ends_the_engine_and_is_told_to_those_who_watch(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+
+    async def test() -> None:
+        async with hosted(folder, task, team, automatic=True) as engine, attached(engine) as screen:
+            await screen.watch(lambda e: isinstance(e, CaseChecked))
+            fill_disk(monkeypatch)
+            with pytest.raises(EngineGone, match=rf"is gone: {full}"):
+                await screen.to_the_end()
+            await asyncio.wait([engine.running])
+            assert not engine.path.exists()
+
+    full = f"{folder / 'journal.jsonl'}: the journal cannot be written: No space left"
+    with pytest.raises(UserError, match=full):
+        run(test())
+    assert writer_of(folder) is None
 
 
 def test_orders_reach_the_engine_and_what_it_refuses_is_said(
