@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.lab.orphan import end_with_owner
 
 RED_ZONE = 4096
 _RED = 0x5A
@@ -34,6 +35,7 @@ class NoGpu(Exception):
 def main() -> None:
     """Opens the artefact, says hello, and answers one message a case."""
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
+    end_with_owner(read_fd)
     mode, path, name, gpu = sys.argv[3:7]
     if gpu:  # Before anything that loads CUDA is imported.
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

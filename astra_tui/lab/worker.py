@@ -28,6 +28,7 @@ from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.devices import Opened, open_device
 from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.lab.orphan import end_with_owner
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
@@ -184,6 +185,7 @@ def main() -> None:
     read_fd, write_fd, folder, device = (
         int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4],
     )  # fmt: skip
+    end_with_owner(read_fd)
     with ExitStack() as stack:
         try:
             task = load_task(folder)

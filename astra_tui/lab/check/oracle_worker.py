@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.lab.orphan import end_with_owner
 
 
 def main() -> None:
     """Imports torch and the reference, then answers cases one by one."""
     read_fd, write_fd, file = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    end_with_owner(read_fd)
     try:
         import torch
 

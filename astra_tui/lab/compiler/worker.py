@@ -20,6 +20,7 @@ from astra_tui.lab.compiler.toolchain import (
 )
 from astra_tui.lab.confine import confine_to_reading, limit_resources
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.lab.orphan import end_with_owner
 
 MEMORY_LIMIT = 6 << 30
 
@@ -39,6 +40,7 @@ def main() -> None:
     os.chdir(toolchain.include_dirs[0])  # NVRTC looks for includes in the current folder too.
     limit_resources(MEMORY_LIMIT)
     confined = confine_to_reading(toolchain.readable_roots)
+    end_with_owner(read_fd)  # Not before: a thread that exists already is not confined.
     write_frame(write_fd, {"version": f"{major}.{minor}", "origin": origin, "confined": confined})
     while True:
         try:

@@ -32,12 +32,14 @@ from astra_tui.lab.cuda.process.driver import Driver, DriverError
 from astra_tui.lab.cuda.process.replay import Replayer
 from astra_tui.lab.cuda.process.tools import Tools
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.lab.orphan import end_with_owner
 
 EXIT_STICKY = 3
 
 
 def serve(driver: Driver, read_fd: int, write_fd: int, confine: Callable[[], bool]) -> int:
     """Serves until the judge closes its end; the exit code says whether the GPU's context died."""
+    end_with_owner(read_fd)  # Before any confinement, as CUDA's own threads: to open may hang.
     service = _Service(driver, confine)
     while True:
         try:
