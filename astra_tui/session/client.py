@@ -123,7 +123,11 @@ class EngineClient:
             raise self._gone()
 
     async def answer(self, answer: Answer) -> None:
-        """Decides a question. Raises AnswerRefused, which names whoever decided it before."""
+        """Decides a question.
+
+        Raises AnswerRefused, which names whoever decided it before, and RequestRefused when it is
+        too long.
+        """
         refused = await self._ask(GiveAnswer(next(self._ids), answer))
         if refused is not None:
             raise AnswerRefused(refused.reason, hint=refused.hint)
@@ -168,10 +172,13 @@ class EngineClient:
     async def _ask(self, request: Request) -> Refused | None:
         if self._reading.done():
             raise self._gone()
+        line = encode_message(request)
+        if len(line) > LONGEST_MESSAGE:  # The engine would end the connection.
+            raise RequestRefused(f"this is too long: at most {LONGEST_MESSAGE >> 20} MiB are sent")
         reply: asyncio.Future[Done | Refused] = asyncio.Future()
         self._replies[request.id] = reply
         try:
-            self._writer.write(encode_message(request))
+            self._writer.write(line)
             answered = await reply
         finally:
             del self._replies[request.id]

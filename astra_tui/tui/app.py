@@ -114,8 +114,11 @@ class AstraApp(Shell[Left], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         """Takes note of when keys are pressed, and whether into a field.
 
-        Letters that follow what was typed into a field, after it was closed, do nothing.
+        Letters that follow what was typed into a field, after it was closed, do nothing. Nor do
+        keys that were on their way when another program got the terminal.
         """
+        if self.is_away and isinstance(event, events.InputEvent | events.Paste):
+            return
         if isinstance(event, events.Key):
             is_typing = self._is_typing()
             is_letter = event.character is not None and event.character.isalpha()

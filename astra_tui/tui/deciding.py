@@ -85,9 +85,11 @@ class Deciding:
         """Rejected, and why."""
         return self._answer(ApprovalStatus.REJECTED, reason=reason)
 
-    def edited(self, plan: Plan | None = None, source: str | None = None) -> Answer:
-        """Something else instead."""
-        return self._answer(ApprovalStatus.EDITED, plan=plan, source=source)
+    def edited(self, instead: Plan | str) -> Answer:
+        """Another plan or source instead."""
+        if isinstance(instead, Plan):
+            return self._answer(ApprovalStatus.EDITED, plan=instead)
+        return self._answer(ApprovalStatus.EDITED, source=instead)
 
     def refused(self) -> bool:
         """The engine did not take the answer; returns whether the question is open as before."""

@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import shlex
-import subprocess
-import tempfile
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from textual.app import App, SuspendNotSupported
+from textual.app import SuspendNotSupported
 
 from astra_tui.model.errors import UserError
+from astra_tui.tui.shell import Shell
 
 
 def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
     """The command of $VISUAL or $EDITOR; empty where neither is set."""
-    return shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "")
+    command = environment.get("VISUAL") or environment.get("EDITOR") or ""
+    try:
+        return shlex.split(command)
+    except ValueError:  # A quotation without an end: there is no such program, which is said then.
+        return [command]
 
 
-def edit_outside(app: App[Any], text: str, suffix: str) -> str:
-    """The text after the engineer's editor; the app stands still meanwhile.
+async def edit_outside(app: Shell[Any], file: Path) -> None:
+    """Has the engineer edit a file; the app goes on meanwhile, but shows nothing.
 
     Raises UserError where there is no editor, where it fails, and where the app cannot give its
-    terminal away, as in a browser. Nothing is changed then.
+    terminal away, as in a browser.
     """
     command = editor_command()
     if not command:
         raise UserError("neither $VISUAL nor $EDITOR is set", hint="edit here instead, with e")
-    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
-        file = Path(folder) / f"edit{suffix}"
-        file.write_text(text, encoding="utf-8")
-        try:
-            with app.suspend():
-                done = subprocess.run([*command, str(file)], check=False)
-        except SuspendNotSupported:
-            message = "this terminal cannot be handed to an editor"
-            raise UserError(message, hint="edit here instead, with e") from None
-        except OSError as error:
-            raise UserError(f"{command[0]}: {error.strerror}", hint="set $EDITOR") from None
-        if done.returncode:
-            raise UserError(f"{command[0]} ended with {done.returncode}; nothing was changed")
-        try:
-            return file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"what the editor left cannot be read: {error}") from None
+    try:
+        with app.terminal_given_away():
+            code = await _run([*command, str(file)])
+    except SuspendNotSupported:
+        message = "this terminal cannot be handed to an editor"
+        raise UserError(message, hint="edit here instead, with e") from None
+    except OSError as error:
+        raise UserError(f"{command[0]}: {error.strerror}", hint="set $EDITOR") from None
+    if code:
+        raise UserError(f"{command[0]} ended with {code}; nothing was changed")
+
+
+async def _run(command: list[str]) -> int:
+    """The exit code of a program at the terminal, which stdout need not be."""
+    terminal = sys.__stderr__.fileno() if sys.__stderr__ is not None else None
+    process = await asyncio.create_subprocess_exec(*command, stdout=terminal)
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:  # The app ends, and the terminal goes to who started it.
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        raise

@@ -1,4 +1,5 @@
-"""What the app does with Textual's own parts: the window's title, and an end without a traceback.
+"""What the app does with Textual's own parts: the window's title, lending the terminal to another
+program, and an end without a traceback.
 
 The only module that uses names of Textual that are not public.
 """
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -31,10 +34,40 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
     """An app that breaks down in one sentence, with the details in a file."""
 
     breakdown: Breakdown | None = None
+    is_away = False
+    """Whether another program has the terminal: nothing may be written, no key is meant for us."""
+
+    @contextlib.contextmanager
+    def terminal_given_away(self) -> Iterator[None]:
+        """Leaves the terminal to another program while the event loop goes on.
+
+        Raises SuspendNotSupported. What is raised within goes on once the terminal is ours again.
+        """
+        failure: Exception | None = None
+        with self.batch_update(), self.suspend(), _signals_left_to_others():
+            self.is_away = True
+            try:
+                yield
+            except Exception as error:  # Textual would not take the terminal back.
+                failure = error
+            finally:
+                self.is_away = False
+        self.refresh(layout=True)  # What was asked for within the batch is not drawn.
+        if failure is not None:
+            raise failure
+
+    def bell(self) -> None:
+        """Rings, unless another program has the terminal."""
+        if not self.is_away:
+            super().bell()
+
+    def _set_pointer_shape(self, shape: str) -> None:
+        if not self.is_away:
+            super()._set_pointer_shape(shape)
 
     def set_title(self, text: str) -> None:
         """The title of the terminal's window."""
-        if self._driver is not None and not self.is_headless:
+        if self._driver is not None and not self.is_headless and not self.is_away:
             title = f"astra-tui: {text}" if text else "astra-tui"
             self._driver.write(f"\x1b]0;{visible_inline(title)}\x07")
 
@@ -46,6 +79,21 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
             hint=f"engines that run go on: astra-tui attach. The fault is told in {_keep(error)}",
         )
         self._close_messages_no_wait()
+
+
+@contextlib.contextmanager
+def _signals_left_to_others() -> Iterator[None]:
+    """Keys such as ctrl+c are signals again, for all programs at the terminal; not for this one.
+
+    Not SIG_IGN, which a program that is started would inherit.
+    """
+    numbers = (signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep(error: BaseException | None) -> Path | str:

@@ -14,6 +14,7 @@ from tests.engine.scripted import AUTO, ScriptedTeam, Step, settings_of, sources
 @pytest.fixture(autouse=True)
 def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     for name in ("VISUAL", "EDITOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

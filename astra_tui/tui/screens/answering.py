@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from astra_tui.model.approval import Gate, Question
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Plan
-from astra_tui.model.settings import TeamKind
 from astra_tui.session.client import user_at_terminal
 from astra_tui.session.wire import MOST_QUESTIONS
 from astra_tui.tui.deciding import Deciding, Step
-from astra_tui.tui.editor import edit_outside, editor_command
 from astra_tui.tui.page import Line, Span, Tone
+from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.text.numbers import whole_number
-from astra_tui.tui.text.visible import is_harmless
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.prompt_line import PromptLine
@@ -48,6 +42,7 @@ class Answering:
         self._screen = screen
         self._app = screen.app
         self.deciding = Deciding(self._app.guard, user_at_terminal())
+        self._editing = Editing(screen, self.deciding)
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -111,7 +106,9 @@ class Answering:
         Nobody accepts what is not on the screen.
         """
         view, question = self._screen.view, self.deciding.question
-        if view is None or question is None or not self.deciding.may_answer:
+        if self._editing.is_open or not self.deciding.may_answer:
+            return False
+        if view is None or question is None:
             return False
         if self.deciding.looks_at_it(view, self._screen.shown):
             return question.gate is Gate.PLAN or self._diff_is_readable()
@@ -167,93 +164,21 @@ class Answering:
     def edit(self) -> None:
         """Edits the plan as fields; the code in $EDITOR, or here where there is none."""
         question, plan = self.deciding.question, self.deciding.plan
-        if not self.is_meant() or question is None or plan is None:
-            return
-        if question.gate is Gate.PLAN:
-            self._edit_fields(question, plan)
-        elif editor_command():
-            self._edit_outside(question, plan)
-        else:
-            self._edit_code(question)
+        if self.is_meant() and question is not None and plan is not None:
+            self._editing.edit_here(question, plan)
 
     def edit_outside(self) -> None:
         """Edits the plan, as JSON, or the code in $VISUAL or $EDITOR."""
         question, plan = self.deciding.question, self.deciding.plan
         if self.is_meant() and question is not None and plan is not None:
-            self._edit_outside(question, plan)
-
-    def _expect_text(self) -> None:
-        """What is typed from now on is meant for a field, also before the field is there."""
-        self._app.guard.key_pressed(into_text=True)
-
-    def _edit_fields(self, question: Question, plan: Plan) -> None:
-        from astra_tui.tui.forms import plan_fields, plan_of
-        from astra_tui.tui.screens.form import FormScreen
-
-        team = self._team()
-        self._expect_text()
-
-        def check(values: Mapping[str, str]) -> None:
-            plan_of(values, plan, team)
-
-        def take(values: Mapping[str, str] | None) -> None:
-            if values is not None and self._still_asks(question):
-                self._take_plan(plan_of(values, plan, team), plan)
-
-        self._app.push_screen(FormScreen("Edit the plan", plan_fields(plan), check), take)
-
-    def _edit_code(self, question: Question) -> None:
-        from astra_tui.tui.screens.code_editor import CodeEditor
-
-        try:
-            source = self._screen.read_text(question.subject)
-            _refuse_hidden(source)
-        except UserError as error:
-            self._app.report(error)
-            return
-
-        self._expect_text()
-
-        def take(edited: str | None) -> None:
-            if edited is not None and self._still_asks(question):
-                self._take_source(edited, source)
-
-        self._app.push_screen(CodeEditor(f"{question.subject[:12]}.cu", source), take)
-
-    def _edit_outside(self, question: Question, plan: Plan) -> None:
-        try:
-            if question.gate is Gate.DIFF:
-                source = self._screen.read_text(question.subject)
-                self._take_source(edit_outside(self._app, source, ".cu"), source)
-            else:
-                text = msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
-                self._take_plan(_decoded(edit_outside(self._app, text, ".json")), plan)
-        except UserError as error:
-            self._app.report(error)
-
-    def _take_plan(self, edited: Plan, before: Plan) -> None:
-        if edited == before:
-            self._app.say("the plan is as it was; nothing is decided")
-        else:
-            self._screen.send(self.deciding.edited(plan=edited))
-
-    def _take_source(self, edited: str, before: str) -> None:
-        if edited == before:
-            self._app.say("the code is as it was; nothing is decided")
-        else:
-            self._screen.send(self.deciding.edited(source=edited))
+            self._editing.edit_outside(question, plan)
 
     def _still_asks(self, question: Question) -> bool:
         """Whether the question was not decided elsewhere meanwhile."""
         if question == self.deciding.question:
             return True
-        self._app.say("the question was decided meanwhile; nothing was sent")
+        self._app.say(MEANWHILE)
         return False
-
-    def _team(self) -> TeamKind:
-        view = self._screen.view
-        opened = view.state.opened if view else None
-        return opened.settings.team if opened else TeamKind.LLM
 
     def refused(self, error: UserError) -> None:
         """The engine did not take an answer."""
@@ -261,19 +186,3 @@ class Answering:
         if self.deciding.refused():
             self._draw()
             self._screen.call_after_refresh(self._app.guard.drawn)
-
-
-def _decoded(text: str) -> Plan:
-    try:
-        return msgspec.json.decode(text, type=Plan)
-    except msgspec.MsgspecError as error:
-        raise UserError(f"the edited plan cannot be read: {error}") from None
-
-
-def _refuse_hidden(source: str) -> None:
-    """A text area would draw characters that cannot be seen, or that act on the terminal."""
-    if not all(is_harmless(character) or character in "\n\t" for character in source):
-        raise UserError(
-            "this source holds characters that cannot be edited here",
-            hint="the diff shows them; set $EDITOR and press ctrl+g",
-        )

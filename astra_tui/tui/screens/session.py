@@ -6,6 +6,7 @@ A saved session has no engine, so that the same screen can decide nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -180,7 +181,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
 
     def show_view(self, view: View) -> None:
         """Draws a picture: only panes that are on the screen, and of them only what changed."""
-        if not self._is_drawn:
+        if not self._is_drawn or self.app.is_away:
             return
         before, self.view = self.view, view
         with self.app.batch_update():
@@ -201,6 +202,11 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
     def _consider(self) -> None:
         if self.view is not None and self._source is not None and self._source.engine is not None:
             self._answering.consider(self.view)
+
+    def catch_up(self) -> None:
+        """Draws what there was nothing to draw on for."""
+        if self._bridge is not None:
+            self._bridge.refresh()
 
     def consider_again(self) -> None:
         """Looks again whether the open question can be shown."""
@@ -333,16 +339,24 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         """Has a number of questions to come accepted without asking."""
         self._steering.accept_next(count)
 
-    def send(self, answer: Answer) -> None:
-        """Gives an answer to the engine; the bar is gone until the engine says otherwise."""
+    def send(
+        self,
+        answer: Answer,
+        taken: Callable[[], None] = lambda: None,
+        explain: Callable[[UserError], UserError] = lambda error: error,
+    ) -> None:
+        """Gives an answer to the engine; the bar is gone until the engine says otherwise.
+
+        `taken` is told of its success; `explain` may add to what is said where it is refused.
+        """
         self.query_one(ApprovalBar).hide()
         self._refresh_keys()
 
         def refused(error: UserError) -> None:
-            self._answering.refused(error)
+            self._answering.refused(explain(error))
             self._refresh_keys()
 
-        self._steering.answer(answer, refused)
+        self._steering.answer(answer, taken, refused)
 
     # -- steering --------------------------------------------------------------------------------
 

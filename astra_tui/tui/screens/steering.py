@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from astra_tui.model.approval import Answer
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
-from astra_tui.session.client import EngineClient, user_at_terminal
+from astra_tui.session.client import EngineClient, EngineGone, user_at_terminal
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:
@@ -45,9 +45,19 @@ class Steering:
 
         self._screen.run_worker(carry_out(), name="order")
 
-    def answer(self, answer: Answer, refused: Callable[[UserError], None]) -> None:
-        """Gives an answer; `refused` is told where it is not taken."""
-        self.order(lambda engine: engine.answer(answer), refused)
+    def answer(
+        self, answer: Answer, taken: Callable[[], None], refused: Callable[[UserError], None]
+    ) -> None:
+        """Gives an answer; says whether it was taken, or why not."""
+
+        async def give(engine: EngineClient) -> None:
+            await engine.answer(answer)
+            taken()
+
+        if self._screen.engine is None:
+            refused(EngineGone("the engine is gone; nothing was sent"))
+        else:
+            self.order(give, refused)
 
     def note(self) -> None:
         """Asks for a note, and sends it."""

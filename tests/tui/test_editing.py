@@ -1,0 +1,245 @@
+"""Edits of what is asked about: the engine is heard meanwhile, and nothing written is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from textual.drivers.headless_driver import HeadlessDriver
+
+from astra_tui.model.approval import ApprovalStatus
+from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.model.task import KernelTask
+from astra_tui.session.client import EngineClient
+from astra_tui.session.edits import Edit
+from astra_tui.session.reading import read_journal
+from astra_tui.tui.source import OpenSource
+from tests.engine.scripted import ASK, ScriptedTeam, settings_of
+from tests.tui.harness import SECONDS, Desk, on_a_loop, seated, working
+
+NOTE = "x" * 20_000
+NOTES = 40
+"""Together more than the socket of a front end that does not read would hold."""
+
+
+class Editor:
+    """An editor that puts a line before the text, once it is let go."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "exit 0"):
+        self._opened, self._go_on = folder / "opened", folder / "go-on"
+        for mark in (self._opened, self._go_on):
+            mark.unlink(missing_ok=True)
+        script = folder / "editor.sh"
+        script.write_text(
+            f"#!/bin/sh\necho \"$1\" > '{self._opened}.part'\n"
+            f"mv '{self._opened}.part' '{self._opened}'\n"
+            f"for _ in $(seq {SECONDS * 20})\n"
+            f"do [ -e '{self._go_on}' ] && break; sleep 0.05; done\n"
+            f"sed -i '1i // mine' \"$1\"\n{then}\n"
+        )
+        script.chmod(0o755)
+        monkeypatch.setenv("EDITOR", str(script))
+        # There is no terminal to take back; all else is as on one.
+        monkeypatch.setattr(HeadlessDriver, "can_suspend", property(lambda _driver: True))
+
+    async def opens(self, desk: Desk) -> None:
+        await desk.until(self._opened.exists, "the editor")
+
+    @property
+    def file(self) -> Path:
+        return Path(self._opened.read_text().strip())
+
+    def ends(self) -> None:
+        self._go_on.touch()
+
+
+def state_of(folder: Path) -> SessionState:
+    return read_journal(folder).state()
+
+
+def kept_edits() -> list[Path]:
+    return list(Path(os.environ["XDG_STATE_HOME"]).glob("astra-tui/edits/*/edit.*"))
+
+
+def notice(desk: Desk) -> str:
+    return list(desk.app._notifications)[-1].message
+
+
+async def other(source: OpenSource) -> EngineClient:
+    client = (await source()).engine
+    assert client is not None
+    return client
+
+
+@on_a_loop
+async def test_the_engine_is_heard_while_the_editor_is_open(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    editor = Editor(tmp_path, monkeypatch)
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "a")
+        await desk.answer("diff", "e")
+        await editor.opens(desk)
+        client = desk.session.engine
+        assert client is not None
+        async with await other(source) as bob:
+            for _ in range(NOTES):
+                await bob.note(NOTE)
+        bridge = desk.session._bridge
+        await desk.until(lambda: len(bridge.view().state.notes) == NOTES, "the notes")  # type: ignore[union-attr]
+        assert not desk.session.view.state.notes, "nothing may be drawn"  # type: ignore[union-attr]
+        assert editor.file.parent.parent.name == "edits"
+        await desk.press("q", "p")  # Keys that are meant for the editor.
+        assert desk.app.screen is desk.session
+        editor.ends()
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+        assert len(desk.session.view.state.notes) == NOTES  # type: ignore[union-attr]
+    state = state_of(folder)
+    assert state.decisions["1.0.diff.0"].status is ApprovalStatus.EDITED
+    result = state.decisions["1.0.diff.0"].result
+    assert (folder / "sources" / f"{result[:12]}.cu").read_text().startswith("// mine\n")
+    assert not kept_edits(), "the engine has it"
+
+
+@on_a_loop
+async def test_an_edit_of_what_was_decided_meanwhile_is_kept(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = Editor(tmp_path, monkeypatch)
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as ann,
+    ):
+        await ann.answer("plan", "a")
+        await ann.answer("diff", "ctrl+g")
+        await editor.opens(ann)
+        async with seated(source, clock=ann.clock) as bob:
+            await bob.answer("diff", "a")
+            await bob.until(lambda: bob.session.status is SessionStatus.CLOSED, "the end")
+        editor.ends()
+        await ann.told("the question was decided meanwhile; nothing was sent")
+        (kept,) = kept_edits()
+        assert kept.read_text().startswith("// mine\n")
+        assert f"what you wrote is in {kept}" in notice(ann)
+        assert "goes on with it" not in notice(ann)
+        await ann.until(lambda: ann.session.status is SessionStatus.CLOSED, "the end")
+
+
+@on_a_loop
+async def test_a_plan_that_cannot_be_read_is_opened_again_as_it_was_left(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    editor = Editor(tmp_path, monkeypatch)
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "ctrl+g")
+        await editor.opens(desk)
+        editor.ends()
+        await desk.told("the edited plan cannot be read")
+        (kept,) = kept_edits()
+        assert kept.read_text().startswith("// mine\n{")
+        assert f"what you wrote is in {kept}; ctrl+g goes on with it" in notice(desk)
+        script = tmp_path / "repair.sh"
+        script.write_text("#!/bin/sh\nsed -i -e 1d -e 's/fewer/far fewer/' \"$1\"\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("EDITOR", str(script))
+        await desk.answer("plan", "ctrl+g")
+        await desk.asked("diff")
+        assert desk.session.view.state.plan_of(1, 0).change == "far fewer"  # type: ignore[union-attr]
+        assert not kept_edits()
+
+
+@on_a_loop
+async def test_what_an_editor_wrote_before_it_failed_is_kept(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = Editor(tmp_path, monkeypatch, then="exit 3")
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        monkeypatch.setenv("VISUAL", str(tmp_path / "none"))
+        await desk.answer("plan", "ctrl+g")
+        await desk.told("No such file or directory")
+        assert not kept_edits(), "nothing was written"
+        monkeypatch.delenv("VISUAL")
+        await desk.answer("plan", "ctrl+g")
+        await editor.opens(desk)
+        editor.ends()
+        await desk.told("ended with 3; nothing was changed")
+        assert str(kept_edits()[0]) in notice(desk)
+        await desk.asked("plan")
+
+
+@on_a_loop
+async def test_an_edit_that_is_too_long_is_kept_and_the_engine_stays(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astra_tui.session.client.LONGEST_MESSAGE", 1 << 20)
+    longer = "yes '// a long comment' | head -c 1200000 >> \"$1\""
+    editor = Editor(tmp_path, monkeypatch, then=longer)
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "a")
+        await desk.answer("diff", "e")
+        await editor.opens(desk)
+        editor.ends()
+        await desk.told("this is too long: at most 1 MiB are sent")
+        assert f"{kept_edits()[0]}; ctrl+g goes on with it" in notice(desk)
+        await desk.answer("diff", "a")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+
+
+@on_a_loop
+async def test_code_typed_in_the_app_is_kept_where_it_was_decided_meanwhile(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam
+) -> None:
+    async with (
+        working(tmp_path / "s", task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as ann,
+    ):
+        await ann.answer("plan", "a")
+        await ann.answer("diff", "e")
+        await ann.until(lambda: ann.app.screen.query("CodeArea"), "the editor")
+        await ann.press(*"// mine", "enter")
+        async with seated(source, clock=ann.clock) as bob:
+            await bob.answer("diff", "a")
+        await ann.until(lambda: ann.session.status is SessionStatus.CLOSED, "the end")
+        await ann.press("ctrl+s")
+        await ann.told("nothing was sent")
+        (kept,) = kept_edits()
+        assert kept.read_text().startswith("// mine\n")
+        assert str(kept) in notice(ann)
+
+
+def test_an_edit_is_its_users_alone_and_keeps_every_byte(tmp_path: Path) -> None:
+    text = "a\r\nb\u2028c\n"
+    edit = Edit.begin(text, "s-1.0.plan", ".json")
+    assert edit.read() == text
+    assert edit.is_still(text)
+    assert edit.file.parent.stat().st_mode & 0o777 == 0o700
+    edit.file.write_bytes(b"\xff")
+    assert not edit.is_still(text)
+    edit.drop()
+    assert not edit.file.parent.exists()
+
+
+def test_an_edit_finds_a_place_where_the_home_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    edit = Edit.begin("text", "s-1.0.plan", ".json")
+    assert edit.file.parent.parent == tmp_path
+    assert edit.read() == "text"
