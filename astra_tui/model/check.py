@@ -15,6 +15,10 @@ from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task.values import Values
 from astra_tui.model.timing import Positive
 
+PATH_OF = "path of workload "
+OWN_SIZE_OF = "own size of workload "
+"""How the names of cases begin that a launch plan makes necessary."""
+
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     """One set of dimensions, element type and values on which correctness is checked.
@@ -36,8 +40,13 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def id(self) -> str:
-        """The name by which a case can be run alone."""
+        """The name by which a case of the suite can be run alone."""
         return f"{self.dtype.value}/{self.name}"
+
+    @property
+    def is_of_plan(self) -> bool:
+        """Whether it follows from a source's launch plan: the task's suite does not have it."""
+        return self.name.startswith((PATH_OF, OWN_SIZE_OF))
 
 
 class CaseOutcome(StrEnum):

@@ -119,12 +119,12 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         now = time.monotonic()
         if live and now - shown > _LIVE_SECONDS:
             shown = now
-            line = f"{done}/{total} cases  {what}"
+            line = f"{done}/{max(done, total)} cases  {what}"
             sys.stderr.write(f"\r\x1b[K{line[:width]}")
             sys.stderr.flush()
         elif not live and now - shown > _PROGRESS_SECONDS:
             shown = now
-            note(f"{what}: {done}/{total} cases, {now - started:.0f} s")
+            note(f"{what}: {done}/{max(done, total)} cases, {now - started:.0f} s")
 
     try:
         yield advance

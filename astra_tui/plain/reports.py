@@ -189,7 +189,7 @@ def _print_failure(
         _print_finding(out, report, finding)
     if not faults and not wrong:
         indented(out, result.message, 4)
-    if again:
+    if again and not case.is_of_plan:
         out.print(f"    alone: {visible(again)} --case {shlex.quote(case.id)}")
 
 

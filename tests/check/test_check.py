@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -294,3 +295,22 @@ def test_a_suite_is_put_to_the_proof_once(compiler: Compiler) -> None:
 
 def _never(*_: object) -> NoReturn:
     pytest.fail("the suite was put to the proof again")
+
+
+@pytest.mark.parametrize("factor", ["1.3f", "0.5f"])
+def test_a_baseline_that_is_wrong_excuses_nobody(
+    tmp_path: Path, compiler: Compiler, quick_task: KernelTask, factor: str
+) -> None:
+    folder = tmp_path / quick_task.folder.name
+    shutil.copytree(quick_task.folder, folder)
+    baseline = (folder / "baseline.cu").read_text(encoding="utf-8")
+    wrong = baseline.replace("(silu * up)", f"(silu * up * {factor})")
+    assert wrong != baseline
+    (folder / "baseline.cu").write_text(wrong, encoding="utf-8")
+    task = load_task(folder)
+    with Oracle(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        report = report_of(checker, wrong, ("float16/t*",))
+        assert report.verdict is Verdict.FAILED
+        assert all(o.allowed == 1.0 for r in report.cases for o in r.outputs)
+        assert report_of(checker, baseline, ("float16/t*",)).verdict is Verdict.PASSED

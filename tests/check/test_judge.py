@@ -89,6 +89,11 @@ def test_twice_the_baselines_error_is_allowed() -> None:
     assert judged.allowed == 1.8
 
 
+def test_where_the_reference_is_zero_the_bound_of_the_elements_decides() -> None:
+    assert judge([1e-5, 0.0], [0.0, 0.0]).ok
+    assert "off by more" in judge([1.0, 0.0], [0.0, 0.0]).problem
+
+
 def test_nothing_to_compare_is_right() -> None:
     assert judge(np.zeros((0, 8)), np.zeros((0, 8))).ok
 

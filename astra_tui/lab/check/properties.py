@@ -15,6 +15,7 @@ from astra_tui.lab.check.encoding import decode
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.lab.check.judge import judge_output
 from astra_tui.model.check import Case, PropertyResult
+from astra_tui.model.launch import PlanError
 from astra_tui.model.launch.expression import Name
 from astra_tui.model.task import Argument, KernelTask
 
@@ -22,25 +23,49 @@ RunOnInputs = Callable[[Case, Inputs], Mapping[str, Any]]
 """Runs the candidate on given inputs; outputs as bit patterns."""
 
 
+def split_cases(task: KernelTask, case: Case) -> tuple[Case, ...]:
+    """The two parts of a case's batch; none where it cannot be split."""
+    rows = _rows_of(task, case)
+    cut = _order_and_cut(rows)[1] if rows > 1 else 0
+    return tuple(
+        msgspec.structs.replace(case, dims={**case.dims, task.rows: size})
+        for size in (cut, rows - cut)
+        if cut
+    )
+
+
 def check_properties(
     task: KernelTask, case: Case, inputs: Inputs, outputs: Mapping[str, Any], run: RunOnInputs
 ) -> Iterator[PropertyResult]:
-    """Checks the properties of a task with independent rows on one case that passed."""
-    rows = case.dims.get(task.rows, 0) if task.rows else 0
+    """Checks the properties of a task with independent rows on one case that passed.
+
+    Where the launch plan fails on the changed inputs, so does the property.
+    """
+    rows = _rows_of(task, case)
     if rows < 2:
         return
+    order, cut = _order_and_cut(rows)
+    first, last = split_cases(task, case)
+    for name, changed, chosen in (
+        ("rows permuted", case, order),
+        ("first rows alone", first, np.arange(cut)),
+        ("last rows alone", last, np.arange(cut, rows)),
+    ):
+        try:
+            got = run(changed, _select_rows(task, inputs, chosen))
+        except PlanError as error:
+            yield PropertyResult(name, case.dtype, False, False, error.describe())
+            continue
+        yield _compare(task, case, name, got, {n: value[chosen] for n, value in outputs.items()})
+
+
+def _rows_of(task: KernelTask, case: Case) -> int:
+    return case.dims.get(task.rows, 0) if task.rows else 0
+
+
+def _order_and_cut(rows: int) -> tuple[Any, int]:
     random = np.random.Generator(np.random.Philox(rows))
-    order = random.permutation(rows)
-    permuted = run(case, _select_rows(task, inputs, order))
-    wanted = {name: value[order] for name, value in outputs.items()}
-    yield _compare(task, case, "rows permuted", permuted, wanted)
-    cut = int(random.integers(1, rows))
-    for name, part in (("first rows alone", slice(0, cut)), ("last rows alone", slice(cut, rows))):
-        chosen = np.arange(rows)[part]
-        smaller = msgspec.structs.replace(case, dims={**case.dims, task.rows: len(chosen)})
-        alone = run(smaller, _select_rows(task, inputs, chosen))
-        wanted = {n: value[chosen] for n, value in outputs.items()}
-        yield _compare(task, case, name, alone, wanted)
+    return random.permutation(rows), int(random.integers(1, rows))
 
 
 def _select_rows(task: KernelTask, inputs: Inputs, rows: Any) -> Inputs:

@@ -21,11 +21,13 @@ from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.layout import POISON_SENTINEL
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.properties import check_properties
+from astra_tui.lab.check.paths import UntriedPath, untried_paths
+from astra_tui.lab.check.properties import check_properties, split_cases
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.device import Device
 from astra_tui.model.check import (
+    OWN_SIZE_OF,
     Case,
     CaseOutcome,
     CaseResult,
@@ -46,6 +48,7 @@ from astra_tui.model.launch import (
     plan_of,
     validate_plan,
 )
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 
 CheckEvent = Compilation | CaseResult | PropertyResult | FakeResult | CheckReport
@@ -134,9 +137,10 @@ class Checker:
         key = (case.id, output)
         if key not in self._allowances:
             for judged in self._baseline_errors(case, inputs):
-                self._allowances[(case.id, judged.argument)] = Allowance(
-                    judged.error if np.isfinite(judged.error) else 0.0, judged.relative_l2
-                )
+                # What is wrong itself gives no measure for others, nor for itself.
+                if judged.ok:
+                    allowance = Allowance(judged.error, judged.relative_l2)
+                    self._allowances[(case.id, judged.argument)] = allowance
             self._allowances.setdefault(key, Allowance())
         return self._allowances[key]
 
@@ -145,6 +149,9 @@ class Checker:
         resolved = resolve_case(self.task, source, case, inputs.scalars, self.device.attributes)
         if isinstance(resolved, Refused) or not compilation.ok:
             return []
+        kernels = tuple(launch.kernel for launch in resolved.launches)
+        if not {k.expression for k in compilation.kernels}.issuperset(kernels):
+            compilation = self.compiler.compile(source.text, kernels)
         run = run_case(
             self.task, source, compilation, resolved, case, inputs, self.device,
             checked=False, counted=False,
@@ -196,9 +203,15 @@ class _Check:
         self.fakes: list[FakeResult] = []
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
-        cases = (*self.suite, *workload_cases(self.task)) if whole_suite else self.suite
+        attributes = self.checker.device.attributes
+        untried = (
+            untried_paths(self.task, self.source, self.suite, attributes) if whole_suite else ()
+        )
+        tried = (*self.suite, *(path.case for path in untried if path.case is not None))
+        parts = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
+        workloads = workload_cases(self.task) if whole_suite else ()
         expressions = kernels_to_compile(
-            self.task, self.source, cases, self.checker.device.attributes
+            self.task, self.source, (*tried, *parts, *workloads), attributes
         )
         compilation = self.checker.compiler.compile(self.source.text, expressions)
         compilation = _with_plan_lines(compilation, self.source)
@@ -206,17 +219,42 @@ class _Check:
         if not compilation.ok:
             yield self._report(compilation, Verdict.COMPILE_ERROR, _first_error(compilation))
             return
-        for case in self.suite:
+        for case in tried:
             result, run, inputs = self._case(compilation, case)
             self.results.append(result)
             yield result
-            if run is not None and case.name == "typical" and result.outcome.ok:
+            if run is not None and _has_properties(case) and result.outcome.ok:
                 yield from self._properties(compilation, case, inputs, run)
         if whole_suite:
+            yield from self._workloads(untried)
             for fake in self.checker.prove(self.suite):
                 self.fakes.append(fake)
                 yield fake
         yield self._report(compilation, *self._verdict())
+
+    def _workloads(self, untried: tuple[UntriedPath, ...]) -> Iterator[CaseResult]:
+        """What is to be said of the workloads at their own sizes, where nothing runs them.
+
+        A GPU compares outputs of the launches that it times.
+        """
+        unreached = {path.workload.name: path for path in untried if path.case is None}
+        for case in workload_cases(self.task):
+            own = msgspec.structs.replace(case, name=OWN_SIZE_OF + case.name)
+            result = self._unless_resolved(own)
+            path = unreached.get(case.name)
+            if result is None and path is not None and self.checker.device.name == EMULATOR:
+                result = CaseResult(own, CaseOutcome.UNSUPPORTED, path.describe())
+            if result is not None:
+                self.results.append(result)
+                yield result
+
+    def _unless_resolved(self, case: Case) -> CaseResult | None:
+        """What becomes of a case that the plan cannot launch."""
+        try:
+            resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+        except PlanError as error:
+            return CaseResult(case, CaseOutcome.PLAN_ERROR, error.describe())
+        return self._refused(case, resolved) if isinstance(resolved, Refused) else None
 
     def _case(self, compilation: Compilation, case: Case) -> tuple[CaseResult, Run | None, Inputs]:
         inputs = Inputs({}, scalars_of(self.task, case))
@@ -308,7 +346,12 @@ class _Check:
         def on_inputs(other: Case, changed: Inputs) -> dict[str, object]:
             resolved = self._resolve(other, changed)
             if isinstance(resolved, Refused):
-                raise PlanError(f"the launch plan refuses {other.dims}: {resolved.reason}")
+                sizes = ", ".join(f"{name}={size}" for name, size in other.dims.items())
+                raise PlanError(
+                    f"the launch plan refuses {sizes}: {resolved.reason}",
+                    file=self.source.file,
+                    place=resolved.place,
+                )
             result = run_case(
                 self.task, self.source, compilation, resolved, other, changed, self.checker.device,
                 checked=False, counted=False,
@@ -357,6 +400,10 @@ class _Check:
             counters=counters,
             seconds=time.perf_counter() - self.started,
         )
+
+
+def _has_properties(case: Case) -> bool:
+    return case.name == "typical"
 
 
 def _with_plan_lines(compilation: Compilation, source: Source) -> Compilation:

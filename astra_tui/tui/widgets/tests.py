@@ -77,13 +77,15 @@ class TestsPane(Pane):
             return
         done, failed = len(candidate.results), len(candidate.failures)
         tone = Tone.BAD if failed else Tone.PLAIN
-        page.line(name, Span(f"{done} of {candidate.cases} cases, {failed} failed", tone))
+        known = max(done, candidate.cases)  # A launch plan may ask for more.
+        page.line(name, Span(f"{done} of {known} cases, {failed} failed", tone))
 
     def _command(self, view: View, candidate: CandidateState, result: CaseResult) -> str:
         opened = view.state.opened
         task = opened.settings.task if opened else "TASK"
         source = str(Path("sources") / f"{short(candidate.hash)}.cu")
-        return f"astra-tui check {shlex.quote(task)} {source} --case {shlex.quote(result.case.id)}"
+        alone = "" if result.case.is_of_plan else f" --case {shlex.quote(result.case.id)}"
+        return f"astra-tui check {shlex.quote(task)} {source}{alone}"
 
 
 def _by_cause(failures: Iterable[CaseResult]) -> list[list[CaseResult]]:

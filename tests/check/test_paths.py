@@ -1,0 +1,123 @@
+"""Whatever a launch plan launches for a workload is tried by a case, and nothing ends a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.paths import untried_paths
+from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.check import CaseOutcome, CheckReport, Verdict
+from astra_tui.model.launch import DEVICE_ATTRIBUTES
+from astra_tui.model.task import KernelTask
+
+PLAN = """   silu_and_mul<T> grid=min(ceil_div(tokens * d, 128), 256) block=128
+       args=(out, input, tokens * d, d)
+"""
+OTHERWISE = "   otherwise:\n" + "".join(f"    {line}\n" for line in PLAN.splitlines())
+BROKEN = """
+template <typename T>
+__global__ void broken(T* out, int64_t count) {
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[i] = (T)1.0f;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def checker(compiler: Compiler, quick_task: KernelTask) -> Iterator[Checker]:
+    with Oracle(quick_task) as oracle:
+        yield Checker(quick_task, Emulator(), compiler, oracle)
+
+
+def branching(task: KernelTask, condition: str, branch: str) -> str:
+    """The baseline with another branch of its launch plan."""
+    text = task.baseline_file.read_text(encoding="utf-8")
+    assert text.count(PLAN) == 1
+    return text.replace(PLAN, f"   when {condition}:\n       {branch}\n{OTHERWISE}") + BROKEN
+
+
+def report_of(checker: Checker, text: str) -> CheckReport:
+    *_, report = checker.check(text, "candidate.cu")
+    assert isinstance(report, CheckReport)
+    return report
+
+
+@pytest.mark.parametrize(
+    ("condition", "dims"),
+    [
+        ("tokens % 4 == 0 and d > 12000", {"tokens": 4, "d": 12288}),
+        ("tokens % 32 == 0 and d > 4096", {"tokens": 32, "d": 5120}),
+        ("tokens >= 1000", {"tokens": 1024, "d": 111}),
+    ],
+)
+def test_a_wrong_kernel_for_some_workloads_is_found(
+    checker: Checker, condition: str, dims: dict[str, int]
+) -> None:
+    branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
+    report = report_of(checker, branching(checker.task, condition, branch))
+    assert report.verdict is Verdict.FAILED
+    wrong = [r for r in report.cases if not r.outcome.ok]
+    assert [(r.outcome, r.case.dims) for r in wrong] == [(CaseOutcome.WRONG, dims)]
+    assert wrong[0].case.is_of_plan
+
+
+def test_a_path_that_only_large_sizes_take_is_not_called_right(checker: Checker) -> None:
+    branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
+    report = report_of(checker, branching(checker.task, "tokens * d >= 10000000", branch))
+    assert report.verdict is Verdict.UNSUPPORTED
+    assert "workload 1024x13824 takes the launch at line" in report.message
+
+
+def test_a_workload_that_is_refused_at_its_own_size_fails(checker: Checker) -> None:
+    refusing = branching(checker.task, "tokens * d >= 10000000", 'refuse "too much"')
+    report = report_of(checker, refusing)
+    assert report.verdict is Verdict.FAILED
+    wrong = {r.case.name: r.outcome for r in report.cases if not r.outcome.ok}
+    assert wrong == {
+        "own size of workload 1024x13824": CaseOutcome.WRONGLY_REFUSED,
+        "own size of workload 4096x14336": CaseOutcome.WRONGLY_REFUSED,
+    }
+
+
+@pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"])
+@pytest.mark.parametrize("file", ["baseline.cu", "production.cu"])
+def test_the_suite_takes_every_path_of_the_shipped_sources(
+    name: str, file: str, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks[name]
+    source = read_source(task, (task.folder / file).read_text(encoding="utf-8"), file)
+    assert not untried_paths(task, source, build_suite(task), DEVICE_ATTRIBUTES)
+
+
+def test_a_part_of_the_batch_that_the_plan_refuses_fails_the_property(checker: Checker) -> None:
+    known = {c.dims["tokens"] for c in build_suite(checker.task)}
+    conditions = " or ".join(f"tokens == {n}" for n in range(2, 16) if n not in known)
+    report = report_of(checker, branching(checker.task, conditions, 'refuse "not these"'))
+    assert report.verdict is Verdict.FAILED
+    failed = [p for p in report.properties if not p.ok]
+    assert failed
+    assert all("the launch plan refuses tokens=" in p.message for p in failed)
+
+
+def test_a_kernel_of_its_own_for_a_part_of_the_batch_is_compiled(checker: Checker) -> None:
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    text = text.replace("   silu_and_mul<T> grid", "   silu_and_mul<T, min(tokens, 32)> grid")
+    text = text.replace("template <typename T>", "template <typename T, int ROWS>", 1)
+    report = report_of(checker, text)
+    assert report.verdict is Verdict.PASSED, report.message
+    assert [p.ok for p in report.properties] == [True] * 3
+
+
+def test_added_cases_stay_small(checker: Checker) -> None:
+    text = branching(checker.task, "d > 4096", "broken<T> grid=1 block=128 args=(out, tokens * d)")
+    source = read_source(checker.task, text, "candidate.cu")
+    found = untried_paths(checker.task, source, (), DEVICE_ATTRIBUTES)
+    assert len(found) == 2
+    for path in found:
+        assert path.case is not None
+        assert checker.task.elements(path.case.dims, path.case.dtype) <= LARGE_ELEMENTS
