@@ -10,6 +10,7 @@ from astra_tui import plain
 from astra_tui.cli.check import read_text
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
+from astra_tui.model.task import NAME_RULE, is_task_name
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,8 +20,13 @@ def run(options: argparse.Namespace) -> int:
     folder, source = Path(options.folder), Path(options.source)
     if folder.exists():
         raise UserError("this folder exists already; name a new one", file=str(folder))
+    name = folder.resolve().name
+    if not is_task_name(name):
+        raise UserError(
+            f"{name!r} is no name of a task", file=str(folder), hint=f"it is {NAME_RULE}"
+        )
     text, notes = _read(source)
-    draft = draft_task(folder.resolve().name, text, str(source), options.kernel)
+    draft = draft_task(name, text, str(source), options.kernel)
     _write(folder, draft.files)
     problems = _try_it(folder)
     open_points = [*notes, *draft.open_points]

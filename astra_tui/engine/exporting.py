@@ -189,6 +189,8 @@ def _unasked() -> ExportStep:
 def _write(folder: Path, files: Files) -> None:
     for name, content in files.items():
         path = folder / name
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UserError("an export would write this outside of its folder", file=name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 

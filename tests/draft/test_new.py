@@ -121,3 +121,13 @@ def test_a_damaged_source_gives_a_draft_or_an_error_for_the_user(data: st.DataOb
         return
     assert set(draft.files) == {"task.toml", "reference.py", "baseline.cu"}
     assert draft.open_points
+
+
+@pytest.mark.parametrize("name", ["bad name", "-x", "quant;rm", "class", "Softmax"])
+def test_a_folder_that_no_task_can_be_named_after_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    folder = tmp_path / name
+    assert main(["new", str(folder), "--from", str(SOURCES / "softmax_rows.cu")]) == 2
+    assert "is no name of a task" in capsys.readouterr().err
+    assert not folder.exists()

@@ -125,6 +125,17 @@ def test_a_patch_that_does_not_apply_fails(
     assert "patch does not apply" in steps[-1].detail
 
 
+@pytest.mark.parametrize("name", ["../../evil", "/evil"])
+def test_nothing_is_written_outside_of_the_folder(
+    tasks: dict[str, KernelTask], tmp_path: Path, name: str
+) -> None:
+    task = replace(tasks["silu_and_mul"], name=f"{tmp_path}{name}" if name[0] == "/" else name)
+    out = tmp_path / "deep" / "er" / "out"
+    with pytest.raises(UserError, match="outside of its folder"):
+        export_text(made_up(task, production(task)), task, Format.CU, out)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
 def test_another_task_is_refused(exporter: Exporter, tmp_path: Path) -> None:
     task = exporter.checker.task
     winner = replace(made_up(task, production(task)), task_hash="0" * 64)

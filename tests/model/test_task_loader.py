@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -715,3 +716,21 @@ def test_two_cases_of_one_name(tmp_path: Path) -> None:
     case = text[text.index("[[cases]]") :]
     with pytest.raises(TaskError, match="two cases are named 'gates where exp overflows'"):
         parse_task(f"{text}\n{case}", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "../../evil", "/tmp/evil", "bad name", "-x", "quant;rm", "class", "template", "None_\n",
+     "Quant", "9lives", "_x", "caf\u00e9", "a" * 65],
+)  # fmt: skip
+def test_a_name_that_no_file_or_function_can_have_is_refused(name: str) -> None:
+    text = SMALL.replace('name = "scale"', f"name = {json.dumps(name)}")
+    with pytest.raises(TaskError, match="is no name of a task") as caught:
+        parse_task(text, FOLDER)
+    assert (caught.value.file, caught.value.place) == (str(FOLDER / "task.toml"), Place(1))
+    assert "small letter" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["a", "int8_gemm", "x" * 64, "classy"])
+def test_a_name_like_an_identifier_is_taken(name: str) -> None:
+    assert parse_task(SMALL.replace("scale", name, 1), FOLDER).name == name

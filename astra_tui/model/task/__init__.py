@@ -2,6 +2,7 @@
 
 from astra_tui.model.task.loader import load_task, parse_task
 from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
+from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import (
     Argument,
@@ -15,6 +16,7 @@ from astra_tui.model.task.task import (
 from astra_tui.model.task.values import ValueKind, Values
 
 __all__ = [
+    "NAME_RULE",
     "Argument",
     "Dimension",
     "ExtraCase",
@@ -28,6 +30,7 @@ __all__ = [
     "Workload",
     "bundled",
     "find_task",
+    "is_task_name",
     "list_tasks",
     "load_task",
     "parse_task",

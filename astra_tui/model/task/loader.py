@@ -17,6 +17,7 @@ from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope
 from astra_tui.model.launch.tokens import tokenize
 from astra_tui.model.launch.validate import Kind, kind_of
+from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import Table, TaskError, line_of, shown_path
 from astra_tui.model.task.task import (
     Argument,
@@ -31,6 +32,7 @@ from astra_tui.model.task.values import ValueKind, Values
 
 MAX_FILE_BYTES = 1 << 20
 MAX_SIZE = 1 << 31
+MAX_SHOWN = 80
 
 FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
 """Sizes to try for a dimension whose task names none: tiny, odd, prime, around a warp."""
@@ -95,6 +97,8 @@ class _Loader:
     def task(self) -> KernelTask:
         top = self.top
         name = top.take("name", str)
+        if not is_task_name(name):
+            top.fail(f"{name[:MAX_SHOWN]!r} is no name of a task", "name", f"it is {NAME_RULE}")
         summary = top.take("summary", str)
         origin = top.take("origin", str, "")
         dtypes = self._dtypes()
