@@ -238,7 +238,10 @@ class Proposal:
         candidate = code.candidate
         await self._add_cases(text)
         await self.ports.control.checkpoint()
-        check = await check_candidate(self.record, self.ports.lab, candidate, self.place)
+        try:
+            check = await check_candidate(self.record, self.ports.lab, candidate, self.place)
+        except UserError as error:
+            return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
         if check.verdict is Verdict.UNSUPPORTED:
             return RoundVerdict(Outcome.UNSUPPORTED, (check.message,), candidate, self._base)
         if check.verdict is not Verdict.PASSED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from pathlib import Path
 
@@ -478,6 +479,29 @@ def test_a_case_that_the_team_adds_is_run_and_kept(
     assert session.engine.state.cases == (case,)
     ids = [r.case.id for r in session.engine.state.candidate(session.engine.state.best).results]
     assert case.id in ids
+
+
+def test_a_case_that_the_reference_cannot_do_ends_no_session(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    folder = tmp_path / task.folder.name
+    shutil.copytree(task.folder, folder)
+    file = folder / "reference.py"
+    split = "    gate, up ="
+    text = file.read_text(encoding="utf-8")
+    assert split in text
+    file.write_text(text.replace(split, f"    assert d != 77\n{split}"), encoding="utf-8")
+    case = Case("by hand", "one that fails", DType.FLOAT16, {"tokens": 3, "d": 77})
+    team = ScriptedTeam([Step("better", (sources.better,))], added=(case,))
+    settings = settings_of(rounds=1, repairs=0)
+    session = run(start(tmp_path / "s", load_task(folder), team, settings))
+    state = session.engine.state
+    assert state.closed is not None
+    assert state.closed.reason is StopReason.ROUNDS
+    verdict = state.rounds[-1].proposals[0].verdict
+    assert verdict is not None
+    assert verdict.outcome is Outcome.WRONG
+    assert "reference.py" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize(
