@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from astra_tui.model.approval import ApprovalStatus
+from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
 from astra_tui.session.client import EngineClient
 from astra_tui.session.edits import Edit
 from astra_tui.session.reading import read_journal
-from astra_tui.tui.source import OpenSource
+from astra_tui.session.spawn import RunRequest
+from astra_tui.tui.source import OpenSource, start
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.tui.harness import SECONDS, Desk, on_a_loop, seated, working
 
@@ -198,6 +202,29 @@ async def test_an_edit_that_is_too_long_is_kept_and_the_engine_stays(
         assert f"{kept_edits()[0]}; ctrl+g goes on with it" in notice(desk)
         await desk.answer("diff", "a")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+
+
+@on_a_loop
+async def test_an_edit_is_kept_where_the_engine_dies_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readable = """sed -i -e 1d -e 's/"change": "/&really: /' "$1\""""
+    editor = Editor(tmp_path, monkeypatch, then=readable)
+    settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
+    request = RunRequest("silu_and_mul", settings, folder=str(tmp_path / "s"))
+    async with seated(partial(start, request)) as desk:
+        await desk.answer("plan", "ctrl+g")
+        await editor.opens(desk)
+        engine = desk.session.engine
+        assert engine is not None
+        os.kill(engine.welcome.pid, signal.SIGKILL)
+        await desk.until(lambda: desk.session.engine is None, "the end")
+        editor.ends()
+        await desk.told("the engine is gone; nothing was sent")
+        (kept,) = kept_edits()
+        assert '"change": "really: ' in kept.read_text()
+        assert notice(desk).endswith(f"what you wrote is in {kept}")
+        await desk.until(lambda: "the engine is gone" in desk.text("#status"), "the status")
 
 
 @on_a_loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import select
@@ -12,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.model.approval import Answer, ApprovalStatus
+from astra_tui.model.events import AnswerAwaited
 from astra_tui.model.verdict import Outcome
+from astra_tui.session.client import EngineClient, user_at_terminal
 from astra_tui.session.reading import read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
@@ -136,6 +140,44 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     assert [d.reason for d in state.decisions.values()][-1] == "not now"
     best = folder / "sources" / f"{state.best[:12]}.cu"
     assert best.read_text().startswith("// mine\n")
+
+
+def test_nothing_is_written_over_an_editor(shell: Shell) -> None:  # noqa: F811
+    """Somebody else decides while the editor is open: told behind it, and the edit is kept."""
+    go_on = shell.folder / "go-on"
+    editor = shell.folder / "editor.sh"
+    editor.write_text(
+        f"#!/bin/sh\necho the editor is open\nuntil [ -e '{go_on}' ]; do sleep 0.05; done\n"
+        "sed -i '1i // mine' \"$1\"\necho the editor is closed\n"
+    )
+    editor.chmod(0o755)
+    run = ("run", "silu_and_mul", "--team", "playbook", "--rounds", "1", "--session", "s")
+    sitting = Sitting(shell, *run, columns=200, EDITOR=str(editor))
+    sitting.sees("Accept this plan?")
+    sitting.presses_until("a", "Run this code?")
+    sitting.presses_until("\x07", "the editor is open")
+    opened = sitting.written.index("the editor is open")
+    asyncio.run(_accept(next(shell.runtime.glob("*.sock"))))
+    go_on.touch()
+    sitting.sees("decided meanwhile; nothing was sent")
+    closed = sitting.written.index("the editor is closed")
+    assert sitting.written[opened:closed] == "the editor is open\r\n"
+    (kept,) = (shell.folder / "home").rglob("edit.cu")
+    assert kept.read_text().startswith("// mine\n")
+    code, printed = sitting.presses_until_it_ends("q")
+    assert code == 0, printed
+    assert outcomes(shell.folder / "s") == [Outcome.BETTER]
+
+
+async def _accept(socket: Path) -> None:
+    """Accepts what is asked, and waits for the end."""
+    async with await EngineClient.connect(socket) as client:
+        async for item in client.events():
+            if isinstance(item, AnswerAwaited):
+                asked = item.question
+                await client.answer(
+                    Answer(asked.id, asked.subject, ApprovalStatus.ACCEPTED, user_at_terminal())
+                )
 
 
 def test_home_lists_kernels_and_leaves(shell: Shell) -> None:  # noqa: F811
