@@ -168,6 +168,8 @@ class CheckReport(msgspec.Struct, frozen=True):
     seconds: float
     sanitizer: tuple[SanitizerReport, ...] = ()
     """One a tool of compute-sanitizer; empty where they were not asked for."""
+    untried_lines: tuple[int, ...] = ()
+    """Lines of the launch plan with launches that no case of the whole suite has taken."""
 
     @property
     def failed_cases(self) -> tuple[CaseResult, ...]:

@@ -148,6 +148,10 @@ def _print_evidence(out: Console, report: CheckReport) -> None:
     if report.fakes:
         caught = ", ".join(f"{f.name} ({f.rejected}/{f.cases})" for f in report.fakes)
         indented(out, f"fakes that the cases reject: {caught}", 2)
+    if report.untried_lines:
+        lines = " and ".join(str(line) for line in report.untried_lines)
+        text = f"no case takes the launch at line {lines}: what it does is unchecked"
+        indented(out, f"{text} (list sizes in task.toml that take it)", 2)
     if report.counters is not None:
         c = report.counters
         text = (

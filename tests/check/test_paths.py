@@ -121,3 +121,13 @@ def test_added_cases_stay_small(checker: Checker) -> None:
     for path in found:
         assert path.case is not None
         assert checker.task.elements(path.case.dims, path.case.dtype) <= LARGE_ELEMENTS
+
+
+def test_a_launch_that_no_case_takes_is_named(checker: Checker) -> None:
+    branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
+    text = branching(checker.task, "d > 20000", branch)
+    report = report_of(checker, text)
+    assert report.verdict is Verdict.PASSED
+    (line,) = report.untried_lines
+    assert text.splitlines()[line - 1].strip() == branch
+    assert not report_of(checker, checker.task.baseline_file.read_text()).untried_lines

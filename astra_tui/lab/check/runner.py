@@ -201,6 +201,8 @@ class _Check:
         self.results: list[CaseResult] = []
         self.properties: list[PropertyResult] = []
         self.fakes: list[FakeResult] = []
+        self.lines: set[int] = set()
+        """Lines of the launch plan whose launches were taken."""
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
         attributes = self.checker.device.attributes
@@ -230,7 +232,7 @@ class _Check:
             for fake in self.checker.prove(self.suite):
                 self.fakes.append(fake)
                 yield fake
-        yield self._report(compilation, *self._verdict())
+        yield self._report(compilation, *self._verdict(), whole_suite)
 
     def _workloads(self, untried: tuple[UntriedPath, ...]) -> Iterator[CaseResult]:
         """What is to be said of the workloads at their own sizes, where nothing runs them.
@@ -262,6 +264,7 @@ class _Check:
             resolved = self._resolve(case, inputs)
             if isinstance(resolved, Refused):
                 return self._refused(case, resolved), None, inputs
+            self.lines.update(launch.place.line for launch in resolved.launches)
             inputs = draw_inputs(self.task, case)
             run = self._run(compilation, resolved, case, inputs)
         except PlanError as error:
@@ -381,7 +384,10 @@ class _Check:
             return Verdict.UNSUPPORTED, bad[0].message
         return Verdict.PASSED, f"{len(outcomes)} cases passed"
 
-    def _report(self, compilation: Compilation, verdict: Verdict, message: str) -> CheckReport:
+    def _report(
+        self, compilation: Compilation, verdict: Verdict, message: str, whole_suite: bool = False
+    ) -> CheckReport:
+        launches = {launch.place.line for launch in self.source.plan.launches()}
         counted = [r.counters for r in self.results if r.counters is not None]
         counters: Counters | None = add_counters(counted) if counted else None
         return CheckReport(
@@ -399,6 +405,7 @@ class _Check:
             fakes=tuple(self.fakes),
             counters=counters,
             seconds=time.perf_counter() - self.started,
+            untried_lines=tuple(sorted(launches - self.lines)) if whole_suite else (),
         )
 
 
