@@ -36,10 +36,12 @@ from astra_tui.engine.trial import (
     time_candidate,
 )
 from astra_tui.engine.winner import measure_winner
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.model.added_cases import check_added_case
 from astra_tui.model.author import Author
-from astra_tui.model.check import Case, Verdict
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.check import Verdict
+from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
     AutoApprovalSet,
@@ -131,9 +133,15 @@ class Engine:
     def add_case(self, event: CaseAdded) -> None:
         """A case more for every candidate that is checked from now on.
 
-        Raises UserError when the case does not belong to the task's contract.
+        Raises UserError when it cannot be one of the task's, or when there is one of its name.
         """
-        _check_case(event.case, self._ports.task)
+        case, task = event.case, self._ports.task
+        try:
+            check_added_case(case, task)
+        except UserError as error:
+            raise UserError(f"case {case.name}: {error.message}", hint=error.hint) from None
+        if any(case.id == known.id for known in (*build_suite(task), *self.state.cases)):
+            raise UserError(f"there is a case {case.id} already", hint="give it another name")
         self.record.emit(event)
 
     async def _main(self) -> None:
@@ -304,19 +312,3 @@ def _rank(comparison: Comparison) -> tuple[float, ...]:
     if comparison.speedup is not None:
         return (-comparison.speedup.value,)
     return comparison.candidate_key
-
-
-def _check_case(case: Case, task: KernelTask) -> None:
-    if case.dtype not in task.dtypes:
-        offered = [d.value for d in task.dtypes]
-        raise UserError(
-            f"{task.name} has no type {case.dtype.value}", hint=nearest(case.dtype.value, offered)
-        )
-    for name in case.dims.keys() ^ task.dims.keys():
-        problem = "is missing" if name in task.dims else "is no dimension of the task"
-        raise UserError(f"case {case.name}: {name} {problem}", hint=nearest(name, task.dims))
-    for name in case.values.keys() - task.args.keys():
-        raise UserError(f"case {case.name}: no argument {name}", hint=nearest(name, task.args))
-    broken = task.violated(case.dims, case.dtype)
-    if broken and not case.outside_contract:
-        raise UserError(f"case {case.name} breaks the contract of {task.name}: {broken}")

@@ -6,7 +6,6 @@ from astra_tui.engine.desk import decided_before
 from astra_tui.engine.loop import Engine
 from astra_tui.model.approval import Answer
 from astra_tui.model.author import Author
-from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import AutoApprovalSet, CaseAdded
 from astra_tui.model.fold import ImpossibleEvent
@@ -55,7 +54,7 @@ class Orders:
             case AddNote(text=text):
                 self._engine.add_note(text, by)
             case AddCase(case=case):
-                self._add_case(case, by)
+                self._engine.add_case(CaseAdded(case, by))
             case SetAutoApproval(mode=mode, left=left):
                 self._engine.set_auto_approval(AutoApprovalSet(mode, by, left))
             case Pause():
@@ -72,8 +71,3 @@ class Orders:
         if decision is not None:
             raise decided_before(decision)
         self._engine.desk.answer(answer)
-
-    def _add_case(self, case: Case, by: Author) -> None:
-        if any(case.id == known.id for known in self._engine.state.cases):
-            raise UserError(f"there is a case {case.id} already", hint="give it another name")
-        self._engine.add_case(CaseAdded(case, by))

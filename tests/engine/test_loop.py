@@ -511,6 +511,11 @@ def test_a_case_that_the_reference_cannot_do_ends_no_session(
         (Case("c", "", DType.FLOAT16, {"tokens": 1}), "d is missing"),
         (Case("c", "", DType.FLOAT16, {"tokens": 1, "d": 8, "e": 1}), "e is no dimension"),
         (Case("c", "", DType.FLOAT16, {"tokens": 1, "d": 0}), "breaks the contract"),
+        (Case("c", "", DType.FLOAT16, {"tokens": 100_000, "d": 100_000}), "case c: its largest"),
+        (
+            Case("typical", "", DType.FLOAT16, {"tokens": 1, "d": 8}),
+            "there is a case float16/typical already",
+        ),
     ],
 )
 def test_a_case_that_is_none_of_the_task_is_refused(

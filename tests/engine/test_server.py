@@ -344,6 +344,9 @@ def test_orders_reach_the_engine_and_what_it_refuses_is_said(
             await screen.client.case(case)
             with pytest.raises(RequestRefused, match="there is a case float16/one already"):
                 await screen.client.case(case)
+            large = Case("big", "", DType.FLOAT16, {"tokens": 100_000, "d": 100_000})
+            with pytest.raises(RequestRefused, match=r"case big: .* the most are 65536"):
+                await screen.client.case(large)
             await screen.client.pause()
             assert await screen.watch(lambda e: isinstance(e, Paused)) == Paused(ANN)
             await screen.client.go_on()

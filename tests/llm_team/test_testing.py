@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.agents.llm.roles.cases import (
-    MOST_ELEMENTS,
     NotACase,
     ProposedCase,
     SizeOf,
@@ -19,6 +18,7 @@ from astra_tui.agents.llm.roles.cases import (
 from astra_tui.agents.team import Failure
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.suite import build_suite
+from astra_tui.model.added_cases import MOST_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.task import KernelTask, ValueKind, Values, load_task
 from tests.conftest import ROOT

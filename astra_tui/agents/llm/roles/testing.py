@@ -8,15 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step
-from astra_tui.agents.llm.roles.cases import (
-    MOST_ELEMENTS,
-    NotACase,
-    ProposedCase,
-    case_of,
-)
+from astra_tui.agents.llm.roles.cases import NotACase, ProposedCase, case_of
 from astra_tui.agents.llm.roles.facts import plan_text, task_text
 from astra_tui.agents.llm.roles.material import Data, clipped, compose, in_words, numbered
 from astra_tui.agents.team import Brief, Failure, Role
+from astra_tui.model.added_cases import MOST_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
 
