@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -22,6 +21,7 @@ from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Observation, Plan
 from astra_tui.model.state import CandidateState
 from astra_tui.plain.output import note
+from astra_tui.session.edits import Edit
 from astra_tui.session.wire import MOST_QUESTIONS
 
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
@@ -65,6 +65,22 @@ class NotUnderstood(UserError):
     """A line that is no answer."""
 
 
+class NotTaken(NotUnderstood):
+    """An edit that is no answer; `edit` goes on with what was written."""
+
+    def __init__(self, error: UserError, edit: Edit):
+        super().__init__(error.message, hint=f"what you wrote is in {edit.file}; e goes on with it")
+        self.edit = edit
+
+
+@dataclass(frozen=True)
+class Edited:
+    """An answer that was written in an editor; its text is on the disk until it is taken."""
+
+    answer: Answer
+    edit: Edit
+
+
 class Wish(Enum):
     """What an engineer may say instead of an answer."""
 
@@ -84,11 +100,12 @@ class Auto:
 
 
 def read_answer(
-    line: str, question: Question, by: Author, shown: Plan | str
-) -> Answer | Auto | Wish:
+    line: str, question: Question, by: Author, shown: Plan | str, kept: Edit | None = None
+) -> Answer | Edited | Auto | Wish:
     """The answer in a line. `shown` is the plan, or the source as written.
 
-    Raises NotUnderstood for anything else.
+    `kept` is an edit that was not taken, which is gone on with. Raises NotUnderstood for anything
+    else.
     """
     word, _, rest = line.strip().partition(" ")
     rest = rest.strip()
@@ -100,7 +117,7 @@ def read_answer(
         case "h" | "hunks" if question.gate is Gate.DIFF:
             return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest, question))
         case "e" | "edit":
-            return _edited(question, by, shown)
+            return _edited(question, by, shown, kept)
         case "auto":
             return _auto(rest.lower())
         case "d" | "detach":
@@ -143,36 +160,62 @@ def _hunks(text: str, question: Question) -> tuple[int, ...]:
     return tuple(number - 1 for number in numbers)
 
 
-def _edited(question: Question, by: Author, shown: Plan | str) -> Answer:
-    if isinstance(shown, Plan):
-        before = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
-        after = edit_text(before, ".json")
-        try:
-            plan = msgspec.json.decode(after, type=Plan)
-        except msgspec.MsgspecError as error:
-            raise NotUnderstood(f"the edited plan: {error}") from None
-        return _answer(question, by, ApprovalStatus.EDITED, plan=plan)
-    return _answer(question, by, ApprovalStatus.EDITED, source=edit_text(shown, ".cu"))
+def _edited(
+    question: Question, by: Author, shown: Plan | str, kept: Edit | None
+) -> Answer | Edited:
+    is_plan = isinstance(shown, Plan)
+    before = _encoded(shown) if isinstance(shown, Plan) else shown
+    edit = kept if kept and kept.file.exists() else _begin(question, before, is_plan)
+    try:
+        run_editor(edit.file)
+        text = edit.read()
+        answer = _answer_of(question, by, text, is_plan=is_plan)
+    except UserError as error:
+        if not edit.is_still(before):
+            raise NotTaken(error, edit) from None
+        edit.drop()
+        raise NotUnderstood(error.message, hint=error.hint) from None
+    if text == before:
+        edit.drop()
+        return answer
+    return Edited(answer, edit)
 
 
-def edit_text(text: str, suffix: str) -> str:
-    """The text after the engineer's editor ($VISUAL, $EDITOR, vi). Raises NotUnderstood.
+def _begin(question: Question, text: str, is_plan: bool) -> Edit:
+    try:
+        return Edit.begin(text, question.id, ".json" if is_plan else ".cu")
+    except UserError as error:
+        raise NotUnderstood(error.message) from None
+
+
+def _encoded(plan: Plan) -> str:
+    return msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
+
+
+def _answer_of(question: Question, by: Author, text: str, *, is_plan: bool) -> Answer:
+    if not is_plan:
+        return _answer(question, by, ApprovalStatus.EDITED, source=text)
+    try:
+        plan = msgspec.json.decode(text, type=Plan)
+    except msgspec.MsgspecError as error:
+        raise NotUnderstood(f"the edited plan: {error}") from None
+    return _answer(question, by, ApprovalStatus.EDITED, plan=plan)
+
+
+def run_editor(file: Path) -> None:
+    """Has the engineer edit a file ($VISUAL, $EDITOR, vi). Raises NotUnderstood.
 
     The editor writes to the terminal on stderr: stdout may be a pipe that waits for the result.
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
-        file = Path(folder) / f"edit{suffix}"
-        file.write_text(text, encoding="utf-8")
-        try:
-            done = subprocess.run(
-                [*shlex.split(editor), str(file)], stdout=sys.stderr.fileno(), check=False
-            )
-        except OSError as error:
-            raise NotUnderstood(f"{editor}: {error.strerror}", hint="set $EDITOR") from None
-        if done.returncode:
-            raise NotUnderstood(f"{editor} ended with {done.returncode}; nothing was changed")
-        return file.read_text(encoding="utf-8")
+    try:
+        done = subprocess.run(
+            [*shlex.split(editor), str(file)], stdout=sys.stderr.fileno(), check=False
+        )
+    except OSError as error:
+        raise NotUnderstood(f"{editor}: {error.strerror}", hint="set $EDITOR") from None
+    if done.returncode:
+        raise NotUnderstood(f"{editor} ended with {done.returncode}; nothing was changed")
 
 
 def show(text: str) -> None:

@@ -17,8 +17,9 @@ from astra_tui.plain import ask
 from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.client import EngineClient, RequestRefused, user_at_terminal
+from astra_tui.session.edits import Edit
 
-Read = Answer | ask.Auto | ask.Wish
+Read = Answer | ask.Edited | ask.Auto | ask.Wish
 
 
 class Asking:
@@ -81,13 +82,14 @@ class Asking:
         """Asks until the question is decided, by whomever (None), or the engineer wants to go."""
         self._line.drop_typed()  # It cannot be meant for a question that was not shown yet.
         shown = self._show(question)
+        kept: Edit | None = None
         while question.id in self._waiting:
             ask.show(ask.PLAN_KEYS if question.gate is Gate.PLAN else ask.DIFF_KEYS)
             line = await self._line.read()
             if line is None:
                 return None
             try:
-                read = await self._read(line, question, shown)
+                read = await self._read(line, question, shown, kept)
                 match read:
                     case ask.Wish():
                         return read
@@ -96,9 +98,25 @@ class Asking:
                     case Answer():
                         await self._client.answer(read)
                         return None
+                    case ask.Edited(answer, edit):
+                        kept = edit
+                        await self._give(answer, edit)
+                        return None
+            except ask.NotTaken as error:
+                kept = error.edit
+                ask.show(str(error))
             except (ask.NotUnderstood, AnswerRefused, RequestRefused) as error:
                 ask.show(str(error))
         return None
+
+    async def _give(self, answer: Answer, edit: Edit) -> None:
+        """Gives what was edited to the engine; says where it is if it is not taken."""
+        try:
+            await self._client.answer(answer)
+        except UserError:
+            ask.show(_where(edit))
+            raise
+        edit.drop()
 
     def _show(self, question: Question) -> Plan | str:
         """Puts the question before the engineer; returns the plan or the source it is about."""
@@ -112,17 +130,28 @@ class Asking:
         ask.show(ask.describe_diff(read_blob(self._folder, question.base), source, question))
         return source
 
-    async def _read(self, line: str, question: Question, shown: Plan | str) -> Read:
+    async def _read(
+        self, line: str, question: Question, shown: Plan | str, kept: Edit | None
+    ) -> Read:
         """What a line says. It may start an editor, and the engine goes on telling meanwhile."""
         self._hold()
         self.is_reading = True
+        by = user_at_terminal()
         reading = asyncio.ensure_future(
-            asyncio.to_thread(ask.read_answer, line, question, user_at_terminal(), shown)
+            asyncio.to_thread(ask.read_answer, line, question, by, shown, kept)
         )
         try:
             return await asyncio.shield(reading)
-        finally:
+        except asyncio.CancelledError:
             # An editor cannot be called back; until it ends the terminal is not ours.
-            await asyncio.gather(reading, return_exceptions=True)
+            (read,) = await asyncio.gather(reading, return_exceptions=True)
+            if isinstance(read, ask.Edited | ask.NotTaken):
+                ask.show(_where(read.edit))
+            raise
+        finally:
             self.is_reading = False
             self._let_go()
+
+
+def _where(edit: Edit) -> str:
+    return f"what you wrote is in {edit.file}"

@@ -91,12 +91,14 @@ def test_the_first_decision_wins_and_the_other_terminal_is_told(shell: Shell) ->
     assert (decision.status, decision.by.name) == (ApprovalStatus.REJECTED, "bob")
 
 
-def test_an_edit_that_comes_too_late_is_refused(shell: Shell) -> None:
+def test_an_edit_that_comes_too_late_is_refused_and_kept(shell: Shell) -> None:
     gate = shell.folder / "gate"
     os.mkfifo(gate)
     editor = shell.folder / "editor"
     editor.write_text(
-        f'#!/bin/sh\necho EDITING\nread line < "{gate}"\necho EDITED\n', encoding="utf-8"
+        f'#!/bin/sh\necho EDITING\nread line < "{gate}"\n'
+        'sed -i \'s/"title": "/&my own: /\' "$1"\necho EDITED\n',
+        encoding="utf-8",
     )
     editor.chmod(0o700)
     ada = Engineer(shell, *RUN, EDITOR=str(editor))
@@ -111,6 +113,9 @@ def test_an_edit_that_comes_too_late_is_refused(shell: Shell) -> None:
     assert code == ExitCode.OK, last_words
     said = last_words.partition("EDITED")[2]
     assert "plan rejected by engineer bob: no" in said, "nothing else is shown while one edits"
+    (kept,) = (shell.folder / "home").rglob("edit.json")
+    assert "my own: " in kept.read_text(encoding="utf-8")
+    assert "what you wrote is in " in said
     assert "ended    rounds" in said
 
 
@@ -124,6 +129,7 @@ def test_an_edited_plan_goes_on(shell: Shell) -> None:
     (decision, *_) = journal_of(shell).state().decisions.values()
     assert decision.plan is not None
     assert decision.plan.title.startswith("my own: ")
+    assert not list((shell.folder / "home").rglob("edit.json")), "the engine has it"
 
 
 def test_questions_after_the_open_one_are_accepted_when_the_engineer_says_so(shell: Shell) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,7 +13,15 @@ from astra_tui.model.events import PlanProposed
 from astra_tui.model.fold import fold
 from astra_tui.model.plan import Citation, Observation
 from astra_tui.model.state import CandidateState
-from astra_tui.plain.ask import Auto, NotUnderstood, Wish, describe_plan, read_answer
+from astra_tui.plain.ask import (
+    Auto,
+    Edited,
+    NotTaken,
+    NotUnderstood,
+    Wish,
+    describe_plan,
+    read_answer,
+)
 from astra_tui.plain.run import RunLines
 from tests.session.samples import (
     BASELINE,
@@ -32,7 +42,7 @@ CITED = replace(
 )
 
 
-def read(line: str) -> Answer | Auto | Wish:
+def read(line: str) -> Answer | Edited | Auto | Wish:
     return read_answer(line, PLAN_QUESTION, ENGINEER, PLAN)
 
 
@@ -60,6 +70,36 @@ def test_a_accepts_only_the_question_that_is_asked() -> None:
     answer = read("a")
     assert isinstance(answer, Answer)
     assert (answer.question, answer.status) == (PLAN_QUESTION.id, ApprovalStatus.ACCEPTED)
+
+
+def test_a_plan_that_cannot_be_read_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "sed -i '1i // mine'")
+    with pytest.raises(NotTaken, match="the edited plan: ") as told:
+        read("e")
+    assert str(told.value.edit.file) in told.value.hint
+    monkeypatch.setenv("EDITOR", 'sed -i -e 1d -e \'s/"title": "/&my own: /\'')
+    edited = read_answer("e", PLAN_QUESTION, ENGINEER, PLAN, told.value.edit)
+    assert isinstance(edited, Edited)
+    assert edited.answer.plan == replace(PLAN, title=f"my own: {PLAN.title}")
+    assert edited.edit == told.value.edit
+
+
+def test_nothing_is_kept_of_an_editor_that_wrote_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "false")
+    with pytest.raises(NotUnderstood, match="ended with 1") as told:
+        read("e")
+    assert not isinstance(told.value, NotTaken)
+    monkeypatch.setenv("EDITOR", "true")
+    assert isinstance(read("e"), Answer)
+    assert not list(tmp_path.rglob("edit.json"))
 
 
 def test_cited_numbers_stand_beside_what_was_measured() -> None:
