@@ -79,7 +79,14 @@ class _Worker:
     def _profile(self, request: dict[str, Any]) -> Profiled:
         source = read_source(self.task, request["text"], request["file"])
         device = self.opened.device
-        return profile_source(self.task, source, self.compiler, device.name, device.attributes)
+        return profile_source(
+            self.task,
+            source,
+            self.compiler,
+            device.name,
+            device.attributes,
+            self.checker.problem_of,
+        )
 
     def _time(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         device = self.opened.device

@@ -481,6 +481,22 @@ def test_a_case_that_the_team_adds_is_run_and_kept(
     assert case.id in ids
 
 
+def test_a_kernel_that_is_wrong_only_where_it_is_counted_is_wrong(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    inside = "    out[i] = (T)(silu * up);"
+    assert inside in sources.baseline
+    cheat = sources.baseline.replace(
+        inside, "    out[i] = count == 16 * 4096 ? (T)1.0f : (T)(silu * up);"
+    )
+    settings = settings_of(rounds=1, repairs=0)
+    session = run(start(tmp_path / "s", task, ScriptedTeam([Step("cheat", (cheat,))]), settings))
+    verdict = session.engine.state.rounds[-1].proposals[0].verdict
+    assert verdict is not None
+    assert verdict.outcome is Outcome.WRONG
+    assert "workload 16x4096 is wrong where it is counted" in verdict.reasons[0]
+
+
 def test_a_case_that_the_reference_cannot_do_ends_no_session(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from astra_tui.lab.check.execution import Source, resolve_case, run_case
-from astra_tui.lab.check.inputs import draw_inputs, scalars_of
+from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
+from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.device import Device
 from astra_tui.model.check import Case
@@ -18,6 +19,9 @@ from astra_tui.model.task import KernelTask, Workload
 
 MAX_ELEMENTS = 1 << 19
 
+Judge = Callable[[Case, Inputs, Run], str]
+"""Says what is wrong with the outputs of a run; nothing where they are right."""
+
 
 @dataclass(frozen=True)
 class Count:
@@ -28,6 +32,8 @@ class Count:
     compilation: Compilation
     kernels: tuple[str, ...]
     faults: tuple[Finding, ...] = ()
+    problem: str = ""
+    """What is wrong with the outputs, where somebody has judged them."""
 
 
 def workload_case(task: KernelTask, name: str | None, rows: int | None) -> Case:
@@ -53,9 +59,14 @@ def _quick_rows(task: KernelTask, workload: Workload) -> int:
 
 
 def count(
-    task: KernelTask, source: Source, case: Case, compiler: Compiler, device: Device
+    task: KernelTask,
+    source: Source,
+    case: Case,
+    compiler: Compiler,
+    device: Device,
+    judge: Judge | None = None,
 ) -> Count:
-    """Compiles and runs a source on a case. Raises UserError when it does not compile."""
+    """Compiles and runs a source on a case. Raises UserError when the plan refuses it."""
     resolved = resolve_case(task, source, case, scalars_of(task, case))
     if isinstance(resolved, Refused):
         raise UserError(
@@ -68,7 +79,9 @@ def count(
     )
     if not compilation.ok:
         return Count(case, Counters(), compilation, ())
-    run = run_case(task, source, compilation, resolved, case, draw_inputs(task, case), device)
+    inputs = draw_inputs(task, case)
+    run = run_case(task, source, compilation, resolved, case, inputs, device)
     faults = tuple(f for f in run.findings if not f.is_warning)
     counters = run.outcome.counters or Counters()
-    return Count(case, counters, compilation, run.kernels, faults)
+    problem = judge(case, inputs, run) if judge is not None and not faults else ""
+    return Count(case, counters, compilation, run.kernels, faults, problem)

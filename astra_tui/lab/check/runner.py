@@ -188,6 +188,13 @@ class Checker:
             judged.append(result)
         return judged
 
+    def problem_of(self, case: Case, inputs: Inputs, run: Run) -> str:
+        """What is wrong with the outputs of a counted workload; nothing where they are right."""
+        # A case of the suite has the same name, and other sizes.
+        counted = msgspec.structs.replace(case, name=f"counted {case.name}")
+        judged = self.judge(case, inputs, run, lambda name: self.allowance(counted, inputs, name))
+        return next((f"{o.argument}: {o.problem}" for o in judged if not o.ok), "")
+
 
 class _Check:
     """One pass over the cases of one source."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from astra_tui.lab.check.counting import count, workload_case
+from astra_tui.lab.check.counting import Judge, count, workload_case
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Compiler
@@ -39,14 +39,20 @@ def profile_source(
     compiler: Compiler,
     device: str = Emulator.name,
     attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
+    judge: Judge | None = None,
 ) -> Profiled:
     """Counts all workloads of a source on the emulator, whatever the device, and looks at its code.
 
     `attributes` are those of the device: plans and waves follow them. Raises UserError when a
     source does not compile or its plan refuses a workload; on the emulator also when it cannot
-    count, which on other devices is among what is missing.
+    count, which on other devices is among what is missing. With `judge`, counters are only given
+    for outputs that are right: raises WrongOutputs for others.
     """
-    return _Profiler(task, source, compiler, device, attributes).profile()
+    return _Profiler(task, source, compiler, device, attributes, judge).profile()
+
+
+class WrongOutputs(UserError):
+    """A source that is wrong on a workload, at the size at which it is counted."""
 
 
 class _Profiler:
@@ -57,12 +63,14 @@ class _Profiler:
         compiler: Compiler,
         device: str,
         attributes: Mapping[str, int],
+        judge: Judge | None,
     ):
         self.task = task
         self.source = source
         self.device = device
         self.attributes = attributes
         self.compiler = compiler
+        self.judge = judge
         self.emulator = Emulator(budget=1 << 40)
         self.missing: dict[str, str] = {}
         self.kernels: dict[str, KernelUse] = {}
@@ -104,7 +112,14 @@ class _Profiler:
 
     def _count(self, workload: Workload, case: Case) -> tuple[Counters, tuple[str, ...]]:
         try:
-            counted = count(self.task, self.source, case, self.compiler, self.emulator)
+            counted = count(self.task, self.source, case, self.compiler, self.emulator, self.judge)
+            if counted.problem:
+                sizes = ", ".join(f"{name}={size}" for name, size in case.dims.items())
+                raise WrongOutputs(
+                    f"workload {workload.name} is wrong where it is counted ({sizes}): "
+                    f"{counted.problem}",
+                    file=self.source.file,
+                )
             if not counted.faults:
                 return counted.counters, counted.kernels
             why = counted.faults[0].describe()
@@ -112,7 +127,7 @@ class _Profiler:
                 f"workload {workload.name} cannot be counted: {why}", file=self.source.file
             )
         except UserError as error:
-            if self.device == Emulator.name:
+            if self.device == Emulator.name or isinstance(error, WrongOutputs):
                 raise
             self.missing["counters"] = error.message
             return Counters(), ()
