@@ -235,6 +235,54 @@ async def test_a_question_that_came_under_another_screen_is_not_answered_as_that
         await desk.until(lambda: asker.answers, "the answer")
 
 
+@pytest.mark.parametrize("key", ["escape", "enter"])
+def test_a_question_that_came_while_a_field_was_open_gets_its_keys_back(
+    key: str, tmp_path: Path
+) -> None:
+    @on_a_loop
+    async def test() -> None:
+        asker = Asker(tmp_path)
+
+        async def opened() -> Asker:
+            return asker
+
+        async with seated(opened) as desk:  # type: ignore[arg-type]
+            asker.ask()
+            await desk.asked("plan")
+            await desk.press("a")
+            await desk.until(lambda: asker.open is None, "the answer")
+            desk.clock.advance(TYPING_PAUSE)
+            await desk.press("n")
+            asker.ask()
+            await desk.asked("plan")
+            assert "a accept" not in desk.text("#approval"), "letters go into the field"
+            await desk.press(key)
+            for words in ("a accept", "e edit", "r reject"):
+                assert words in desk.text("#approval")
+
+    test()
+
+
+@on_a_loop
+async def test_one_pane_alone_becomes_the_one_that_is_asked_about(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened) as desk:  # type: ignore[arg-type]
+        await desk.until(lambda: desk.session.shown, "the panes")
+        await desk.press("3", "z")
+        assert desk.session.shown == {"diff"}
+        asker.ask()
+        await desk.asked("plan")
+        assert desk.session.shown == {"plan"}
+        await desk.press("a")
+        await desk.until(lambda: asker.answers, "the answer")
+        await desk.press("z")
+        assert len(desk.session.shown) > 1
+
+
 @given(st.lists(st.tuples(st.sampled_from(["text", "key", "drawn"]), st.floats(0, 2)), max_size=30))
 def test_the_guard_keeps_its_promises(steps: list[tuple[str, float]]) -> None:
     clock = Clock()

@@ -96,9 +96,14 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         """Begins to read."""
         self._answering = Answering(self)
         self._steering = Steering(self)
+        self.bindings_updated_signal.subscribe(self, self._bindings_changed)
         self.board.bring("plan")
         self.set_interval(1.0, self.show_status)
         self.run_worker(self._follow_source(), name="source")
+
+    def _bindings_changed(self, _screen: Screen[object]) -> None:
+        """The bar names the keys that apply: a field that had the focus kept the letters of it."""
+        self._answering.hunks_changed()
 
     def on_screen_resume(self) -> None:
         """A question that something else covered is on the screen only from now on."""
@@ -192,8 +197,11 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         self._refresh_keys()
 
     def _bring_up(self, before: View | None, view: View) -> None:
-        """Brings what is asked about to the front, unless the engineer is busy elsewhere."""
-        is_busy = not view.following or self.board.zoomed or isinstance(self.focused, AskField)
+        """Brings what is asked about to the front, unless the engineer is busy elsewhere.
+
+        Where one pane is shown alone, that is the one.
+        """
+        is_busy = not view.following or isinstance(self.focused, AskField)
         if view.awaiting is None or is_busy:
             return
         if before is None or before.awaiting != view.awaiting:
