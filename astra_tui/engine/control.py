@@ -19,6 +19,8 @@ class Control:
         self._go.set()
         self._step: asyncio.Task[None] | None = None
         self._interrupted: Author | None = None
+        self._continued: Author | None = None
+        """Who ended the pause of an interrupt before its step was gone."""
         self._ending: Stop | None = None
         self.cancelled: Author | None = None
 
@@ -28,18 +30,22 @@ class Control:
 
     def pause(self, by: Author) -> None:
         """Stops before the next step; what runs is finished first."""
-        if self._go.is_set():
-            self._go.clear()
+        self._continued = None
+        if self._go.is_set() and self._interrupted is None:
             self._record.emit(Paused(by))
+            self._go.clear()
 
     def go_on(self, by: Author) -> None:
-        """Ends a pause. A step that was interrupted begins anew."""
-        if not self._go.is_set():
+        """Ends a pause, also one that is still to come. A step that was interrupted begins anew."""
+        if self._interrupted is not None:
+            self._continued = by
+        elif not self._go.is_set():
             self._record.emit(Continued(by))
             self._go.set()
 
     def interrupt(self, by: Author) -> None:
         """Drops the running step and pauses."""
+        self._continued = None
         if self._step is not None and not self._step.done() and self._interrupted is None:
             self._interrupted = by
             self._step.cancel()
@@ -71,10 +77,12 @@ class Control:
                 if self._interrupted is None:
                     self._step.cancel()
                     raise
-                if self._go.is_set():
-                    self._go.clear()
+                self._go.clear()
                 self._record.emit(Paused(self._interrupted, interrupted=True))
                 self._interrupted = None
+                if self._continued is not None:
+                    self.go_on(self._continued)
+                    self._continued = None
             await self._go.wait()
 
     def _raise_if_over(self) -> None:
