@@ -31,8 +31,8 @@ class Holder(msgspec.Struct, frozen=True):
 class WriterLock:
     """The right to write a session, from construction to `release`.
 
-    The kernel drops it when the process ends, however that happens. Raises UserError, which names
-    the holder, when another writer has it.
+    The kernel drops it when the process ends, however that happens. Raises UserError when another
+    writer has it, whom it names, and when the disk is full.
     """
 
     def __init__(self, folder: Path):
@@ -44,8 +44,13 @@ class WriterLock:
             os.close(self._handle)
             raise _held(path) from None
         me = Holder(os.getpid(), socket.gethostname())
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, msgspec.json.encode(me), 0)
+        try:
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, msgspec.json.encode(me), 0)
+        except OSError as error:
+            os.close(self._handle)
+            message = f"cannot be written: {error.strerror}"
+            raise UserError(message, file=str(path), hint="is the disk full?") from None
 
     def release(self) -> None:
         """Lets the next writer in; a second call does nothing."""
