@@ -14,13 +14,13 @@ import msgspec
 
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.going_on import intact_state, prepare
-from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.cli.going_on import prepare
+from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.cli.settings import read_choices
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
 from astra_tui.session.client import user_at_terminal
-from astra_tui.session.forking import ForkPlace, find_place, fork_session
+from astra_tui.session.forking import ForkPlace, find_intact_place, fork_session
 from astra_tui.session.redaction import Redactor
 from astra_tui.session.store import new_session_folder, sessions_folder
 from astra_tui.session.timeline import Timeline
@@ -30,10 +30,9 @@ def run(options: argparse.Namespace) -> int:
     """Writes the branch, then runs on with it like `run`; the parent is only read."""
     choices = read_choices(options)
     parent = saved_session(options.parent, choices.sessions)
-    timeline = whole_timeline(parent)
-    place = find_place(timeline, options.at)
+    timeline, place = find_intact_place(parent, options.at)
     plan = _plan(Path(options.plan), timeline, place) if options.plan else None
-    named, _ = local_task(intact_state(parent), parent, options.task, trust=options.trust)
+    named, _ = local_task(timeline.final_state(), parent, options.task, trust=options.trust)
     folder = _folder(options.session, sessions_folder(choices.sessions), named)
     try:
         fork_session(

@@ -20,8 +20,10 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.session.integrity import check_integrity
 from astra_tui.session.machine import difference_words, differences_here
+from astra_tui.session.reading import read_journal
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.store import settings_of
+from astra_tui.session.unaltered import cannot_go_on
 
 
 def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
@@ -67,11 +69,7 @@ def intact_state(folder: Path) -> SessionState:
     """
     integrity, state = check_integrity(folder)
     if integrity.altered:
-        first = integrity.altered[0]
-        raise UserError(
-            f"{first.describe()}",
-            hint="what was altered does not go on; see all of it: astra-tui verify",
-        )
+        raise cannot_go_on(integrity.altered[0], folder, read_journal(folder).records)
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     return state

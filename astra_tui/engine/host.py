@@ -15,12 +15,12 @@ from astra_tui.engine.teams import ExchangeBook
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SCHEMA_VERSION, SessionOpened
-from astra_tui.model.fold import ImpossibleEvent, apply
+from astra_tui.model.fold import apply
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.session.journal import Journal
-from astra_tui.session.reading import has_session, journal_path, nonsense
+from astra_tui.session.reading import has_session, journal_path, state_of
 from astra_tui.session.redaction import Redactor
 
 
@@ -55,11 +55,12 @@ def open_session(
 def resume_session(folder: Path, task: KernelTask, redactor: Redactor) -> OpenSession:
     """A session that goes on where its journal ends.
 
-    Raises UserError when the journal is damaged or the task is no longer the one of the session.
+    Raises UserError when the journal is damaged, but for an end that is cut off, and when the task
+    is no longer the one of the session.
     """
     journal = Journal.reopen(folder, redactor)
     try:
-        state = _state(journal)
+        state = state_of(journal.found, folder)
         if state.opened is None:
             raise UserError("the journal holds no session", file=str(folder))
         if state.opened.task_hash != task.hash:
@@ -72,13 +73,6 @@ def resume_session(folder: Path, task: KernelTask, redactor: Redactor) -> OpenSe
         journal.close()
         raise
     return OpenSession(journal, state, state.opened.settings)
-
-
-def _state(journal: Journal) -> SessionState:
-    try:
-        return journal.found.state()
-    except ImpossibleEvent as error:
-        raise nonsense(error, journal.folder) from None
 
 
 def build_engine(

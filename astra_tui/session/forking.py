@@ -32,10 +32,12 @@ from astra_tui.model.fold import apply
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.integrity import named_texts
+from astra_tui.session.integrity import check_integrity, named_texts
 from astra_tui.session.journal import Journal
+from astra_tui.session.reading import read_journal
 from astra_tui.session.redaction import Redactor
 from astra_tui.session.timeline import Timeline
+from astra_tui.session.unaltered import cannot_go_on
 
 _SHORTEST_HASH = 4
 
@@ -67,6 +69,27 @@ def find_place(timeline: Timeline, at: str) -> ForkPlace:
     if number.isascii() and number.isdigit() and len(number) < _SHORTEST_HASH:
         return _behind_round(timeline, int(number))
     return _behind_candidate(timeline, at)
+
+
+def find_intact_place(parent: Path, at: str) -> tuple[Timeline, ForkPlace]:
+    """The place that a user names, and the past of the session that leads there.
+
+    The past ends before the first line that was altered. Raises UserError where the place is not
+    in it, and where a text was altered.
+    """
+    integrity, _ = check_integrity(parent)
+    records = read_journal(parent).records
+    files = [flaw for flaw in integrity.altered if not flaw.line]
+    first = next(iter((*files, *integrity.altered)), None)
+    if first is not None:
+        records = records[: max(first.line - 1, 0)]
+    timeline = Timeline(records)
+    try:
+        return timeline, find_place(timeline, at)
+    except UserError:
+        if first is not None:
+            raise cannot_go_on(first, parent, records) from None
+        raise
 
 
 def fork_session(

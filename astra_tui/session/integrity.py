@@ -10,8 +10,9 @@ original's last line, if it was written down elsewhere, tells from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -106,12 +107,20 @@ def check_integrity(folder: Path) -> tuple[Integrity, SessionState]:
     texts, missing = _texts(folder, timeline.records)
     flaws += missing
     flaws += _strangers(folder)
+    flaws.sort(key=lambda f: (f.line == 0, f.line))  # The first lines, where there are many.
     last = found.records[-1].seal if found.records else ""
     state = timeline.final_state()
     report = Integrity(
         len(found.records), texts, digests.count, last, digests.reached, tuple(flaws[:MOST_FLAWS])
     )
     return report, state
+
+
+def first_altered_line(content: bytes, damage: Sequence[Damage], path: Path) -> Flaw | None:
+    """The first line of a journal that is not what was written there, its cut end apart."""
+    unreadable = (_damaged(path, d) for d in damage if not d.truncated)
+    firsts = (*islice(unreadable, 1), *islice(_seals(content, path), 1))
+    return min(firsts, key=lambda f: f.line, default=None)
 
 
 def named_texts(records: tuple[Record, ...]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from astra_tui.session.blobs import (
 )
 from astra_tui.session.inside import files_inside
 from astra_tui.session.lock import WriterLock
-from astra_tui.session.reading import JournalContents, is_packed, journal_path, read_journal
+from astra_tui.session.reading import JournalContents, is_packed, journal_path
 from astra_tui.session.records import (
     Record,
     decode_record,
@@ -29,6 +29,7 @@ from astra_tui.session.records import (
     timestamp,
 )
 from astra_tui.session.redaction import Redactor
+from astra_tui.session.unaltered import read_unaltered
 
 _EMPTY = JournalContents((), (), 0)
 
@@ -72,14 +73,15 @@ class Journal:
     def reopen(cls, folder: Path, redactor: Redactor) -> Journal:
         """A session that goes on. An incomplete last line is put aside as `journal.damaged-N`.
 
-        Raises UserError for a folder with links in it, through which it would write elsewhere.
+        Raises UserError where another line cannot be read or was altered, for a part of the state
+        would be missing; and for a folder with links in it, through which it would write elsewhere.
         """
         _refuse_packed(folder)
-        read_journal(folder)
+        read_unaltered(folder)
         files_inside(folder)
         lock = WriterLock(folder)
         try:
-            found = read_journal(folder)
+            found = read_unaltered(folder)
             _set_tail_aside(folder, found)
             return cls(folder, redactor, lock, found)
         except BaseException:

@@ -100,8 +100,13 @@ def read_state(folder: Path) -> SessionState:
 
     Raises UserError when there is none, or when its events make no sense.
     """
+    return state_of(read_journal(folder), folder)
+
+
+def state_of(contents: JournalContents, folder: Path) -> SessionState:
+    """The state that the journal of a folder makes. Raises UserError where it makes no sense."""
     try:
-        return read_journal(folder).state()
+        return contents.state()
     except ImpossibleEvent as error:
         raise nonsense(error, folder) from None
 

@@ -14,8 +14,9 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.session.lock import writer_of
 from astra_tui.session.packing import PACKED_NAME
-from astra_tui.session.reading import has_session, journal_path, read_journal, read_state
+from astra_tui.session.reading import has_session, journal_path, read_journal, state_of
 from astra_tui.session.records import JOURNAL_NAME
+from astra_tui.session.unaltered import read_unaltered
 
 DEFAULT_FOLDER = "sessions"
 
@@ -96,11 +97,11 @@ def find_session(name_or_path: str, root: Path) -> Path:
 def settings_of(folder: Path) -> RunSettings | None:
     """What a session was last run with; None where the folder has no session that can go on.
 
-    Raises UserError when its journal cannot be read.
+    Raises UserError when its journal cannot be read, or was altered.
     """
     if not has_session(folder):
         return None
-    state = read_state(folder)
+    state = state_of(read_unaltered(folder), folder)
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     settings = state.opened.settings

@@ -12,8 +12,9 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, TeamKind
 from astra_tui.model.task.locate import list_tasks
-from astra_tui.session.reading import read_journal
+from astra_tui.session.reading import state_of
 from astra_tui.session.spawn import RunRequest
+from astra_tui.session.unaltered import read_unaltered
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.text.numbers import whole_number
 
@@ -112,9 +113,9 @@ def resuming(request: RunRequest, folder: Path) -> RunRequest:
 
     A session may come from somebody else: the model's server is the one of our own settings, and
     the task has to be one that has a name here. Raises UserError where it has none, and when the
-    journal cannot be read.
+    journal cannot be read or was altered.
     """
-    state = read_journal(folder).state()
+    state = state_of(read_unaltered(folder), folder)
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     done = sum(r.closed for r in state.rounds if r.number > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -133,6 +134,22 @@ def test_what_was_altered_is_named_and_not_run(shell: Shell, saved: Path) -> Non
     assert "agrees" not in outcome.out
     refused = shell.run("resume", "one", *PLAYBOOK)
     assert (refused.code, "does not go on" in refused.err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_a_session_does_not_go_on_behind_damage(shell: Shell, saved: Path) -> None:
+    """The hint's own words begin again before it."""
+    text = journal_path(saved).read_text(encoding="utf-8")
+    place = text.index('"round":2')
+    journal_path(saved).write_text(f"{text[:place]}\0{text[place + 1 :]}", encoding="utf-8")
+    damaged = f"{SESSION}/journal.jsonl:{text.count(chr(10), 0, place) + 1}: this line cannot"
+    for command in (("resume", str(SESSION)), ("run", "silu_and_mul", "--session", str(SESSION))):
+        refused = shell.run(*command, *PLAYBOOK)
+        assert (refused.code, damaged in refused.err) == (ExitCode.BAD_INPUT, True), refused.err
+        assert f"astra-tui verify {SESSION}" in refused.err
+    (hint,) = re.findall(r"astra-tui (fork .*)", refused.err)
+    begun = shell.run(*hint.split(), "--session", "sessions/two", "--no-run")
+    assert begun.code == ExitCode.OK, begun.err
+    assert [r.number for r in read_journal(saved.parent / "two").state().rounds] == [0, 1]
 
 
 def test_one_byte_of_a_source_is_seen(shell: Shell, saved: Path) -> None:

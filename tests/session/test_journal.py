@@ -19,6 +19,7 @@ from astra_tui.session.journal import Journal
 from astra_tui.session.lock import writer_of
 from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.redaction import Redactor
+from astra_tui.session.store import settings_of
 from astra_tui.session.wire import (
     Done,
     MalformedMessage,
@@ -145,6 +146,29 @@ def test_a_damaged_line_in_the_middle_is_reported_and_the_rest_is_read(tmp_path)
     assert len(contents.records) == len(lines) - 1
     assert contents.state().notes == ()
     assert contents.state().closed is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [(b"mind", b"mi\0d", "this line cannot be read"), (b"mind", b"mine", "was altered")],
+)
+def test_damage_in_the_middle_is_not_gone_on_behind(tmp_path, old, new, said):
+    """The end is cut as well, as a crash leaves it: that alone would be put aside."""
+    folder = tmp_path / "s"
+    written(folder)
+    path = journal_path(folder)
+    content = path.read_bytes()
+    number = content.count(b"\n", 0, content.index(old)) + 1
+    path.write_bytes(content.replace(old, new, 1)[:-5])
+    before = path.read_bytes()
+    for open_again in (lambda: Journal.reopen(folder, NOTHING_SECRET), lambda: settings_of(folder)):
+        with pytest.raises(UserError, match=said) as caught:
+            open_again()
+        assert (caught.value.file, caught.value.place.line) == (str(path), number)
+        assert f"astra-tui verify {folder}" in caught.value.hint
+    assert path.read_bytes() == before
+    assert not list(folder.glob("journal.damaged-*"))
+    assert writer_of(folder) is None
 
 
 @pytest.mark.parametrize(

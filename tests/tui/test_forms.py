@@ -94,6 +94,14 @@ def test_a_resumed_session_has_a_round_to_do(saved: Path) -> None:
     assert replace(request, settings=REQUEST.settings, folder="") == REQUEST
 
 
+def test_a_damaged_session_does_not_go_on(saved: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    lines = (saved / journal.name).read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:6], b"\0" + lines[6][1:], *lines[7:]]))
+    with pytest.raises(UserError, match=f"{journal}:7: this line cannot be read"):
+        resuming(REQUEST, tmp_path)
+
+
 CASE = {"case_name": "mine", "why": "", "dtype": "float16", "dims": "d = 3", "values": ""}
 
 
