@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from math import prod
@@ -199,10 +200,10 @@ def _print_failure(
 
 def _output_words(output: OutputError) -> str:
     place = f"{output.argument}[{', '.join(map(str, output.at))}]"
-    return (
-        f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem} "
-        f"(error {output.error:.3g}, allowed {output.allowed:.3g})"
-    )
+    words = f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem}"
+    if math.isinf(output.error):  # There is no bound on what may not differ at all.
+        return words
+    return f"{words} (error {output.error:.3g}, allowed {output.allowed:.3g})"
 
 
 def _print_finding(out: Console, report: CheckReport, finding: Finding) -> None:

@@ -94,6 +94,21 @@ def test_where_the_reference_is_zero_the_bound_of_the_elements_decides() -> None
     assert "off by more" in judge([1.0, 0.0], [0.0, 0.0]).problem
 
 
+def test_integers_may_be_off_by_what_the_task_gives() -> None:
+    reference = np.array([1, 2, 3])
+    tolerance = Tolerance(1.0, 0.0, 0.0, "ties of the rounding")
+
+    def judge_integers(*values: int) -> OutputError:
+        bits = encode(np.array(values), DType.INT8)
+        return judge_output("n", bits, reference, DType.INT8, tolerance)
+
+    assert judge_integers(2, 2, 2).ok
+    assert judge_integers(2, 2, 2).error == 1.0
+    wrong = judge_integers(2, 2, 5)
+    assert wrong.problem == "1 of 3 elements differ by more than 1"
+    assert (wrong.at, wrong.error) == ((2,), 2.0)
+
+
 def test_nothing_to_compare_is_right() -> None:
     assert judge(np.zeros((0, 8)), np.zeros((0, 8))).ok
 

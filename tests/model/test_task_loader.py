@@ -183,6 +183,13 @@ def test_cases_override_values() -> None:
     assert second.dtypes == (DType.FLOAT16,)
 
 
+def test_whole_numbers_may_have_a_tolerance_without_a_relative_part() -> None:
+    text = SMALL.replace("[cost]", '[tolerance.int8]\natol = 1\nsource = "ties"\n\n[cost]')
+    assert parsed(text).tolerances[DType.INT8] == Tolerance(1.0, 0.0, 0.0, "ties")
+    with pytest.raises(TaskError, match=r"tolerance\.int8\.rtol: unknown key"):
+        parsed(text.replace('source = "ties"', 'rtol = 0.1\nsource = "ties"'))
+
+
 def test_tolerances_are_numbers_with_a_default_for_the_whole() -> None:
     tolerances = parsed(SMALL).tolerances
     assert tolerances[DType.FLOAT32] == Tolerance(1e-5, 0.0, 1e-5, "made up")

@@ -12,6 +12,6 @@ mathematical functions, intrinsic functions."""
 def tight_tolerance(task: KernelTask) -> str:
     """Why approximate arithmetic is out of the question for a task, "" where it is not."""
     for dtype, tolerance in task.tolerances.items():
-        if tolerance.rtol < LEAST_RELATIVE:
+        if dtype.is_float and tolerance.rtol < LEAST_RELATIVE:
             return f"the task allows {dtype.value} a relative error of only {tolerance.rtol:g}"
     return ""

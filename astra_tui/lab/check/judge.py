@@ -41,12 +41,12 @@ def judge_output(
 ) -> OutputError:
     """Judges one output. `bits` are its bit patterns, `reference` float64 (int64) values.
 
-    Integer outputs have to be equal.
+    Integer outputs have to be equal, or within `atol` where the task gives one.
     """
     if reference.size == 0:
         return OutputError(name, 0.0)
     if not dtype.is_float:
-        return _judge_integers(name, decode(bits, dtype), reference)
+        return _judge_integers(name, decode(bits, dtype), reference, tolerance)
     assert tolerance is not None
     got = decode(bits, dtype)
     mismatch = _mask_mismatch(got, reference, dtype, tolerance)
@@ -63,18 +63,25 @@ def judge_output(
     return _judge_finite(name, bits, got, reference, dtype, tolerance, baseline or Allowance())
 
 
-def _judge_integers(name: str, got: Any, reference: Any) -> OutputError:
-    wrong = got != reference
+def _judge_integers(
+    name: str, got: Any, reference: Any, tolerance: Tolerance | None
+) -> OutputError:
+    bound = tolerance.atol if tolerance is not None else 0.0
+    # Two numbers that differ may be the same as float64.
+    difference = np.abs(got.astype(np.float64) - reference.astype(np.float64))
+    wrong = (got != reference) & ((difference > bound) | (bound == 0))
+    worst = float(difference.max()) / bound if bound else 0.0
     if not wrong.any():
-        return OutputError(name, 0.0)
-    index = int(wrong.argmax())
+        return OutputError(name, worst, max_abs=float(difference.max()))
+    index = int(np.where(wrong, difference, -1.0).argmax())
+    words = f"differ by more than {bound:g}" if bound else "differ"
     return OutputError(
         name,
-        math.inf,
+        worst if bound else math.inf,
         at=_unravel(index, reference.shape),
         got=float(got.flat[index]),
         expected=float(reference.flat[index]),
-        problem=f"{int(wrong.sum())} of {wrong.size} elements differ",
+        problem=f"{int(wrong.sum())} of {wrong.size} elements {words}",
     )
 
 

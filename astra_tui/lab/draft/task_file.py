@@ -155,7 +155,7 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     positive = [f"{name} >= {0 if name == task.rows else 1}" for name in task.dims]
     yield f"\n[contract]\naccepts = {_listed([*positive, *task.accepts])}"
     if not _written_floats(task):
-        yield "\n[tolerance]  # whole numbers have to be equal"
+        yield "\n[tolerance]  # whole numbers have to be equal, unless an atol is given"
     for dtype in _written_floats(task):
         atol, rtol = _TOLERANCES[dtype]
         yield f"\n[tolerance.{dtype.value}]"

@@ -259,20 +259,16 @@ class _Loader:
         self, dtypes: tuple[DType, ...], args: Mapping[str, Argument]
     ) -> dict[DType, Tolerance]:
         table = self.top.table("tolerance")
-        found = {}
-        names = {d.value: d for d in DType if d.is_float}
+        found: dict[DType, Tolerance] = {}
+        names = {d.value: d for d in DType if d is not DType.BOOL}
         for name, entry in table.entries("tolerance"):
             if name not in names:
                 entry.fail(f"unknown type '{name}'", hint=nearest(name, names))
-            found[names[name]] = Tolerance(
-                atol=entry.take("atol", float),
-                rtol=entry.take("rtol", float),
-                relative_l2=entry.take("relative_l2", float, _RELATIVE_L2[names[name]]),
-                source=entry.take("source", str),
-            )
+            dtype = names[name]
+            found[dtype] = self._tolerance(dtype, entry)
             entry.close()
             for key in ("atol", "rtol", "relative_l2"):
-                if not 0 <= getattr(found[names[name]], key) < math.inf:
+                if not 0 <= getattr(found[dtype], key) < math.inf:
                     entry.fail("a tolerance is a finite number, 0 or more", key)
         for argument in args.values():
             for dtype in (argument.dtype,) if argument.dtype else dtypes:
@@ -282,6 +278,17 @@ class _Loader:
                         hint=f"add [tolerance.{dtype.value}] with atol, rtol and source",
                     )
         return found
+
+    def _tolerance(self, dtype: DType, entry: Table) -> Tolerance:
+        """Of whole numbers there is `atol` alone."""
+        if not dtype.is_float:
+            return Tolerance(entry.take("atol", float), 0.0, 0.0, entry.take("source", str))
+        return Tolerance(
+            atol=entry.take("atol", float),
+            rtol=entry.take("rtol", float),
+            relative_l2=entry.take("relative_l2", float, _RELATIVE_L2[dtype]),
+            source=entry.take("source", str),
+        )
 
     def _workload(
         self, table: Table, dims: Mapping[str, Dimension], dtypes: tuple[DType, ...]

@@ -84,7 +84,10 @@ class Workload:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Bounds on an output: |x - ref| <= atol + rtol * |ref|, and on the relative L2 error."""
+    """Bounds on an output: |x - ref| <= atol + rtol * |ref|, and on the relative L2 error.
+
+    Whole numbers have to be equal, or no further than `atol` from the reference where it is given.
+    """
 
     atol: float
     rtol: float

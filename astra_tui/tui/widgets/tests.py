@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -125,10 +126,10 @@ def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None
 
 def _output_words(output: OutputError) -> str:
     place = f"{output.argument}[{', '.join(map(str, output.at))}]"
-    return (
-        f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem} "
-        f"(error {output.error:.3g}, allowed {output.allowed:.3g})"
-    )
+    words = f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem}"
+    if math.isinf(output.error):  # There is no bound on what may not differ at all.
+        return words
+    return f"{words} (error {output.error:.3g}, allowed {output.allowed:.3g})"
 
 
 def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
