@@ -260,7 +260,7 @@ class _Loader:
     ) -> dict[DType, Tolerance]:
         table = self.top.table("tolerance")
         found: dict[DType, Tolerance] = {}
-        names = {d.value: d for d in DType if d is not DType.BOOL}
+        names: dict[str, DType] = {d.value: d for d in DType if d is not DType.BOOL}
         for name, entry in table.entries("tolerance"):
             if name not in names:
                 entry.fail(f"unknown type '{name}'", hint=nearest(name, names))
