@@ -8,6 +8,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.events import StopReason
+from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.plain.attend import Attended, Leaving
 from astra_tui.plain.run import print_run
@@ -27,19 +28,31 @@ OF_REASON = {
 }
 
 
-def end_session(state: SessionState, folder: Path, *, as_json: bool) -> ExitCode:
-    """Prints what came of a session that was closed; returns the exit code for it."""
+def end_session(
+    state: SessionState, folder: Path, *, as_json: bool, settings: RunSettings | None = None
+) -> ExitCode:
+    """Prints what came of a session that was closed; returns the exit code for it.
+
+    `settings` are those of the last run, where they are not those that the session began with.
+    """
     _print_result(state, folder, as_json)
     assert state.opened is not None
     assert state.closed is not None
-    say_how_to_go_on(state.closed.reason, state.opened.settings.task, folder)
+    say_how_to_go_on(state.closed.reason, settings or state.opened.settings, folder)
     return OF_REASON[state.closed.reason]
 
 
-def leave_engine(attended: Attended, welcome: Welcome, folder: Path, *, as_json: bool) -> ExitCode:
+def leave_engine(
+    attended: Attended,
+    welcome: Welcome,
+    folder: Path,
+    *,
+    as_json: bool,
+    settings: RunSettings | None = None,
+) -> ExitCode:
     """Ends a front end, whatever the engine goes on to do; returns the exit code."""
     if attended.leaving is Leaving.ENDED:
-        return end_session(attended.state, folder, as_json=as_json)
+        return end_session(attended.state, folder, as_json=as_json, settings=settings)
     if as_json:
         _print_result(attended.state, folder, as_json)
     name = shlex.quote(welcome.session)
@@ -50,12 +63,9 @@ def leave_engine(attended: Attended, welcome: Welcome, folder: Path, *, as_json:
     return ExitCode.OK if attended.leaving is Leaving.DETACHED else ExitCode.INTERRUPTED
 
 
-def say_how_to_go_on(reason: StopReason, task: str, folder: Path) -> None:
+def say_how_to_go_on(reason: StopReason, settings: RunSettings, folder: Path) -> None:
     """What to do about a session that was closed for this reason, if it can go on."""
-    has_name = folder.resolve().parent == Path(DEFAULT_FOLDER).resolve()
-    command = f"astra-tui resume {shlex.quote(folder.name if has_name else str(folder))}"
-    if Path(task).name != task:
-        command += f" --task {shlex.quote(task)}"  # It has no name by which it would be found.
+    command = resuming(settings, folder)
     if reason is StopReason.UNATTENDED:
         plain.note(f"decide at a terminal, or by a policy or a file, and go on:\n  {command}")
         plain.note(f"  {command} --approve auto|FILE")
@@ -63,6 +73,17 @@ def say_how_to_go_on(reason: StopReason, task: str, folder: Path) -> None:
         plain.note(f"go on with: {command}")
     elif reason is StopReason.TROUBLE and (folder / LOG_NAME).exists():
         plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\ngo on with: {command}")
+
+
+def resuming(settings: RunSettings, folder: Path) -> str:
+    """The command that goes on with a session; it says again what a session alone may not say."""
+    has_name = folder.resolve().parent == Path(DEFAULT_FOLDER).resolve()
+    words = ["astra-tui", "resume", folder.name if has_name else str(folder)]
+    if Path(settings.task).name != settings.task:
+        words += ["--task", settings.task]  # It has no name by which it would be found.
+    if settings.base_url and settings.team is not TeamKind.PLAYBOOK:
+        words += ["--base-url", settings.base_url]
+    return shlex.join(words)
 
 
 def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:

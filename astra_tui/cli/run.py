@@ -53,7 +53,7 @@ def carry_out(
             return show_run(request, screen_choices, found, as_json=options.json)
         return asyncio.run(_attend_new_engine(request, as_json=options.json))
     state, folder = asyncio.run(_host(request))
-    return end_session(state, folder, as_json=options.json)
+    return end_session(state, folder, as_json=options.json, settings=request.settings)
 
 
 def run_request(options: argparse.Namespace, choices: Choices) -> RunRequest:
@@ -92,9 +92,11 @@ async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
             attended = await attend(client, first=ready.first)
     except asyncio.CancelledError:  # Ctrl-C, before the front end was there to take it.
         await end_engine(Path(ready.socket), folder.name, folder)
-        say_how_to_go_on(StopReason.CANCELLED, request.task, folder)
+        say_how_to_go_on(StopReason.CANCELLED, request.settings, folder)
         return ExitCode.INTERRUPTED
-    return leave_engine(attended, client.welcome, folder, as_json=as_json)
+    return leave_engine(
+        attended, client.welcome, folder, as_json=as_json, settings=request.settings
+    )
 
 
 async def _host(request: RunRequest) -> tuple[SessionState, Path]:

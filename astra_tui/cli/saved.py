@@ -58,8 +58,9 @@ def local_task(
 ) -> tuple[str, KernelTask]:
     """The task of this machine on which a session ran, told by its hash, and how to name it.
 
-    It is the given one, else one that has a name here. A folder that only the session names is
-    taken with `trust`, since its reference.py will be run. Raises UserError where there is none.
+    It is the given one, else one that has a name here, else a folder of that name in the current
+    one, as `run` takes it too. Another folder that only the session names is taken with `trust`,
+    since its reference.py will be run. Raises UserError where there is none.
     """
     assert state.opened is not None
     wanted, named = state.opened.task_hash, state.opened.settings.task
@@ -74,7 +75,11 @@ def local_task(
             return name, task
         if name == Path(named).name:
             same_name = task
-    if trust or _is_path(named):
+    if (here := _task_here(named, folder)) is not None:
+        if here.hash == wanted:
+            return named, here
+        same_name = here
+    elif trust or _is_path(named):
         return _trusted(named, wanted, folder, trust)
     if same_name is not None:
         raise _other_version(same_name, wanted)
@@ -91,6 +96,17 @@ def _named_tasks() -> Iterator[tuple[str, KernelTask]]:
             yield found.name, load_task(found.folder)
         except TaskError:
             continue  # It is not the one: what has this hash can be read.
+
+
+def _task_here(named: str, session: Path) -> KernelTask | None:
+    """The task in a folder right here that has this name, unless that is a session's own."""
+    place = Path(named)
+    if place.is_absolute() or len(place.parts) != 1 or ".." in place.parts:
+        return None
+    inside = place.resolve().is_relative_to(session.resolve())
+    if inside or not (place / "task.toml").is_file() or journal_path(place).exists():
+        return None
+    return load_task(place)
 
 
 def _is_path(named: str) -> bool:

@@ -15,6 +15,7 @@ from astra_tui.cli.settings import Choices, read_choices
 
 if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
+    from astra_tui.model.settings import RunSettings
     from astra_tui.session.comparison import Sides
     from astra_tui.session.spawn import RunRequest
     from astra_tui.tui.source import OpenSource
@@ -44,7 +45,9 @@ def show_run(
     """
     from astra_tui.tui.source import start
 
-    return _show_session(partial(start, request), choices, found, as_json=as_json)
+    return _show_session(
+        partial(start, request), choices, found, as_json=as_json, settings=request.settings
+    )
 
 
 def show_engine(socket: Path, choices: Choices) -> int:
@@ -86,7 +89,12 @@ def show_home(choices: Choices) -> int:
 
 
 def _show_session(
-    open_source: OpenSource, choices: Choices, found: Sequence[Difference] = (), *, as_json: bool
+    open_source: OpenSource,
+    choices: Choices,
+    found: Sequence[Difference] = (),
+    *,
+    as_json: bool,
+    settings: RunSettings | None = None,
 ) -> int:
     from astra_tui.cli.ending import leave_engine
     from astra_tui.plain.attend import Attended, Leaving
@@ -97,7 +105,7 @@ def _show_session(
         return ExitCode.INTERRUPTED  # Left before the engine was there.
     ended = left.state.closed is not None and not left.detached
     attended = Attended(left.state, Leaving.ENDED if ended else Leaving.DETACHED)
-    return leave_engine(attended, left.welcome, left.folder, as_json=as_json)
+    return leave_engine(attended, left.welcome, left.folder, as_json=as_json, settings=settings)
 
 
 def _preferences(choices: Choices) -> Preferences:
