@@ -2,6 +2,11 @@
 
 import sys
 
-from astra_tui.cli import main
+try:
+    from astra_tui.cli import main
 
-sys.exit(main())
+    code = main()
+except KeyboardInterrupt:  # Before there was anything that takes it.
+    print("astra-tui: interrupted", file=sys.stderr)  # noqa: T201
+    code = 130
+sys.exit(code)

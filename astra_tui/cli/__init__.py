@@ -1,37 +1,69 @@
-"""The command line: every command and flag. Each command loads what it needs."""
+"""The command line: every command and flag. Each command loads what it needs.
+
+What is imported here is loaded before a Ctrl-C can be taken: as little as possible.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
 
-from astra_tui.cli.exit_codes import ExitCode
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 __all__ = ["main"]
+
+INTERRUPTED, PIPE_CLOSED, NOT_WRITTEN = 130, 141, 2
+"""As `ExitCode` has them, which would have to be imported."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one or two lines on stderr."""
-    from astra_tui.cli.parsing import write_anything
-
-    write_anything()
     try:
-        code = _run(arguments)
-        sys.stdout.flush()
-        return code
+        from astra_tui.cli.streams import mend_streams
+
+        mend_streams()
+        return _finished(_run(arguments))
     except KeyboardInterrupt:
         print("astra-tui: interrupted", file=sys.stderr)  # noqa: T201
-        return ExitCode.INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.PIPE_CLOSED
+        _discard_output()
+        return PIPE_CLOSED
+    except OSError:
+        if not _is_output_lost():
+            raise
+        return NOT_WRITTEN
+
+
+def _finished(code: int) -> int:
+    """The exit code, once all of the output is written."""
+    sys.stdout.flush()
+    return NOT_WRITTEN if _is_output_lost() else code
+
+
+def _is_output_lost() -> bool:
+    """Whether stdout could not be written, which is said."""
+    from astra_tui.cli.streams import lost_output
+
+    error = lost_output()
+    if error is None:
+        return False
+    _discard_output()
+    print(f"astra-tui: cannot write the output: {error.strerror}", file=sys.stderr)  # noqa: T201
+    return True
+
+
+def _discard_output() -> None:
+    """Python flushes stdout once more at exit; that must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     from astra_tui.cli.commands import build_parser
+    from astra_tui.cli.exit_codes import ExitCode
     from astra_tui.model.errors import UserError
 
     parser = build_parser()
@@ -51,6 +83,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _begin(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Without a command: the screen, or help where there is no terminal for one."""
+    from astra_tui.cli.exit_codes import ExitCode
     from astra_tui.cli.screen import choices_for_screen, show_home
 
     choices = choices_for_screen(options)

@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
 MEANINGS = {
     ExitCode.OK: "done; for a check: every case passed",
     ExitCode.FAILED: "the kernel is wrong, or something that was asked for is missing",
-    ExitCode.BAD_INPUT: "bad usage, or a task, launch plan or reference that cannot be used",
+    ExitCode.BAD_INPUT: "bad usage, or a task, plan, reference or output that cannot be used",
     ExitCode.COMPILE_ERROR: "the kernel source does not compile",
     ExitCode.UNSUPPORTED: "this machine or device cannot do it",
     ExitCode.NEEDS_DECISION: "a run waits for a decision and nobody is there; it can be resumed",

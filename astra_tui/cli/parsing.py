@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -114,11 +113,3 @@ def replay_speed(text: str) -> float:
         message = f"'{text}' is no speed: a number from {SLOWEST:g} to {FASTEST:g}, or instant"
         raise argparse.ArgumentTypeError(message)
     return speed
-
-
-def write_anything() -> None:
-    """Lets stdout and stderr take text that the locale's encoding lacks, as escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
