@@ -17,10 +17,9 @@ _ELEMENTS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32)
 
 def case_fields(view: View) -> tuple[Field, ...]:
     """The fields, filled in from a case that the candidate has been checked with."""
-    results = view.candidate.results if view.candidate else ()
-    dtypes = tuple(dict.fromkeys(r.case.dtype for r in results)) or _ELEMENTS
-    dims = results[0].case.dims if results else {}
-    sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
+    cases = _known_cases(view)
+    dtypes = tuple(dict.fromkeys(case.dtype for case in cases)) or _ELEMENTS
+    sizes = ", ".join(f"{name} = {size}" for name, size in _known_dims(cases).items())
     return (
         Field("case_name", "name", ""),
         Field("why", "why", ""),
@@ -28,6 +27,24 @@ def case_fields(view: View) -> tuple[Field, ...]:
         Field("dims", "sizes", sizes),
         Field("values", "inputs", "", long=True),
     )
+
+
+def case_note(view: View) -> str:
+    """How sizes and inputs are written, with the names of the task's sizes."""
+    dims = _known_dims(_known_cases(view)) or {"tokens": 16, "d": 513}
+    sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
+    return f"sizes: {sizes}; inputs, one a line: NAME: uniform -1 1 nan"
+
+
+def _known_cases(view: View) -> list[Case]:
+    """Cases of the chosen candidate, else of another one that was checked."""
+    others = view.state.candidates.values()
+    known = (c.results for c in (view.candidate, *others) if c is not None)
+    return [result.case for result in next(filter(None, known), ())]
+
+
+def _known_dims(cases: list[Case]) -> Mapping[str, int]:
+    return cases[0].dims if cases else {}
 
 
 def case_of(values: Mapping[str, str]) -> Case:

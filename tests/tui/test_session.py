@@ -21,11 +21,15 @@ from astra_tui.session.reading import read_journal
 from astra_tui.session.spawn import RunRequest
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
-from tests.tui.harness import NARROW, WIDE, on_a_loop, seated, working
+from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
 
 
 def state_of(folder: Path) -> SessionState:
     return read_journal(folder).state()
+
+
+def problem_of(desk: Desk) -> str:
+    return str(desk.app.screen.query_one("#problem").text)  # type: ignore[attr-defined]
 
 
 def outcomes(state: SessionState) -> list[Outcome]:
@@ -102,7 +106,7 @@ async def test_a_form_says_what_is_wrong_and_esc_decides_nothing(
         await desk.press(*["backspace"] * 5, *"many", "ctrl+s")
         told = desk.app.screen.query_one("#problem").text  # type: ignore[attr-defined]
         assert told == "counter ratio: 'many' is no number"
-        await desk.press("escape")
+        await desk.press("escape", "escape")
         assert desk.session.view is not None
         assert not desk.session.view.state.decisions
         await desk.asked("plan")
@@ -291,8 +295,8 @@ async def test_a_case_is_added_by_hand_and_a_wrong_one_is_refused(
                 widget = desk.app.screen.query_one(f"#{field}")
                 widget.value = text  # type: ignore[attr-defined]
             await desk.press("ctrl+s")
-        await desk.until(lambda: desk.session.view.state.cases, "the case")  # type: ignore[union-attr]
-        await desk.until(lambda: desk.app._notifications, "a notice")
+            await desk.until(lambda: not desk.app.screen.query("#dims") or problem_of(desk))
+        assert "it needs a size for each of tokens, d" in problem_of(desk)
         cases = desk.session.view.state.cases  # type: ignore[union-attr]
         assert [(c.name, c.dims) for c in cases] == [("tokens=3-d=77", {"tokens": 3, "d": 77})]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
-from astra_tui.tui.page import Span, Tone, span
+from astra_tui.tui.page import Line, Span, Tone, span
+from astra_tui.tui.screens.form import NOT_TAKEN
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 
 
@@ -20,11 +22,11 @@ class CodeArea(TextArea):
 
 
 class CodeEditor(ModalScreen[str]):
-    """Edits a source; `ctrl+s` or F2 takes it, Esc drops it."""
+    """Edits a source; `ctrl+s` or F2 takes it. Esc drops it, a second one where it was changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", "Take it", priority=True),
-        Binding("escape", "cancel", "Back, nothing is changed", priority=True),
+        Binding("escape", "cancel", "Back, drop it", priority=True),
     ]
     DEFAULT_CSS = """
     CodeEditor CodeArea { border: none; height: 1fr; }
@@ -33,14 +35,30 @@ class CodeEditor(ModalScreen[str]):
     def __init__(self, title: str, text: str):
         super().__init__()
         self._heading, self._text = title, text
+        self._warned_of: str | None = None
+        """The text of which was said that another Esc drops it."""
 
     def compose(self) -> ComposeResult:
         """A title, the text, the keys."""
-        head = BarLine()
-        head.set_line((Span(" edit ", Tone.ACCENT), span(self._heading)))
+        head = BarLine(id="head")
+        head.set_line(self._head())
         yield head
         yield CodeArea(self._text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         yield KeyLine()
+
+    def _head(self) -> Line:
+        warning = Span(f"{NOT_TAKEN} ", Tone.BAD) if self._warned_of is not None else Span("")
+        return Span(" edit ", Tone.ACCENT), warning, span(self._heading)
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        """What was said of another text holds no longer."""
+        if self.query_one(CodeArea).text != self._warned_of:
+            self._warn_of(None)
+
+    def _warn_of(self, text: str | None) -> None:
+        self._warned_of = text
+        self.query_one("#head", BarLine).set_line(self._head())
 
     def action_submit(self) -> None:
         """Takes the text, with the keys before this one, which are still on their way to it."""
@@ -51,5 +69,14 @@ class CodeEditor(ModalScreen[str]):
             self.dismiss(self.query_one(CodeArea).text)
 
     def action_cancel(self) -> None:
-        """Drops it."""
-        self.dismiss(None)
+        """Drops it; where it was changed, another Esc does."""
+        self.query_one(CodeArea).call_later(self._drop)
+
+    def _drop(self) -> None:
+        if not self.is_current:
+            return
+        text = self.query_one(CodeArea).text
+        if text in (self._text, self._warned_of):
+            self.dismiss(None)
+        else:
+            self._warn_of(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,15 +12,19 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from astra_tui.model.errors import UserError
 from astra_tui.tui.page import Span, Tone
 from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
+from astra_tui.tui.widgets.one_line import OneLine
+
+NOT_TAKEN = "changed: esc again drops it, ctrl+s takes it"
 
 _LABEL = 14
 _LONGEST_TEXT = 8
+_HEIGHT = 0.96
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,26 @@ class ChoiceField(BarLine, can_focus=True):
         self.action_change(1)
 
 
+class Remark(Static):
+    """A plain text below the fields, wrapped; nothing where it is empty."""
+
+    def __init__(self, text: str, id: str):  # noqa: A002
+        super().__init__(text, id=id, markup=False)
+        self.text = text
+        self.display = bool(text)
+
+    def say(self, text: str) -> None:
+        """Shows another text."""
+        self.text = text
+        self.update(Content(text))
+        self.display = bool(text)
+
+
 class FormScreen(ModalScreen[Mapping[str, str]]):
-    """Asks for several values; `check` raises UserError where they do not fit."""
+    """Asks for several values. `check` raises UserError where they do not fit, and so does `send`,
+    which gives them to somebody before the form closes. Esc drops them, a second one where
+    something was changed. `note` says how fields are written.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", "Done", priority=True),
@@ -110,7 +132,10 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
     FormScreen Input:focus { border: none; background: $primary-muted; }
     FormScreen LongText { border: none; padding: 0; background: $panel; height: 2; width: 1fr; }
     FormScreen LongText:focus { border: none; background: $primary-muted; }
-    FormScreen #problem { height: auto; background: $surface; }
+    FormScreen Remark { height: auto; max-height: 3; background: $surface; }
+    FormScreen #note { color: $foreground 60%; }
+    FormScreen:ansi #note { color: ansi_default; text-style: dim; }
+    FormScreen #problem { color: $text-error; text-style: bold; }
     """
 
     def __init__(
@@ -118,9 +143,17 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         title: str,
         fields: tuple[Field, ...],
         check: Callable[[Mapping[str, str]], None],
+        *,
+        send: Callable[[Mapping[str, str]], Awaitable[None]] | None = None,
+        note: str = "",
     ):
         super().__init__()
         self._heading, self._fields, self._check = title, fields, check
+        self._send, self._note = send, note
+        self._is_sending = False
+        self._begun: Mapping[str, str] = {}
+        self._warned_of: Mapping[str, str] | None = None
+        """The values of which was said that another Esc drops them."""
 
     def compose(self) -> ComposeResult:
         """A label and a field each."""
@@ -134,16 +167,28 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
                         label.set_line((Span(field.label, Tone.DIM),))
                         yield label
                         yield _widget(field)
-            yield BarLine(id="problem")
+            yield Remark(visible_inline(self._note), "note")
+            yield Remark("", "problem")
             yield KeyLine()
 
     def on_mount(self) -> None:
         """Begins at the first field; long texts get the lines that they need."""
+        self._begun = self.values
         self.query_one(f"#{self._fields[0].name}").focus()
         width = min(96, self.app.size.width) - _LABEL - 6
         for area in self.query(LongText):
             needed = sum(1 + len(line) // max(width, 20) for line in area.text.split("\n"))
             area.styles.height = max(2, min(needed + 1, _LONGEST_TEXT))
+
+    def on_resize(self) -> None:
+        """The fields scroll where there is no room for all of them."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        below = [*self.query(Remark), self.query_one(KeyLine)]
+        taken = sum(widget.size.height for widget in below if widget.display)
+        room = int(self.app.size.height * _HEIGHT) - 2 - taken
+        self.query_one(VerticalScroll).styles.max_height = max(1, room)
 
     @property
     def values(self) -> dict[str, str]:
@@ -164,20 +209,45 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         (self.focused or self).call_later(self._submit)
 
     def _submit(self) -> None:
-        if not self.is_current:
+        if not self.is_current or self._is_sending:
             return
         values = self.values
         try:
             self._check(values)
         except UserError as error:
-            told = visible_inline(error.message) + (f" ({error.hint})" if error.hint else "")
-            self.query_one("#problem", BarLine).set_line((Span(told, Tone.BAD),))
+            self._tell_error(error)
             return
-        self.dismiss(values)
+        if self._send is None:
+            self.dismiss(values)
+        else:
+            self._is_sending = True
+            self.run_worker(self._give(self._send(values), values), name="send")
+
+    async def _give(self, sending: Awaitable[None], values: Mapping[str, str]) -> None:
+        try:
+            await sending
+        except UserError as error:
+            self._tell_error(error)
+        else:
+            self.dismiss(values)
+        finally:
+            self._is_sending = False
+
+    def _tell_error(self, error: UserError) -> None:
+        hint = f" ({visible_inline(error.hint)})" if error.hint else ""
+        self._tell(visible_inline(error.message) + hint)
+
+    def _tell(self, text: str) -> None:
+        self.query_one("#problem", Remark).say(text)
+        self.call_after_refresh(self._fit)
 
     def action_cancel(self) -> None:
-        """Closes the form; nothing comes of it."""
-        self.dismiss(None)
+        """Closes the form, and nothing comes of it; where it was changed, another Esc does."""
+        if self.values in (self._begun, self._warned_of):
+            self.dismiss(None)
+            return
+        self._warned_of = self.values
+        self._tell(NOT_TAKEN)
 
 
 def _widget(field: Field) -> Input | LongText | ChoiceField:
@@ -185,7 +255,7 @@ def _widget(field: Field) -> Input | LongText | ChoiceField:
         return ChoiceField(field.options, field.value, field.name)
     if field.long:
         return LongText(field.value, field.name)
-    return Input(field.value, id=field.name, compact=True)
+    return OneLine(field.value, id=field.name, compact=True)
 
 
 def _value(widget: object) -> str:

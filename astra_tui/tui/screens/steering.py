@@ -93,20 +93,28 @@ class Steering:
 
     def add_case(self) -> None:
         """Asks for a case, which all candidates from now on are checked with."""
-        from astra_tui.tui.case_form import case_fields, case_of
+        from astra_tui.tui.case_form import case_fields, case_note, case_of
         from astra_tui.tui.screens.form import FormScreen
+
+        view = self._screen.view
+        if view is None:
+            return
 
         def check(values: Mapping[str, str]) -> None:
             case_of(values)
 
-        def send(values: Mapping[str, str] | None) -> None:
-            if values is not None:
-                case = case_of(values)
-                self.order(lambda engine: engine.case(case))
+        async def send(values: Mapping[str, str]) -> None:
+            if self._screen.engine is None:
+                raise EngineGone("the engine is gone; nothing was sent")
+            await self._screen.engine.case(case_of(values))
 
-        if self._screen.view is not None:
-            form = FormScreen("Add a case", case_fields(self._screen.view), check)
-            self._app.push_screen(form, send)
+        def taken(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                name = case_of(values).name
+                self._app.say(f"case '{name}': all candidates from now on are checked with it")
+
+        form = FormScreen("Add a case", case_fields(view), check, send=send, note=case_note(view))
+        self._app.push_screen(form, taken)
 
     def branch(self) -> None:
         """Asks what the team should know, and branches off at what is chosen."""

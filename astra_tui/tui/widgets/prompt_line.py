@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from astra_tui.tui.page import Span, Tone, line_cells
 from astra_tui.tui.widgets.bars import BarLine
+from astra_tui.tui.widgets.one_line import OneLine
 
 if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
@@ -44,7 +45,7 @@ class PromptLine(Horizontal):
     def compose(self) -> ComposeResult:
         """The label, then the field."""
         yield BarLine()
-        yield Input(compact=True)
+        yield OneLine(compact=True)
 
     @property
     def is_open(self) -> bool:
