@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.model.dtypes import DType
-from astra_tui.model.task import ExtraCase, KernelTask, Role
+from astra_tui.model.task import ExtraCase, KernelTask, Role, load_task
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
 
@@ -35,6 +37,20 @@ def test_floor_suite_has_every_kind_of_case(tasks: dict[str, KernelTask], name: 
         for workload in task.workloads:
             assert f"workload {workload.name}" in cases
         assert all(c.why for c in cases.values())
+
+
+def test_without_a_limit_no_case_claims_to_reach_it(
+    tmp_path: Path, tasks: dict[str, KernelTask]
+) -> None:
+    folder = tmp_path / "silu_and_mul"
+    shutil.copytree(tasks["silu_and_mul"].folder, folder)
+    file = folder / "task.toml"
+    text = file.read_text(encoding="utf-8")
+    assert "limit = 60000.0" in text
+    file.write_text(text.replace("limit = 60000.0", ""), encoding="utf-8")
+    cases = {c.name: c for c in build_suite(load_task(folder))}
+    assert "outliers" not in cases
+    assert "no argument a limit" in cases["huge values"].why
 
 
 @pytest.mark.parametrize("name", TASKS)

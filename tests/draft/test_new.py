@@ -88,6 +88,12 @@ def test_several_kernels_need_a_choice() -> None:
     assert error.value.hint == "did you mean 'weighted_sum'?"
 
 
+def test_what_no_case_tries_is_left_to_decide() -> None:
+    text = "__global__ void k(float* y, const float* x, int n) { y[threadIdx.x] = x[n - 1]; }"
+    points = draft_task("k", text, "k.cu").open_points
+    assert any(p.startswith("limit of x: the largest magnitude") for p in points), points
+
+
 def test_what_no_plan_can_pass_is_named() -> None:
     text = "struct P { int n; };\n__global__ void k(float* x, P p, float** y) { x[p.n] = 0; }"
     points = " | ".join(draft_task("k", text, "k.cu").open_points)

@@ -225,7 +225,12 @@ class _Suite:
         ]
         if not floats:
             return
+        has_limit = any(a.limit is not None for a in floats)
         for name, why, make in _VALUE_CLASSES:
+            if name == _OUTLIERS and not has_limit:
+                continue
+            if name == _HUGE and not has_limit:
+                why = _NO_LIMIT
             overrides = {a.name: make(a, self.task.dtype_of(a, self.dtype)) for a in floats}
             yield self._case(name, why, self.typical, values=overrides)
         for argument in floats:
@@ -255,6 +260,9 @@ def _limit(argument: Argument, dtype: DType) -> float:
     return argument.limit if argument.limit is not None else math.sqrt(dtype.largest) / 4
 
 
+_HUGE, _OUTLIERS = "huge values", "outliers"
+_NO_LIMIT = "as large as can be squared: the task gives no argument a limit, which would go further"
+
 _VALUE_CLASSES: tuple[tuple[str, str, Callable[[Argument, DType], Values]], ...] = (
     (
         "tiny values",
@@ -267,7 +275,7 @@ _VALUE_CLASSES: tuple[tuple[str, str, Callable[[Argument, DType], Values]], ...]
         lambda _a, t: Values(ValueKind.UNIFORM, -t.smallest_normal, t.smallest_normal),
     ),
     (
-        "huge values",
+        _HUGE,
         "up to the largest magnitude that the contract names",
         lambda a, t: Values(ValueKind.UNIFORM, -_limit(a, t), _limit(a, t)),
     ),
@@ -282,7 +290,7 @@ _VALUE_CLASSES: tuple[tuple[str, str, Callable[[Argument, DType], Values]], ...]
         lambda _a, _t: Values(ValueKind.CONSTANT, 0.75),
     ),
     (
-        "outliers",
+        _OUTLIERS,
         "a few elements dominate their row",
         lambda a, _t: Values(
             a.values.kind, a.values.low, a.values.high, ("limit",) if a.limit is not None else ()

@@ -21,7 +21,7 @@ from astra_tui.lab.draft.reading import (
 from astra_tui.lab.draft.scalars import read_scalars
 from astra_tui.lab.draft.strides import recognise_strides
 from astra_tui.lab.draft.task_file import TaskDraft, highest_value, reference_stub, task_toml
-from astra_tui.lab.draft.tensors import TensorReader, read_accesses
+from astra_tui.lab.draft.tensors import TensorDraft, TensorReader, read_accesses
 from astra_tui.lab.draft.types import is_size_type
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.launch.expression import Call, Conditional, Expression, Integer, names_in
@@ -157,6 +157,12 @@ def _to_confirm(task: TaskDraft, elements: Elements) -> list[str]:
         for t in task.tensors
         if t.dtype is not None and not t.dtype.is_float and t.role.value in ("in", "inout")
     ]
+    floats = [t.name for t in task.tensors if _is_read_float(t)]
+    if floats:
+        found.append(
+            f"limit of {', '.join(floats)}: the largest magnitude that has to work; without one "
+            'nothing near the end of the type is tried (and special = ["nan", "inf"] for those)'
+        )
     if task.rows:
         found.append(f"rows = {task.rows}: confirm that no row depends on another, or delete it")
     if task.accepts:
@@ -170,3 +176,7 @@ def _to_confirm(task: TaskDraft, elements: Elements) -> list[str]:
         "workloads in task.toml: the sizes that matter to you",
         "reference.py: write what the operator computes, in float64",
     ]
+
+
+def _is_read_float(tensor: TensorDraft) -> bool:
+    return tensor.role.value in ("in", "inout") and (tensor.dtype is None or tensor.dtype.is_float)
