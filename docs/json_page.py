@@ -80,6 +80,7 @@ ANSWERS = {
     "astra-tui export --json": ExportReport,
     "astra-tui sessions --json": answers.SessionsAnswer,
     "astra-tui replay --json": answers.ReplayAnswer,
+    "astra-tui fork --no-run --json": answers.ForkAnswer,
     "astra-tui verify --json": answers.VerifyAnswer,
     "astra-tui compare --json": answers.CompareAnswer,
     "astra-tui bisect --json": answers.BisectAnswer,

@@ -204,6 +204,15 @@ class ReportAnswer(msgspec.Struct, frozen=True):
     damage: tuple[str, ...]
 
 
+class ForkAnswer(msgspec.Struct, frozen=True):
+    """`fork --no-run --json`."""
+
+    session: str
+    folder: str
+    parent: str
+    fork_seq: int
+
+
 class ReplayAnswer(msgspec.Struct, frozen=True):
     """`replay --json`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui import plain
 from astra_tui.cli.answers import ErrorAnswer, ErrorEntry
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import DeviceMissing, UserError
 
 
 class UnavailableHere(UserError):
@@ -29,7 +29,7 @@ def _exit_code(error: UserError) -> ExitCode:
     from astra_tui.session.client import EngineGone
     from astra_tui.session.spawn import EngineNotStarted
 
-    if isinstance(error, UnavailableHere):
+    if isinstance(error, UnavailableHere | DeviceMissing):
         return ExitCode.UNSUPPORTED
     if isinstance(error, KernelFailed):
         return ExitCode.FAILED

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from astra_tui import plain
+from astra_tui.cli.answers import ForkAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.going_on import prepare
 from astra_tui.cli.saved import local_task, saved_session
@@ -45,7 +46,11 @@ def run(options: argparse.Namespace) -> int:
         raise
     seq = timeline.records[place.position - 1].seq
     plain.note(f"session {folder}, from {parent} behind event {seq}")
-    return int(ExitCode.OK) if going is None else going.carry_out(options)
+    if going is not None:
+        return going.carry_out(options)
+    if options.json:
+        plain.print_json(ForkAnswer(folder.name, str(folder), parent.resolve().name, seq))
+    return ExitCode.OK
 
 
 def _folder(given: str | None, root: Path, task: str) -> Path:

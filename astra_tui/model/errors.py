@@ -40,6 +40,10 @@ class UserError(Exception):
         return f"{text}\n  {self.hint}" if self.hint else text
 
 
+class DeviceMissing(UserError):
+    """A device that is not on this machine."""
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint that names the valid name closest to `name`, or lists them all when none is close."""
     names = sorted(set(valid))

@@ -18,7 +18,7 @@ from typing import IO, Union
 
 import msgspec
 
-from astra_tui.model.errors import Place, UserError
+from astra_tui.model.errors import DeviceMissing, Place, UserError
 from astra_tui.model.settings import RunSettings
 
 LINGER_SECONDS = 3600.0
@@ -66,17 +66,19 @@ class NotReady(msgspec.Struct, frozen=True, tag_field="engine", tag="not_ready")
     line: int
     column: int
     hint: str
+    device_missing: bool = False
 
     @classmethod
     def from_error(cls, error: UserError) -> NotReady:
         """The error as data."""
-        place = error.place
-        return cls(error.message, error.file, place.line, place.column, error.hint)
+        place, missing = error.place, isinstance(error, DeviceMissing)
+        return cls(error.message, error.file, place.line, place.column, error.hint, missing)
 
     def error(self) -> UserError:
         """The error as it was raised in the engine's process."""
         place = Place(self.line, self.column)
-        return UserError(self.message, file=self.file, place=place, hint=self.hint)
+        kind = DeviceMissing if self.device_missing else UserError
+        return kind(self.message, file=self.file, place=place, hint=self.hint)
 
 
 class EngineNotStarted(UserError):

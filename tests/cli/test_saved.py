@@ -257,9 +257,13 @@ def test_branches_from_rounds_and_candidates(shell: Shell, saved: Path) -> None:
     state = read_journal(saved).state()
     first = state.round(1).best
     made = shell.run(
-        "fork", "one", "--at", first[:8], "--session", "sessions/three", "--no-run", *PLAYBOOK
-    )
+        "fork", "one", "--at", first[:8], "--session", "sessions/three", "--no-run", *PLAYBOOK,
+        "--json",
+    )  # fmt: skip
     assert made.code == ExitCode.OK, made.err
+    answer = decoded(made, answers.ForkAnswer)
+    assert (answer.session, answer.folder) == ("three", "sessions/three")
+    assert (answer.parent, answer.fork_seq > 0) == ("one", True)
     branch = read_journal(shell.folder / "sessions" / "three").state()
     assert (branch.best, [r.number for r in branch.rounds]) == (first, [0, 1])
     for at, told in (

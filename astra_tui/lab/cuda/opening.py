@@ -8,7 +8,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.discovery import find_devices
 from astra_tui.lab.cuda.messages import DeviceFacts
 from astra_tui.lab.cuda.tools import ToolKernels, compile_tools
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import DeviceMissing
 
 OLDEST = (7, 5)
 """The lowest compute capability that NVRTC 13 compiles for."""
@@ -23,17 +23,17 @@ class Gpu:
 
 
 def find_gpu(name: str) -> DeviceFacts:
-    """The device of that name. Raises UserError, which says why there is none."""
+    """The device of that name. Raises DeviceMissing, which says why there is none."""
     found = find_devices()
     if not found.devices:
         hint = "--device emulator runs without a GPU; see: astra-tui doctor"
-        raise UserError(f"there is no device '{name}': {found.problem}", hint=hint)
+        raise DeviceMissing(f"there is no device '{name}': {found.problem}", hint=hint)
     names = {f"cuda:{d.ordinal}": d for d in found.devices}
     chosen = names.get("cuda:0" if name == "cuda" else name)
     if chosen is None:
-        raise UserError(f"there is no device '{name}'", hint=f"there is {', '.join(names)}")
+        raise DeviceMissing(f"there is no device '{name}'", hint=f"there is {', '.join(names)}")
     if chosen.capability < OLDEST:
-        raise UserError(
+        raise DeviceMissing(
             f"{chosen.name} has compute capability {chosen.capability[0]}.{chosen.capability[1]}; "
             f"NVRTC 13 compiles for {OLDEST[0]}.{OLDEST[1]} and newer"
         )

@@ -1,0 +1,39 @@
+"""The exit code of what cannot be done, whichever command finds out and in which process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from astra_tui.cli import main
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.lab.cuda import opening
+from astra_tui.lab.cuda.discovery import Found
+from astra_tui.model.errors import DeviceMissing, Place, UserError
+from astra_tui.session.spawn import NotReady
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["check", "silu_and_mul", "--case", "float16/d=1"],
+     ["run", "silu_and_mul", "--team", "playbook", "--headless"]],
+)  # fmt: skip
+def test_a_gpu_that_is_not_here_is_no_bad_usage(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    command: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(opening, "find_devices", lambda: Found((), "no driver"))
+    assert main([*command, "--device", "cuda"]) == ExitCode.UNSUPPORTED
+    assert "there is no device 'cuda': no driver" in capsys.readouterr().err
+
+
+def test_an_engine_s_error_is_of_the_same_kind_here() -> None:
+    for raised in (DeviceMissing("none", hint="h"), UserError("bad", file="f", place=Place(3, 1))):
+        sent = msgspec.json.encode(NotReady.from_error(raised))
+        error = msgspec.json.decode(sent, type=NotReady).error()
+        assert (type(error), error.describe()) == (type(raised), raised.describe())
