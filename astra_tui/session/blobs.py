@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
+from itertools import takewhile
 from pathlib import Path
 
 from astra_tui.model.contents import content_hash
@@ -57,7 +59,7 @@ def write_blob(folder: Path, text: str) -> str:
 def write_file(path: Path, content: bytes) -> None:
     """Writes a file at once or not at all. Raises UserError when the disk does not take it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         _write_and_rename(path, content)
         sync_folder(path.parent)
     except OSError as error:
@@ -76,6 +78,15 @@ def _write_and_rename(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def make_folder(folder: Path, *, exist_ok: bool = True) -> None:
+    """Makes a folder, and those above it, where they are missing; each that is made lasts."""
+    missing = list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))
+    folder.mkdir(parents=True, exist_ok=exist_ok)
+    for made in missing:
+        with contextlib.suppress(PermissionError):  # A folder may be written and not read.
+            sync_folder(made.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Self
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SYNCED, Event, Transient
 from astra_tui.session.blobs import (
+    make_folder,
     read_blob,
     source_path,
     sync_folder,
@@ -55,7 +56,7 @@ class Journal:
     def create(cls, folder: Path, redactor: Redactor) -> Journal:
         """A new session in a folder that has none; the folder is made where it is missing."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise UserError(f"cannot be made: {error.strerror}", file=str(folder)) from None
         lock = WriterLock(folder)

@@ -12,6 +12,7 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.session.blobs import make_folder
 from astra_tui.session.lock import writer_of
 from astra_tui.session.packing import PACKED_NAME
 from astra_tui.session.reading import has_session, journal_path, read_journal, state_of
@@ -69,7 +70,7 @@ def new_session_folder(root: Path, task: str, now: datetime) -> Path:
 
 def _made(folder: Path) -> bool:
     try:
-        folder.mkdir(parents=True)
+        make_folder(folder, exist_ok=False)
     except FileExistsError:
         return False
     except OSError as error:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from astra_tui.model import events
+from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import RoundClosed, SessionClosed, StopReason, TextStreamed
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
@@ -19,7 +22,7 @@ from astra_tui.session.journal import Journal
 from astra_tui.session.lock import writer_of
 from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.redaction import Redactor
-from astra_tui.session.store import settings_of
+from astra_tui.session.store import new_session_folder, settings_of
 from astra_tui.session.wire import (
     Done,
     MalformedMessage,
@@ -291,6 +294,29 @@ def test_texts_come_back_byte_for_byte(tmp_path, text):
     assert source_path(tmp_path, hash_).read_bytes() == text.encode()
     stored = [p for p in (tmp_path / "blobs").rglob("*") if p.is_file()]
     assert stored == [blob_path(tmp_path, hash_)]
+
+
+def test_every_folder_that_is_made_lasts_and_no_other_is_written_again(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def noted(handle):
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    folder = tmp_path / "new" / "root" / "s"
+    with Journal.create(folder, NOTHING_SECRET) as journal:
+        assert set(synced) == {tmp_path, tmp_path / "new", folder.parent, folder}
+        synced.clear()
+        first = blob_path(folder, journal.put("text")).parent
+        assert {folder, first.parent, first} <= set(synced)
+        beside = next(t for t in map(str, itertools.count()) if content_hash(t)[:2] == first.name)
+        synced.clear()
+        journal.put(beside)
+        assert len(synced) == 2, "the text and its name"
+    synced.clear()
+    made = new_session_folder(tmp_path / "other", "task", datetime.now())
+    assert set(synced) == {tmp_path, made.parent}
 
 
 def test_missing_and_damaged_texts_are_named(tmp_path):
