@@ -21,11 +21,14 @@ from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.screen import choices_for_screen, show_run
 from astra_tui.cli.settings import Choices, read_choices, run_settings
 from astra_tui.model.environment import Difference
+from astra_tui.model.errors import UserError
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.plain.run import RunLines
-from astra_tui.session.spawn import LINGER_SECONDS, RunRequest
+from astra_tui.session.lock import LOCK_NAME
+from astra_tui.session.reading import journal_path
+from astra_tui.session.spawn import LINGER_SECONDS, LOG_NAME, RunRequest
 from astra_tui.session.store import sessions_folder, settings_of
 
 if TYPE_CHECKING:
@@ -58,11 +61,25 @@ def carry_out(
 
 def run_request(options: argparse.Namespace, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
-    before = settings_of(Path(options.session)) if options.session else None
+    before = _settings_before(Path(options.session)) if options.session else None
     if before is not None:
         refuse_foreign_server(before, choices, Path(options.session), trust=False)
     request = request_for(choices, options.task, before)
     return replace(request, folder=options.session or "")
+
+
+def _settings_before(folder: Path) -> RunSettings | None:
+    """The settings of the session in a folder; None where a new one can begin there."""
+    before = settings_of(folder)
+    if before is not None or journal_path(folder).exists() or not folder.is_dir():
+        return before
+    if {entry.name for entry in folder.iterdir()} - {LOCK_NAME, LOG_NAME}:
+        raise UserError(
+            "this folder holds other things and no session",
+            file=str(folder),
+            hint="name a session's folder, or a new one: --session DIR",
+        )
+    return None
 
 
 def request_for(choices: Choices, task: str, before: RunSettings | None = None) -> RunRequest:
