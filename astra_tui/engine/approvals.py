@@ -15,6 +15,7 @@ from astra_tui.engine.stops import Stop
 from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnswerAwaited,
     ApprovalAsked,
@@ -114,7 +115,11 @@ class Approvals:
     def _by_policy(self, question: Question, plan: Plan) -> Answer | None:
         state = self._record.state
         answers = (policy.answer(question, plan, state) for policy in self._policies)
-        return next((answer for answer in answers if answer is not None), None)
+        try:
+            return next((answer for answer in answers if answer is not None), None)
+        except UserError as error:  # In a file of decisions; it can be mended, and the run resumed.
+            hint = f" ({error.hint})" if error.hint else ""
+            raise Stop(StopReason.TROUBLE, f"{error.file}: {error.message}{hint}") from None
 
     def _keep(self, answer: Answer, decision: Decision) -> Decision:
         if answer.source is not None:

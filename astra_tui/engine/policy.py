@@ -16,17 +16,19 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Approval, GatePolicy
 from astra_tui.model.state import SessionState
 
+_FromOne = Annotated[int, msgspec.Meta(ge=1)]
+
 
 class ScriptedDecision(msgspec.Struct, frozen=True):
     """One `[[decision]]` of a decisions file; what it leaves out matches anything."""
 
     status: ApprovalStatus
     gate: Gate | None = None
-    round: int | None = None
-    proposal: int | None = None
+    round: _FromOne | None = None
+    proposal: _FromOne | None = None
     """Counted from 1, as plans are shown."""
     reason: str = ""
-    hunks: tuple[int, ...] | None = None
+    hunks: tuple[_FromOne, ...] | None = None
     """Counted from 1, as diffs show them."""
     source: str = ""
     """At the diff gate with status "edited": the file that holds the edited source."""
@@ -125,6 +127,8 @@ def read_decisions(path: Path) -> tuple[ScriptedDecision, ...]:
     return tuple(_decision(entry, number, path) for number, entry in enumerate(entries, start=1))
 
 
+_STATUSES = [s.value for s in ApprovalStatus if s is not ApprovalStatus.PENDING]
+_NAMES = {"status": _STATUSES, "gate": [gate.value for gate in Gate]}
 _EXAMPLE = 'it holds tables such as: [[decision]] gate = "plan" status = "accepted"'
 
 
@@ -132,10 +136,24 @@ def _decision(entry: Any, number: int, path: Path) -> ScriptedDecision:
     if isinstance(entry, dict):
         fields = ScriptedDecision.__struct_fields__
         _refuse_unknown(entry, fields, f" in decision {number}", path)
+        _check_names(entry, number, path)
     try:
         return msgspec.convert(entry, ScriptedDecision)
     except msgspec.ValidationError as error:
-        raise UserError(f"decision {number}: {error}", file=str(path), hint=_EXAMPLE) from None
+        what, _, key = str(error).partition(" - at `$.")
+        message = f"{key.rstrip('`')}: {what}" if key else what
+        raise UserError(f"decision {number}: {message}", file=str(path), hint=_EXAMPLE) from None
+
+
+def _check_names(entry: Mapping[str, Any], number: int, path: Path) -> None:
+    for key, names in _NAMES.items():
+        if key in entry and entry[key] not in names:
+            *first, last = names
+            raise UserError(
+                f"decision {number}: {entry[key]!r} is no {key}",
+                file=str(path),
+                hint=f"a {key} is {', '.join(first)} or {last}",
+            )
 
 
 def _refuse_unknown(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
 
+from astra_tui.engine.approvals import Approvals
+from astra_tui.engine.desk import Desk
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile, read_decisions
+from astra_tui.engine.record import Record, Store
+from astra_tui.engine.stops import Stop
 from astra_tui.model.approval import ApprovalStatus, Gate, Question, decide
 from astra_tui.model.errors import UserError
+from astra_tui.model.events import StopReason
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy
 from astra_tui.model.state import SessionState
@@ -125,8 +132,21 @@ def test_an_edited_source_is_a_file_beside_the_decisions(tmp_path: Path) -> None
     [
         ('[[decision]]\nstauts = "accepted"', "unknown key 'stauts' in decision 1\n.*'status'"),
         ('[[decisions]]\nstatus = "accepted"', "unknown key 'decisions'\n.*'decision'"),
-        ('[[decision]]\nstatus = "maybe"', "decision 1: Invalid enum value 'maybe'"),
-        ('[[decision]]\nstatus = "accepted"\ntimes = -1', "decision 1: .*>= 0.*times"),
+        ('[[decision]]\nstatus = "maybe"', "decision 1: 'maybe' is no status"),
+        ('[[decision]]\nstatus = "pending"', "decision 1: 'pending' is no status"),
+        (
+            '[[decision]]\nstatus = "accepted"\n[[decision]]\nstatus = "rejcted"',
+            "decision 2: 'rejcted' is no status\n"
+            "  a status is accepted, edited, rejected or cancelled",
+        ),
+        (
+            '[[decision]]\nstatus = "accepted"\ngate = "dif"',
+            "decision 1: 'dif' is no gate\n  a gate is plan or diff",
+        ),
+        ('[[decision]]\nstatus = "accepted"\ntimes = -1', "decision 1: times: .*>= 0"),
+        ('[[decision]]\nstatus = "accepted"\nround = 0', "decision 1: round: .*>= 1"),
+        ('[[decision]]\nstatus = "accepted"\nproposal = 0', "decision 1: proposal: .*>= 1"),
+        ('[[decision]]\nstatus = "accepted"\nhunks = [1, 0]', "decision 1: hunks.*>= 1"),
         ('[[decision]]\ngate = "plan"', "decision 1: .*missing required field `status`"),
         ("decision = 3", "not a file of decisions"),
         ("", "not a file of decisions"),
@@ -172,3 +192,19 @@ def test_the_example_of_the_page_is_a_file_of_decisions(tmp_path: Path) -> None:
         (Gate.PLAN, "rejected", 1), (Gate.DIFF, "accepted", 1), (None, "accepted", 0),
     ]  # fmt: skip
     assert decisions[1].hunks == (1, 2)
+
+
+def test_a_decision_that_does_not_fit_ends_the_run_with_the_file_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, '[[decision]]\nstatus = "accepted"\nhunks = [9]\n')
+    asked = question(Gate.DIFF)
+    store = cast(Store, None)
+    record = Record(store, replace(SessionState(), questions={asked.id: asked}), lambda _: None)
+    approvals = Approvals(record, Desk(), [DecisionsFile(path)], wait=False)
+    with pytest.raises(Stop) as stopped:
+        asyncio.run(approvals.decide(asked, PLAN))
+    assert stopped.value.reason is StopReason.TROUBLE
+    assert stopped.value.message == (
+        f"{path}: there is no hunk 9: the diff 1.0.diff has 3 (hunks count from 1)"
+    )
