@@ -17,6 +17,7 @@ from astra_tui.cli.answers import CasesAnswer, CheckAnswer, TaskCases
 from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
+from astra_tui.cli.given import read_given
 from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import KernelTask, find_task, list_tasks, load_task
@@ -190,11 +191,7 @@ def find_source(task: KernelTask, name: str) -> Path:
 def read_text(file: Path) -> str:
     """A source's text. Raises UserError that says why when it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError("there is no such file", file=str(file)) from None
-    except IsADirectoryError:
-        raise UserError("this is a folder; name a .cu file", file=str(file)) from None
+        text = read_given(file, ".cu file").decode()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UserError(
@@ -203,8 +200,7 @@ def read_text(file: Path) -> str:
             place=Place(line),
             hint="save the file as UTF-8",
         ) from None
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=str(file)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 # -- output ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import msgspec
 from astra_tui import plain
 from astra_tui.cli.answers import ForkAnswer
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.given import read_given
 from astra_tui.cli.going_on import prepare
 from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.cli.settings import read_choices
@@ -96,11 +97,9 @@ def _plan_at(timeline: Timeline, place: ForkPlace) -> dict[str, Any]:
 def _read(file: Path) -> dict[str, Any]:
     """The table of a TOML file, or the object of a JSON file."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_given(file).decode()
         found = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
-    except FileNotFoundError:
-        raise UserError("there is no such file", file=str(file)) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"cannot be read: {error}", file=str(file)) from None
     if not isinstance(found, dict):
         raise UserError("this is no plan", file=str(file), hint=_FIELDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.check import read_text
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.given import read_given
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import NAME_RULE, is_task_name
 
@@ -46,12 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _read(source: Path) -> tuple[str, list[str]]:
     """The text of a source, and what to say of how it was read."""
-    try:
-        data = source.read_bytes()
-    except FileNotFoundError:
-        raise UserError("there is no such file", file=str(source)) from None
-    except OSError as error:
-        raise UserError(f"cannot be read: {error}", file=str(source)) from None
+    data = read_given(source, ".cu file")
     if b"\0" in data:
         raise UserError(
             "this is no text in UTF-8: it holds zero bytes",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import platformdirs
 
+from astra_tui.cli.given import read_given
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
 from astra_tui.model.settings import (
@@ -177,10 +178,8 @@ def _from_file(named: str | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError("there is no such file of settings", file=str(file)) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = tomllib.loads(read_given(file, "file of settings").decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"cannot be read: {error}", file=str(file)) from None
     for name in table:
         if name in ("api_key", "key", "token"):
