@@ -109,6 +109,8 @@ def _show_session(
 
 
 def _preferences(choices: Choices) -> Preferences:
+    from astra_tui.session.store import sessions_folder
     from astra_tui.tui.terms import Preferences
 
-    return Preferences(choices.keys or {}, choices.theme or "")
+    sessions = sessions_folder(choices.sessions)
+    return Preferences(choices.keys or {}, choices.theme or "", sessions)

@@ -61,6 +61,8 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         self.clock = clock
         self.tick = tick
         self.guard = Guard(clock)
+        self.sessions = (begin if isinstance(begin, HomeContext) else self._preferences).sessions
+        """The folder that new sessions come into."""
         self.failed: UserError | None = None
         """Why there is no session, where one was to be opened at once."""
 

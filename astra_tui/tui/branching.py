@@ -26,15 +26,15 @@ def place_name(view: View) -> str:
     return f"{view.choice.round}.{view.choice.proposal}.plan"
 
 
-def branch_off(parent: Path, at: str, note: str, by: Author) -> Path:
-    """Writes the branch beside its parent, which is only read; returns its folder.
+def branch_off(parent: Path, root: Path, at: str, note: str, by: Author) -> Path:
+    """Writes a branch into the folder `root` of sessions; returns its own. The parent is only read.
 
     Raises UserError where nothing can branch off there, or something before it was altered.
     """
     timeline, place = find_intact_place(parent, at)
     opened = timeline.final_state().opened
     task = opened.settings.task if opened else "session"
-    folder = new_session_folder(parent.parent, task, datetime.now())
+    folder = new_session_folder(root, task, datetime.now())
     try:
         fork_session(parent, timeline, place, folder, Redactor(), by, note=note)
     except BaseException:

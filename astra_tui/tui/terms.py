@@ -9,6 +9,7 @@ from pathlib import Path
 from astra_tui.model.state import SessionState
 from astra_tui.session.comparison import Sides
 from astra_tui.session.spawn import RunRequest
+from astra_tui.session.store import DEFAULT_FOLDER
 from astra_tui.session.wire import Welcome
 
 TICK = 0.25
@@ -49,7 +50,10 @@ class Left:
 
 @dataclass(frozen=True)
 class Preferences:
-    """What the settings file says about the screen: keys by binding id, and a theme."""
+    """What the settings file says about the screen: keys by binding id, a theme, and the folder
+    that new sessions come into.
+    """
 
     keys: dict[str, str] = field(default_factory=dict)
     theme: str = ""
+    sessions: Path = Path(DEFAULT_FOLDER)

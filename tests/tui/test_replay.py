@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 from functools import partial
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui import tui
+from astra_tui.cli.screen import show_replay
+from astra_tui.cli.settings import Choices
 from astra_tui.model.errors import UserError
 from astra_tui.model.fold import fold
 from astra_tui.model.task import bundled
@@ -16,6 +20,7 @@ from astra_tui.session.reading import read_journal
 from astra_tui.session.timeline import open_timeline
 from astra_tui.tui.player import SPEEDS, Player
 from astra_tui.tui.source import open_saved
+from astra_tui.tui.terms import Preferences
 from tests.tui.harness import NARROW, on_a_loop, seated
 
 
@@ -98,20 +103,35 @@ async def test_a_folder_without_a_session_is_named(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_branch_begins_at_the_chosen_candidate(saved: Path, tmp_path: Path) -> None:
-    parent = tmp_path / saved.name
+async def test_a_branch_begins_at_the_chosen_candidate(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parent = tmp_path / "elsewhere" / saved.name
     shutil.copytree(saved, parent)
     async with seated(partial(open_saved, parent)) as desk:
         await desk.until(lambda: desk.session.view and desk.text("#rounds"), "the session")
         await desk.press("1", "up", "up")
         await desk.until(lambda: "wide loads" in desk.text("#plan"), "the first candidate")
         await desk.press("b", *"other way", "enter")
-        await desk.told("branched off")
-    made = next(f for f in tmp_path.iterdir() if f != parent)
+        await desk.told("branched off: sessions/")
+    (made,) = (tmp_path / "sessions").iterdir()
+    assert list(parent.parent.iterdir()) == [parent]
     state = read_journal(made).state()
     assert [r.number for r in state.rounds] == [0, 1]
     assert state.best == state.round(1).best
     assert [n.text for n in state.notes] == ["other way"]
+
+
+def test_branches_come_into_the_folder_that_is_configured(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Preferences] = []
+    monkeypatch.setattr(tui, "open_session", lambda _, preferences: shown.append(preferences))
+    options = argparse.Namespace(speed=None, to=None)
+    show_replay(saved, Choices(sessions="kept"), options)
+    show_replay(saved, Choices(), options)
+    assert [p.sessions for p in shown] == [Path("kept"), Path("sessions")]
 
 
 @on_a_loop

@@ -135,11 +135,13 @@ class Steering:
         from astra_tui.tui.branching import branch_off
 
         try:
-            made = await asyncio.to_thread(branch_off, folder, at, note, user_at_terminal())
+            made = await asyncio.to_thread(
+                branch_off, folder, self._app.sessions, at, note, user_at_terminal()
+            )
         except UserError as error:
             self._app.report(error)
             return
-        self._app.say(f"branched off: {made.name}. Home goes on with it, as does astra-tui resume")
+        self._app.say(f"branched off: {made}. Home goes on with it, as does astra-tui resume")
 
     def ask_how_to_leave(self) -> None:
         """Asks whether the engine is to go on."""
