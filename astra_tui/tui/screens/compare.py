@@ -28,6 +28,7 @@ from astra_tui.tui.widgets.sides import (
     draw_tests,
     head_of,
 )
+from astra_tui.tui.words import short
 
 if TYPE_CHECKING:
     from astra_tui.tui.app import AstraApp
@@ -194,8 +195,8 @@ def _diff_of(first: Side, second: Side) -> DiffView:
     return DiffView(
         old=first.source,
         new=second.source,
-        old_name=f"A {first.name}",
-        new_name=f"B {second.name}",
+        old_name=f"{LETTERS[0]} {short(first.branch.candidate)}",
+        new_name=f"{LETTERS[1]} {short(second.branch.candidate)}",
         marks=marks_of(now),
         old_columns=columns_of(before),
         new_columns=columns_of(now),

@@ -118,15 +118,35 @@ class KeyLine(BarLine):
 
 
 class TabLine(BarLine):
-    """The panes by number; those on the screen stand out."""
+    """The panes by number; those on the screen stand out. The one in front always fits."""
+
+    _tabs: tuple[dict[str, str], set[str], str] | None = None
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """More or fewer fit."""
+        if self._tabs is not None:
+            self.show_tabs(*self._tabs)
 
     def show_tabs(self, titles: dict[str, str], shown: set[str], focused: str) -> None:
         """Draws the tabs: `titles` by pane, in the order of their numbers."""
+        self._tabs = titles, shown, focused
         spans: list[Span] = []
         actions: dict[int, str] = {}
+        front = 0
         for number, (pane, title) in enumerate(titles.items(), 1):
             tone = Tone.ACCENT if pane == focused else Tone.TITLE if pane in shown else Tone.DIM
             text = f"[{number} {title}]" if pane == focused else f" {number} {title} "
             actions[len(spans)] = f"screen.pane('{pane}')"
+            front = len(spans) if pane == focused else front
             spans.append(Span(cut(text, 16), tone))
-        self.set_line(tuple(spans), actions)
+        first = self._first(spans, front)
+        kept = {index - first: action for index, action in actions.items() if index >= first}
+        self.set_line(tuple(spans[first:]), kept)
+
+    def _first(self, spans: list[Span], front: int) -> int:
+        """How many tabs are left out at the left, so that the one in front is seen whole."""
+        room = self.size.width
+        first = 0
+        while room and first < front and line_cells(tuple(spans[first : front + 1])) > room:
+            first += 1
+        return first

@@ -22,6 +22,9 @@ from astra_tui.tui.words import (
 ROWS = 2
 """Rows that a proposal takes."""
 
+NOT_FINISHED = "not finished"
+"""What is said of a plan without a verdict once its engine has ended."""
+
 
 class RoundsPane(RowsPane):
     """A list of rounds and their proposals, newest last."""
@@ -30,7 +33,8 @@ class RoundsPane(RowsPane):
     HELP = (
         "Every plan of every round with what came of it. The mark in front repeats the verdict: "
         "+ better, = same, - worse, ? inconclusive or unsupported, x wrong or not compiled, "
-        "/ rejected, > at work. A star is the best so far, on which later rounds build.\n\n"
+        "/ rejected, > at work; none where the run ended first. A star is the best so far, on "
+        "which later rounds build.\n\n"
         "Up and down choose what all other panes show. Choosing stops following the work; "
         "f follows it again."
     )
@@ -51,7 +55,8 @@ class RoundsPane(RowsPane):
         """Rounds, what goes on, and what is chosen."""
         stage = view.stage.stage if view.stage else ""
         asked = view.asked.id if view.asked else ""
-        return (view.state.rounds, view.state.best, stage, asked, view.state.paused, *view.choice)
+        state = view.state
+        return (state.rounds, state.best, stage, asked, state.paused, state.closed, *view.choice)
 
     def draw(self, view: View, page: Page) -> None:
         """Two lines a proposal: what was tried, and what came of it."""
@@ -114,6 +119,8 @@ def _draw_choice(view: View, page: Page, round_: RoundState, choice: Choice) -> 
         return
     if not round_.proposals:
         mark, said = (" ", "no plan") if round_.planned else (">", "planning")
+        if view.state.closed is not None and not round_.planned:
+            mark, said = " ", NOT_FINISHED
         page.line(Span(f" {mark}{round_.number:3} "), Span(said, Tone.DIM))
         page.line(span("      " + round_.no_plan, Tone.DIM))
         return
@@ -140,6 +147,8 @@ def _draw_proposal(view: View, page: Page, round_: RoundState, proposal: Proposa
 
 def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Span, list[Span]]:
     verdict = proposal.verdict
+    if verdict is None and view.state.closed is not None:
+        return Span(" "), [Span(NOT_FINISHED, Tone.DIM)]
     if verdict is None:
         asked = view.asked
         if asked and (asked.round, asked.proposal) == (round_.number, proposal.index):

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from textual import events
+
 from astra_tui.model.state import SessionState, SessionStatus
-from astra_tui.tui.page import Span, Tone, line_cells, span
+from astra_tui.tui.page import Line, Span, Tone, line_cells, span
 from astra_tui.tui.player import Player
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import STAGES, best_words, duration
 
+_GAP = Span("  ")
+
 
 class StatusLine(BarLine):
     """Says where the session stands, in one line; what matters least is left out first."""
+
+    def __init__(self, *, id: str | None = None):  # noqa: A002
+        super().__init__(id=id)
+        self._parts: list[list[Span]] = []
+        self._last_to_go: list[Span] = []
 
     def show_status(
         self, view: View, now: float, *, player: Player | None, gone: bool = False
@@ -37,12 +46,29 @@ class StatusLine(BarLine):
             [span(settings.device, Tone.DIM)],
             _cost(view.state),
         ]
-        line: list[Span] = []
-        for part in filter(None, parts):
-            piece = [Span("  "), *part] if line else part
-            if line_cells((*line, *piece)) <= self.size.width:
-                line += piece
-        self.set_line(tuple(line))
+        self._parts, self._last_to_go = parts, _auto(view.state)
+        self._fit()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """More or less fits."""
+        if self._parts:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.set_line(_fitted(self._parts, self._last_to_go, self.size.width))
+
+
+def _fitted(parts: list[list[Span]], last_to_go: list[Span], width: int) -> Line:
+    """The parts for which there is room, in their order; those in front go before one of them."""
+    room = width - line_cells((*last_to_go, _GAP) if last_to_go else ())
+    line: list[Span] = []
+    for part in filter(None, parts):
+        is_kept = part == last_to_go
+        piece = [_GAP, *part] if line else part
+        if is_kept or line_cells((*line, *piece)) <= room:
+            line += piece
+        room += line_cells((*part, _GAP)) if is_kept else 0
+    return tuple(line)
 
 
 def _activity(view: View, now: float) -> list[Span]:

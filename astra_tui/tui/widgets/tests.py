@@ -9,6 +9,8 @@ from math import prod
 from pathlib import Path
 
 from astra_tui.model.check import CaseResult, OutputError, PropertyResult
+from astra_tui.model.compilation import Severity
+from astra_tui.model.events import CompileFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
@@ -73,6 +75,9 @@ class TestsPane(Pane):
             if any(report.found for report in candidate.sanitizer):
                 page.paragraph("but compute-sanitizer found errors", Tone.BAD)
             return
+        if candidate.compilation is not None and not candidate.compilation.ok:
+            _draw_not_compiled(page, name, candidate.compilation)
+            return
         if not candidate.cases:
             page.line(name, Span("not checked yet", Tone.DIM))
             return
@@ -87,6 +92,17 @@ class TestsPane(Pane):
         source = str(Path("sources") / f"{short(candidate.hash)}.cu")
         alone = "" if result.case.is_of_plan else f" --case {shlex.quote(result.case.id)}"
         return f"astra-tui check {shlex.quote(task)} {source}{alone}"
+
+
+def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> None:
+    """What the compiler says, and where more of it is."""
+    page.line(name, Span("DID NOT COMPILE", Tone.BAD))
+    page.paragraph("No case was run. The diff (3) and the source (4) mark the lines.", Tone.DIM)
+    errors = [d for d in compilation.diagnostics if d.severity is Severity.ERROR]
+    for error in errors[:_MOST_FINDINGS]:
+        page.field(f"line {error.line}" if error.line else "", error.message, Tone.BAD)
+    if len(errors) > _MOST_FINDINGS:
+        page.field("", f"and {len(errors) - _MOST_FINDINGS} more errors")
 
 
 def _by_cause(failures: Iterable[CaseResult]) -> list[list[CaseResult]]:

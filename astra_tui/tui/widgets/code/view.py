@@ -319,7 +319,7 @@ class CodeView(ScrollView, can_focus=True):
         if not self.scroll_offset.x <= begin <= end <= self.scroll_offset.x + self.text_room():
             self.scroll_to(x=max(0, begin - _STEP), animate=False)
 
-    def action_copy(self) -> None:
+    def action_copy_line(self) -> None:
         """Copies what the cursor stands on, as it is in the source."""
         text = self.text_at_cursor()
         if text:

@@ -48,7 +48,7 @@ class DiffLines(DiffCanvas):
         Binding("m", "next_note(1)", "Next mark", id="diff.next_note"),
         Binding("M", "next_note(-1)", "Previous mark", show=False, id="diff.previous_note"),
         Binding("c", "columns", "Columns", id="diff.columns"),
-        Binding("y", "copy", "Copy", show=False, id="diff.copy"),
+        Binding("Y", "copy_line", "Copy the line", show=False, id="diff.copy"),
     ]
 
     class Toggled(Message):

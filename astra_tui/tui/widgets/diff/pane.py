@@ -46,7 +46,8 @@ enter opens a fold, or shows the line in the source; + and - show more or less a
 s changes between one column and two. c shows or hides the counters beside the lines, which \
 are shown at first where they leave enough room for the code.
 m and M go to the next and the previous compiler error or finding.
-/ searches, ; and ' go to the next and the previous match. y copies.
+/ searches, ; and ' go to the next and the previous match. y copies the
+diff, Y the line, or the new lines of a hunk.
 The arrow keys move the cursor and scroll sideways.
 """
 

@@ -61,7 +61,7 @@ class SourceLines(CodeView):
         Binding("c", "columns", "Columns", id="source.columns"),
         Binding("i", "sass", "SASS", id="source.sass"),
         Binding("I", "listing", "All SASS", id="source.listing"),
-        Binding("y", "copy", "Copy", show=False, id="source.copy"),
+        Binding("Y", "copy_line", "Copy the line", show=False, id="source.copy"),
     ]
 
     class ListingAsked(Message):

@@ -30,7 +30,8 @@ class SourcePane(CodePane):
     TITLE: ClassVar[str] = "Source"
     HELP: ClassVar[str] = """\
 : goes to a line, m and M to the next and the previous compiler error or finding.
-/ searches, ; and ' go to the next and the previous match. y copies the line.
+/ searches, ; and ' go to the next and the previous match. y copies the
+source, Y the line.
 c goes from the emulator's counters to the machine code (SASS) of each line, and to no columns.
 Of those instructions "looped" are in a loop, "memory" access memory, and "float" are arithmetic.
 i unfolds the instructions of a line below it, I opens all of them in the order of addresses.
