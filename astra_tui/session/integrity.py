@@ -123,6 +123,13 @@ def first_altered_line(content: bytes, damage: Sequence[Damage], path: Path) -> 
     return min(firsts, key=lambda f: f.line, default=None)
 
 
+def broken_seal(folder: Path, damage: Sequence[Damage]) -> Flaw | None:
+    """The first line of a session's journal whose seal does not fit, though it can be read."""
+    path, damaged = journal_path(folder), {d.line for d in damage}
+    flaw = first_altered_line(journal_bytes(folder), (), path)
+    return None if flaw is None or flaw.line in damaged else flaw
+
+
 def named_texts(records: tuple[Record, ...]) -> tuple[str, ...]:
     """The hashes of all texts that events name, once each, in order of appearance."""
     return tuple(dict.fromkeys(h for r in records for h in _named(r.event) if h))

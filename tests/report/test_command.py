@@ -74,6 +74,21 @@ def test_damage_is_said_and_the_rest_is_reported(shell: Shell, session: Path) ->
     assert "1 part of the journal cannot be read" in header.text
 
 
+def test_an_altered_journal_is_said_at_the_top_of_both_files(shell: Shell, session: Path) -> None:
+    journal = journal_path(session)
+    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[14] = lines[14].replace('"mono":', '"mono":1', 1)
+    journal.write_text("".join(lines), encoding="utf-8")
+    outcome = shell.run("report", "sample")
+    assert outcome.code == ExitCode.OK
+    assert "journal.jsonl:15: this line, or one that stood before it, was altered" in outcome.err
+    said = "This journal was altered, so that nothing in this report can be relied on: line 15"
+    (header,) = Page((shell.folder / "sample.html").read_text(encoding="utf-8")).all("header")
+    assert said in header.text
+    markdown = (shell.folder / "sample.md").read_text(encoding="utf-8")
+    assert said in markdown.partition("## ")[0].replace("**", "")
+
+
 def test_every_beginning_of_a_session_has_a_report(session: Path, tmp_path: Path) -> None:
     lines = journal_path(session).read_bytes().splitlines(keepends=True)
     for count in range(1, len(lines)):

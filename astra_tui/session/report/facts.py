@@ -23,6 +23,7 @@ from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Doubt, Timing
 from astra_tui.model.verdict import Outcome
+from astra_tui.session.integrity import Flaw, broken_seal
 from astra_tui.session.reading import JournalContents, journal_path
 from astra_tui.session.summary import FinalTiming, final_timings
 
@@ -96,6 +97,8 @@ class Facts:
     """The same from the events before that."""
     journal_sha256: str
     damage: tuple[str, ...]
+    altered: Flaw | None
+    """The first line of the journal that was altered."""
 
     @property
     def on_emulator(self) -> bool:
@@ -166,6 +169,7 @@ def gather(contents: JournalContents, folder: Path) -> Facts:
         recomputed_digest=recomputed,
         journal_sha256=sha256(path.read_bytes()).hexdigest(),
         damage=tuple(f"line {d.line}: {d.message}" for d in contents.damage),
+        altered=broken_seal(folder, contents.damage),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.session.integrity import broken_seal
 from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.report.compose import compose
 from astra_tui.session.report.html import as_html
@@ -17,7 +18,10 @@ from astra_tui.session.report.markdown import as_markdown
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """The files of a report, None where one was not asked for, and what the journal has lost."""
+    """The files of a report, None where one was not asked for, and what the journal has lost.
+
+    `damage` also names the first line that was altered.
+    """
 
     html: Path | None
     markdown: Path | None
@@ -42,10 +46,12 @@ def write_report(
         message = "the journal does not begin with the opening of a session"
         raise UserError(message, file=str(path)) from None
     name = folder.resolve().name
+    altered = broken_seal(folder, contents.damage)
+    flaws = () if altered is None else (altered.describe(),)
     return WrittenReport(
         html=_written(out / f"{name}.html", as_html(document)) if html else None,
         markdown=_written(out / f"{name}.md", as_markdown(document)) if markdown else None,
-        damage=tuple(d.describe(path) for d in contents.damage),
+        damage=(*flaws, *(d.describe(path) for d in contents.damage)),
     )
 
 

@@ -31,7 +31,12 @@ def subtitle(facts: Facts) -> str:
 
 def opening(facts: Facts) -> tuple[Block, ...]:
     """The summary: who worked where, what came of it, and how much of it may be believed."""
-    blocks: list[Block] = [Paragraph(_who(facts)), Paragraph(_result(facts))]
+    blocks: list[Block] = []
+    if facts.altered is not None:
+        text = "This journal was altered, so that nothing in this report can be relied on: "
+        why = f"line {facts.altered.line}: {facts.altered.message}"
+        blocks.append(Paragraph((Strong(text), why)))
+    blocks += [Paragraph(_who(facts)), Paragraph(_result(facts))]
     if facts.timings:
         blocks.append(Paragraph(_caveats(facts)))
     if facts.damage:
