@@ -137,12 +137,16 @@ class AstraApp(Shell[Left], inherit_bindings=False):
 
     def action_leave(self) -> None:
         """Leaves the screen or the program; asks first when an engine works."""
+        from astra_tui.tui.screens.code_editor import CodeEditor
         from astra_tui.tui.screens.compare import CompareScreen
+        from astra_tui.tui.screens.form import FormScreen
         from astra_tui.tui.screens.session import SessionScreen
 
         screen = self.screen
         begins_with_it = isinstance(self._begin, ComparisonContext)
-        if screen.is_modal or (isinstance(screen, CompareScreen) and not begins_with_it):
+        if isinstance(screen, FormScreen | CodeEditor):
+            screen.action_cancel()  # What was typed is not dropped unsaid.
+        elif screen.is_modal or (isinstance(screen, CompareScreen) and not begins_with_it):
             screen.dismiss()
         elif not isinstance(screen, SessionScreen):
             self.exit(Left())

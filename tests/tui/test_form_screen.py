@@ -65,6 +65,8 @@ async def test_a_changed_form_is_dropped_by_the_second_esc(tmp_path: Path) -> No
         assert problem(desk) == NOT_TAKEN
         await desk.press("y", "escape")
         assert not results, "it was changed since that was said"
+        await desk.press("z", "ctrl+q")
+        assert not results, "leaving asks as well"
         await desk.press("escape")
         assert results == [None]
         await desk.app.push_screen(FormScreen("Edit", FIELDS, lambda _: None), results.append)
