@@ -31,9 +31,10 @@ def case_fields(view: View) -> tuple[Field, ...]:
 
 def case_note(view: View) -> str:
     """How sizes and inputs are written, with the names of the task's sizes."""
-    dims = _known_dims(_known_cases(view)) or {"tokens": 16, "d": 513}
+    dims = _known_dims(_known_cases(view))
     sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
-    return f"sizes: {sizes}; inputs, one a line: NAME: uniform -1 1 nan"
+    written = f"sizes: {sizes}" if sizes else "sizes, for example: tokens = 16, d = 513"
+    return f"{written}; inputs, one a line: NAME: uniform -1 1 nan"
 
 
 def _known_cases(view: View) -> list[Case]:

@@ -12,10 +12,14 @@ from textual.widgets import Input
 
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
+from astra_tui.model.fold import fold
+from astra_tui.tui.case_form import case_note
 from astra_tui.tui.screens.code_editor import CodeEditor
 from astra_tui.tui.screens.form import NOT_TAKEN, Field, FormScreen
+from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.prompt_line import PromptLine
+from tests.session.samples import whole_session
 from tests.tui.harness import WIDE, Desk, on_a_loop, seated
 from tests.tui.test_typing import Asker
 
@@ -120,7 +124,7 @@ async def test_a_case_that_the_engine_refuses_stays_in_its_form(tmp_path: Path) 
         await desk.press("t")
         await desk.until(lambda: desk.app.screen.query("#dims"), "the form")
         form = desk.app.screen
-        assert "sizes: tokens = 16, d = 513" in form.query_one("#note").text  # type: ignore[attr-defined]
+        assert "sizes, for example: tokens = 16, d = 513" in form.query_one("#note").text  # type: ignore[attr-defined]
         for field, text in (("case_name", "mine"), ("dims", "tokens = 3, q = 4")):
             form.query_one(f"#{field}", Input).value = text
         await desk.press("ctrl+s")
@@ -143,3 +147,12 @@ async def test_a_form_keeps_its_keys_where_there_is_little_room(tmp_path: Path) 
         await desk.press("x", "escape")
         assert problem(desk) == NOT_TAKEN
         await desk.until(lambda: 0 < keys.region.bottom < 10, "the keys")
+
+
+def test_the_note_of_a_case_names_the_sizes_of_the_task() -> None:
+    state = fold(whole_session())
+    view = View(state, Choice(0), following=True)
+    dims = next(c.results[0].case.dims for c in state.candidates.values() if c.results)
+    for name in dims:
+        assert f"{name} = " in case_note(view)
+    assert "for example" not in case_note(view)

@@ -25,6 +25,7 @@ NOT_TAKEN = "changed: esc again drops it, ctrl+s takes it"
 _LABEL = 14
 _LONGEST_TEXT = 8
 _HEIGHT = 0.96
+_ROOM_FOR_NOTE = 16
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,8 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
+        note = self.query_one("#note", Remark)
+        note.display = bool(note.text) and self.app.size.height >= _ROOM_FOR_NOTE
         below = [*self.query(Remark), self.query_one(KeyLine)]
         taken = sum(widget.size.height for widget in below if widget.display)
         room = int(self.app.size.height * _HEIGHT) - 2 - taken
