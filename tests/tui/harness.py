@@ -115,6 +115,9 @@ class Desk:
             return question is not None and question.gate.value == gate and deciding.may_answer
 
         await self.until(is_asked, f"a question about the {gate}")
+        # What is drawn anew, as after a refusal, is deaf from then on: after what is to be drawn.
+        await self.pilot.pause()
+        await self.until(is_asked, f"a question about the {gate}")
 
     async def answer(self, gate: str, *keys: str) -> None:
         """Answers the next question of a gate."""
