@@ -91,6 +91,8 @@ class PlanAnswer:
     plans: tuple[PlanDraft, ...]
     reason: str = ""
     refused: tuple[str, ...] = ()
+    lost: bool = False
+    """Whether there is no plan because the model or its server gave nothing that can be used."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,14 @@ class CodeDraft:
 
 class NotWritten(Exception):
     """The coding agent has no code for this plan; the message says why."""
+
+
+class AnswerLost(NotWritten):
+    """The model or its server gave nothing that can be used: no word about the plan itself."""
+
+
+class BudgetSpent(Exception):
+    """The next call does not fit into what is left of a budget; the message says what is left."""
 
 
 class TeamUnavailable(Exception):

@@ -39,6 +39,10 @@ left out:
                   "error"    sends `error` as an event after `after` events
                   "garbage"  sends an event that is not JSON after `after` events
                   "html"     answers 200 with a page
+                  "flood"    sends `bytes` without the end of a line, as an answer, or as the
+                             error of a `status`
+                  "deep"     sends an event that is nested 100,000 deep
+                  "gzip"     says that its answer is compressed
 
 For tests: PUT /script takes a new script, GET /log tells the requests since, and GET /aborted
 answers when a client has gone away while its answer was stalled.
@@ -181,6 +185,8 @@ class Answering:
             self.writer.write(b"<html></html>")
             await self.writer.drain()
             return True
+        if fault == "flood":
+            return await self.flood(entry.get("status", 200), entry["bytes"])
         events = chat_events(entry, body, self.script)
         if wire == "responses":
             events = responses_events(entry, body, self.script)
@@ -188,8 +194,9 @@ class Answering:
 
     async def stream(self, events: list[Json | str], entry: Json, wire: str) -> bool:
         """Send events, with the entry's fault after `after` of them."""
-        self.head(200, "text/event-stream", {"Transfer-Encoding": "chunked"})
         fault = entry.get("fault")
+        extra = {"Content-Encoding": "gzip"} if fault == "gzip" else {}
+        self.head(200, "text/event-stream", {"Transfer-Encoding": "chunked", **extra})
         for event in events[: entry.get("after", 1)] if fault else events:
             await self.event(event, wire)
         if fault == "break":
@@ -199,6 +206,8 @@ class Answering:
             return False
         if fault == "garbage":
             await self.event("{not json", wire)
+        elif fault == "deep":
+            await self.event('{"choices":' + "[" * 100_000 + "]" * 100_000 + "}", wire)
         elif fault == "error":
             error = {"message": "injected", **entry.get("error", {})}
             message = error["message"].replace("{key}", self.key)
@@ -207,6 +216,18 @@ class Answering:
             else:
                 failed = {"status": "failed", "error": {**error, "message": message}}
                 await self.event({"type": "response.failed", "response": failed}, wire)
+        self.writer.write(b"0\r\n\r\n")
+        await self.writer.drain()
+        return True
+
+    async def flood(self, status: int, size: int) -> bool:
+        """One line without an end, as long as somebody reads it."""
+        kind = "text/event-stream" if status == 200 else "application/json"
+        self.head(status, kind, {"Transfer-Encoding": "chunked"})
+        part = b"x" * 65_536
+        for _ in range(size // len(part)):
+            self.writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            await self.writer.drain()
         self.writer.write(b"0\r\n\r\n")
         await self.writer.drain()
         return True

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import time
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -23,6 +26,7 @@ from astra_tui.agents.llm import (
     NoSuchModel,
     OpenAILLM,
     RateLimited,
+    Request,
     RequestRefused,
     Secret,
     ServerFailed,
@@ -31,7 +35,7 @@ from astra_tui.agents.llm import (
     Usage,
 )
 from astra_tui.model.errors import UserError
-from tests.llm.conftest import KEY, Scripted, complete, user_request
+from tests.llm.conftest import KEY, SERVER, Scripted, complete, user_request
 
 LONG = "The reduction is bound by memory. " * 4
 
@@ -113,15 +117,86 @@ def test_usage_may_be_missing(server: Scripted, wire: str) -> None:
 def test_two_megabytes_arrive_whole(server: Scripted, wire: str) -> None:
     huge = "0123456789abcde\n" * 125_000
     server.play({"text": huge, "piece": 4096})
-    assert asyncio.run(complete(server.endpoint(wire))).text == huge
+    request = msgspec.structs.replace(user_request(), max_output_tokens=500_000)
+    assert asyncio.run(complete(server.endpoint(wire), request)).text == huge
 
 
-def test_a_runaway_answer_is_stopped(
-    server: Scripted, wire: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("astra_tui.agents.llm.streamed.MOST_CHARACTERS", 1000)
+def test_a_runaway_answer_is_stopped(server: Scripted, wire: str) -> None:
     server.play({"text": "x" * 5000})
-    assert "longer than 1000" in fail(BadAnswer, server.endpoint(wire)).message
+    assert "longer than the 100 tokens" in fail(BadAnswer, server.endpoint(wire)).message
+
+
+def test_a_flood_is_read_up_to_its_bound(server: Scripted) -> None:
+    server.play({"fault": "flood", "bytes": 1 << 30})
+    assert "a line of more than 8 MB" in fail(BadAnswer, server.endpoint("chat")).message
+    server.play({"fault": "flood", "bytes": 1 << 30, "status": 400})
+    assert "answered 400: " in fail(RequestRefused, server.endpoint("chat")).message
+
+
+def test_a_prompt_is_not_sent_on_to_another_server(server: Scripted, wire: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        other = Scripted(process.stdout.readline().split()[1])
+        moved = {"Location": f"{other.url}/chat/completions"}
+        server.play({"fault": "status", "status": 307, "headers": moved, "times": None})
+        error = fail(RequestRefused, server.endpoint(wire))
+        assert f"sends calls on to {other.url.removesuffix('/v1')}" in error.message
+        assert "--base-url" in error.hint
+        assert other.paths() == []
+        process.terminate()
+
+
+def test_an_answer_that_is_compressed_or_too_deep_ends_in_a_line(server: Scripted) -> None:
+    server.play({"fault": "gzip", "text": "x"})
+    assert "compressed answer (gzip)" in fail(BadAnswer, server.endpoint("chat")).message
+    server.play({"fault": "deep", "text": "x", "times": None})
+    assert "not of the protocol" in fail(ServerFailed, server.endpoint("chat")).message
+
+
+class Counted:
+    """What each sending of a call has cost."""
+
+    def __init__(self) -> None:
+        self.spent: list[Usage] = []
+
+    def begin(self, request: Request) -> Request:
+        return request
+
+    def end(self, usage: Usage) -> None:
+        self.spent.append(usage)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reported", "some"),
+    [
+        ({"text": LONG}, True, True),
+        ({"text": LONG, "finish": "length"}, True, True),
+        ({"text": LONG, "fault": "break", "after": 4}, False, True),
+        ({"text": "x" * 5000}, False, True),
+        ({"fault": "html"}, False, True),
+        ({"fault": "drop"}, False, True),
+        ({"fault": "status", "status": 503}, True, False),
+    ],
+)
+def test_every_sending_is_counted_or_estimated(
+    server: Scripted, wire: str, entry: dict[str, Any], reported: bool, some: bool
+) -> None:
+    server.play({**entry, "times": None})
+    counted = Counted()
+
+    async def call() -> None:
+        async with OpenAILLM(server.endpoint(wire)) as llm:
+            with suppress(LLMError):
+                await llm.complete(user_request(), None, counted)
+
+    asyncio.run(call())
+    assert len(counted.spent) == len(server.paths())
+    assert {usage.reported for usage in counted.spent} == {reported}
+    assert all(bool(usage.input_tokens) == some for usage in counted.spent)
+    if "text" in entry and not reported:
+        assert all(usage.output_tokens for usage in counted.spent)
 
 
 PASSING: dict[str, dict[str, Any]] = {

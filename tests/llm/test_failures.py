@@ -122,7 +122,7 @@ EVENTS = JSON | st.builds(
 @pytest.mark.parametrize("wire", [wire_chat, wire_responses])
 @given(events=st.lists(EVENTS, max_size=5))
 def test_any_event_is_read_or_refused(wire: Any, events: list[Any]) -> None:
-    reply = StreamedReply(lambda delta: None)
+    reply = StreamedReply(lambda delta: None, 1_000_000)
     with suppress(msgspec.ValidationError, StreamError, LLMError):
         for event in events:
             wire.read(event, reply)

@@ -121,8 +121,8 @@ def test_a_model_that_ignores_schemas_is_told(server: Scripted, wire: str) -> No
         (Usage(1_000_000, 400_000, 100_000, 50_000), ALL, 0.6 * 2 + 0.4 * 0.5 + 1.0),
         (Usage(1000, 0, 1000), Prices(), None),
         (Usage(1000, 0, 0), Prices(input_per_million=1.0), 0.001),
-        (Usage(1000, 500, 0), Prices(1.0, 1.0), None),
-        (Usage(reported=False), ALL, None),
+        (Usage(1000, 500, 0), Prices(1.0, 1.0), 0.001),
+        (Usage(1000, 0, 0, reported=False), ALL, 0.002),
         (Usage(), Prices(), 0.0),
     ],
 )

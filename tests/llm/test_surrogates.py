@@ -58,7 +58,7 @@ WIRES = {"chat": (wire_chat, chat_events), "responses": (wire_responses, respons
 def read(wire: str, pieces: list[str]) -> tuple[Reply, list[Delta]]:
     module, events_of = WIRES[wire]
     deltas: list[Delta] = []
-    streamed = StreamedReply(deltas.append)
+    streamed = StreamedReply(deltas.append, 1_000_000)
     for event in events_of(pieces):
         module.read(event, streamed)
     streamed.answered = True

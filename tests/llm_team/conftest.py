@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from astra_tui.agents.llm import Endpoint, OpenAILLM, Prices
+from astra_tui.agents.llm.messages import Request
 from astra_tui.agents.llm.roles.booking import BookedExchange
 from astra_tui.agents.llm.roles.conversation import Memory
 from astra_tui.agents.llm.team import MAX_OUTPUT_TOKENS, LlmTeam
@@ -126,10 +127,19 @@ def profile_of(requests: int = 6144, instructions: int = 90_112) -> Profile:
 
 @dataclass
 class Team:
-    """What a team said and what it cost."""
+    """What a team said and what it cost; a purse without a bottom."""
 
     booked: list[BookedExchange] = field(default_factory=list)
     shown: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    def begin_call(self) -> int:
+        return len(self.booked) + 1
+
+    def reserve(self, call: int, request: Request) -> Request:
+        return request
+
+    def book(self, exchange: BookedExchange) -> None:
+        self.booked.append(exchange)
 
     def on_text(self, role: str, text: str, restart: bool) -> None:
         self.shown.append((role, text, restart))
@@ -143,10 +153,10 @@ def with_team(
     wire: str = "chat",
 ) -> T:
     """What `use` makes of a team on the server."""
-    booked = (log or Team()).booked
+    purse = log or Team()
 
     async def scenario() -> T:
-        team = LlmTeam(OpenAILLM(server.endpoint(wire)), MODEL, PRICES, booked.append, single)
+        team = LlmTeam(OpenAILLM(server.endpoint(wire)), MODEL, PRICES, purse, single)
         try:
             return await use(team)
         finally:
@@ -168,6 +178,16 @@ class Ran:
         return [event for event in self.events if isinstance(event, kind)]
 
 
+class _Watched(ExchangeBook):
+    def __init__(self, booked: list[BookedExchange], *arguments: Any):
+        super().__init__(*arguments)
+        self._booked = booked
+
+    def book(self, exchange: BookedExchange) -> None:
+        self._booked.append(exchange)
+        super().book(exchange)
+
+
 class Server(Protocol):
     """Where a model is."""
 
@@ -182,6 +202,7 @@ def run_engine(
     approval: Approval = AUTO,
     single: bool = False,
     max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    seed: int = 0,
     **settings: Any,
 ) -> Ran:
     """A whole run of the loop with a model's team; nobody attends."""
@@ -193,21 +214,16 @@ def run_engine(
     opened = (
         resume_session(folder, task, redactor)
         if resumes
-        else open_session(folder, task, chosen, redactor)
+        else open_session(folder, task, chosen, redactor, seed)
     )
     booked: list[BookedExchange] = []
     events: list[Event] = []
 
     async def scenario() -> SessionState:
-        book = ExchangeBook()
-
-        def both(exchange: BookedExchange) -> None:
-            booked.append(exchange)
-            book(exchange)
-
+        book = _Watched(booked, chosen.budget, PRICES)
         memory = Memory(earlier, book.remember)
         llm = OpenAILLM(server.endpoint())
-        team = LlmTeam(llm, MODEL, PRICES, both, single, max_output_tokens, memory)
+        team = LlmTeam(llm, MODEL, PRICES, book, single, max_output_tokens, memory)
         engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
         book.open(engine.record)
         async for event in engine.run():

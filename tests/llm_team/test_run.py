@@ -9,24 +9,29 @@ import pytest
 
 from astra_tui.agents.team import Role
 from astra_tui.engine.teams import remembered_steps
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import (
     AnalysisGiven,
+    CallReserved,
     CaseAdded,
     CodeWritten,
     DecisionTaken,
     ExchangeMade,
     SessionClosed,
     StopReason,
+    Transient,
     VerdictReached,
 )
+from astra_tui.model.fold import fold
 from astra_tui.model.settings import Approval, Budget
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import KEY, MODEL, Scripted
 from tests.llm_team.conftest import (
     QUIET,
+    Ran,
     fence,
     planning,
     proposed,
@@ -64,9 +69,11 @@ def test_a_run_ends_on_the_better_of_three_candidates(
         coded(WRONG, source("wrong")),
         coded(BETTER, source("better")),
     )
-    ran = run_engine(tmp_path / "run", task, server, rounds=1, candidates=3, repairs=1)
+    seed = 918_273_645_546
+    ran = run_engine(tmp_path / "run", task, server, rounds=1, candidates=3, repairs=1, seed=seed)
 
     assert [e.reason for e in ran.of(SessionClosed)] == [StopReason.ROUNDS]
+    assert_no_prompt_tells(ran, task, seed)
     verdicts = {e.proposal: e.verdict for e in ran.of(VerdictReached)}
     assert [verdicts[i].outcome for i in range(3)] == [
         Outcome.NOT_COMPILED,
@@ -91,6 +98,17 @@ def test_a_run_ends_on_the_better_of_three_candidates(
     asked, got = ran.of(ExchangeMade)[0].request, ran.of(ExchangeMade)[0].reply
     assert "Step: profiling, round 1." in ran.opened.journal.get(asked)
     assert ran.opened.journal.get(got) == "Accesses are narrow."
+
+
+def assert_no_prompt_tells(ran: Ran, task: KernelTask, seed: int) -> None:
+    """No step learns the seed, nor a drawn case before a candidate failed it."""
+    drawn = [case for case in build_suite(task, seed) if case.seed]
+    assert len(drawn) > 5
+    secrets = {str(seed), f"{seed:x}", *(str(case.seed) for case in drawn)}
+    for booked in ran.booked:
+        assert not [secret for secret in secrets if secret in booked.request]
+        if booked.purpose not in ("repair", "explain"):
+            assert not [case.name for case in drawn if case.name in booked.request], booked.purpose
 
 
 def test_the_single_agent_runs_the_same_loop_in_one_conversation(
@@ -173,16 +191,107 @@ def test_a_server_that_is_gone_ends_the_run_with_the_next_step(
     assert closed.reason is StopReason.TROUBLE
     assert "check the API key" in closed.message
     assert KEY not in closed.message
-    assert [b.purpose for b in ran.booked] == ["read profile"]
-    assert ran.booked[0].error
+    assert [b.purpose for b in ran.booked][-1] == "plan"
+    assert all(b.error and not b.usage.input_tokens for b in ran.booked)
 
 
-def test_a_budget_of_tokens_ends_the_run(
+def test_a_budget_is_reserved_before_each_call(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    plans = planning(proposed(WRONG), times=None)
+    for folder, budget in (
+        ("tokens", Budget(tokens=12_000)),
+        ("dollars", Budget(dollars=0.02)),
+        ("calls", Budget(calls=2)),
+    ):
+        server.play(*QUIET, plans, coded(WRONG, source("wrong")), usage=False)
+        ran = run_engine(tmp_path / folder, task, server, rounds=5, repairs=0, budget=budget)
+        closed, usage = ran.of(SessionClosed)[0], ran.state.usage
+        assert closed.reason is StopReason.BUDGET
+        assert " are left, and the next call needs about" in closed.message or "2 of 2" in (
+            closed.message
+        )
+        assert usage.calls
+        assert not usage.reserved
+        assert usage.tokens <= (budget.tokens or usage.tokens)
+        assert usage.dollars <= (budget.dollars or usage.dollars)
+        assert usage.calls <= (budget.calls or usage.calls)
+        limits = [b.get("max_completion_tokens", b.get("max_tokens")) for b in server.requests()]
+        assert limits[-1] < limits[0] or budget.calls
+
+
+def test_a_server_that_ignores_its_limit_costs_one_answer_more(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    endless = {"text": "x" * 400_000, "piece": 4096, "times": None}
+    server.play(endless, usage=False)
+    limit, budget = 512, Budget(tokens=30_000)
+    ran = run_engine(
+        tmp_path / "run", task, server, rounds=5, budget=budget, max_output_tokens=limit
+    )
+    usage = ran.state.usage
+    assert ran.of(SessionClosed)[0].reason in (StopReason.BUDGET, StopReason.TROUBLE)
+    assert usage.estimated_calls == usage.calls > 1
+    assert usage.tokens <= 30_000 + limit
+
+
+def test_a_call_that_a_kill_cut_off_counts_as_spent(
     tmp_path: Path, task: KernelTask, server: Scripted
 ) -> None:
     server.play(*QUIET, planning(proposed(WRONG)), coded(WRONG, source("wrong")))
-    budget = Budget(tokens=200)  # The server counts 150 for each call.
-    ran = run_engine(tmp_path / "run", task, server, rounds=5, repairs=0, budget=budget)
+    ran = run_engine(tmp_path / "run", task, server, rounds=1, repairs=0)
+    reserved = [e for e in ran.events if isinstance(e, CallReserved)]
+    settled = [e for e in ran.events if isinstance(e, ExchangeMade)]
+    assert {e.call for e in reserved} == {e.call for e in settled}
+    before = ran.events.index(settled[-1])
+    cut = fold(e for e in ran.events[:before] if not isinstance(e, Transient))
+    assert cut.usage.reserved == (reserved[-1],)
+    assert cut.usage.tokens + cut.usage.reserved_tokens >= ran.state.usage.tokens
 
-    assert ran.of(SessionClosed)[0].reason is StopReason.BUDGET
-    assert [r.number for r in ran.state.rounds if r.closed] == [0, 1]
+
+LOST: dict[str, dict[str, object]] = {
+    "cut": {"text": "x", "finish": "length"},
+    "refused": {"refusal": "I cannot help with that."},
+    "filtered": {"text": "x", "finish": "content_filter"},
+    "a page": {"fault": "html"},
+    "not valid": {"text": "no JSON here"},
+}
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_round_that_is_lost_is_not_done(
+    tmp_path: Path, task: KernelTask, server: Scripted, fault: str
+) -> None:
+    server.play({**LOST[fault], "times": None})
+    ran = run_engine(tmp_path / "run", task, server, rounds=1)
+    assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE
+    assert [(r.number, r.lost) for r in ran.state.rounds] == [(0, False), (1, True), (2, True)]
+
+    server.play(*QUIET, planning(proposed(BETTER)), coded(BETTER, source("better")))
+    again = run_engine(tmp_path / "run", task, server, rounds=1)
+    assert again.of(SessionClosed)[0].reason is StopReason.ROUNDS
+    assert again.state.best == content_hash(source("better"))
+
+
+def test_code_that_the_model_does_not_give_loses_the_round(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    cut = {"when": {"system": "coding"}, "text": "x", "finish": "length", "times": None}
+    server.play(*QUIET, cut, planning(proposed(WRONG), times=None))
+    ran = run_engine(tmp_path / "run", task, server, rounds=1)
+    assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE
+    assert [r.lost for r in ran.state.rounds[1:]] == [True, True]
+
+
+def test_advice_that_fails_costs_itself(tmp_path: Path, task: KernelTask, server: Scripted) -> None:
+    failing = {"fault": "status", "status": 503, "times": None}
+    server.play(
+        {**failing, "when": {"system": "testing"}},
+        {**failing, "when": {"system": "profiling"}},
+        {**failing, "when": {"user": "a look at the playbook"}},
+        planning(proposed(BETTER)),
+        coded(BETTER, source("better")),
+    )
+    ran = run_engine(tmp_path / "run", task, server, rounds=1)
+    assert ran.of(SessionClosed)[0].reason is StopReason.ROUNDS
+    assert ran.state.best == content_hash(source("better"))

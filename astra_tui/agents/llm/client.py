@@ -8,6 +8,7 @@ for each model (`quirks.py`).
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from types import TracebackType
 
@@ -15,8 +16,22 @@ from astra_tui.agents.llm import wire_chat, wire_responses
 from astra_tui.agents.llm.connection import Connection
 from astra_tui.agents.llm.endpoint import Endpoint, Retries, Wire
 from astra_tui.agents.llm.errors import DeadlineExceeded, LLMError, RateLimited, ServerFailed
-from astra_tui.agents.llm.failures import expected_failures, rejection_of, translate
-from astra_tui.agents.llm.messages import Delta, DeltaKind, Json, OnDelta, Reply, Request
+from astra_tui.agents.llm.failures import (
+    expected_failures,
+    rejection_of,
+    translate,
+    was_refused,
+)
+from astra_tui.agents.llm.messages import (
+    Attempts,
+    Delta,
+    DeltaKind,
+    Json,
+    OnDelta,
+    Reply,
+    Request,
+    Usage,
+)
 from astra_tui.agents.llm.quirks import Quirks, first_quirks, learn
 from astra_tui.agents.llm.streamed import StreamedReply
 
@@ -63,9 +78,17 @@ class OpenAILLM:
             failure = translate(error, self.endpoint, "")
         raise failure
 
-    async def complete(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        """Answer `request`, telling `on_delta` of each piece. Raises LLMError."""
-        call = Call(request, on_delta or _ignore)
+    async def complete(
+        self,
+        request: Request,
+        on_delta: OnDelta | None = None,
+        attempts: Attempts | None = None,
+    ) -> Reply:
+        """Answer `request`, telling `on_delta` of each piece and `attempts` of each sending.
+
+        Raises LLMError, and BudgetSpent where `attempts` does.
+        """
+        call = Call(request, on_delta or _ignore, attempts)
         try:
             async with asyncio.timeout(self.endpoint.timeouts.total) as deadline:
                 return await self._persist(call, deadline)
@@ -95,10 +118,14 @@ class OpenAILLM:
         model = call.request.model
         while True:
             quirks = self.quirks(model)
-            body = WIRES[quirks.wire].body(call.request, quirks)
-            failure = await self._send(call, quirks, body)
-            if failure is None:
-                return call.streamed.reply(call.sent)
+            await self._connection.client()
+            body = WIRES[quirks.wire].body(call.begin(), quirks)
+            try:
+                failure = await self._send(call, quirks, body)
+                if failure is None:
+                    return call.streamed.reply(call.sent)
+            finally:
+                call.end(body)
             rejection = rejection_of(failure)
             learnt = rejection and learn(quirks, rejection, call.request, _parameters(body))
             if not learnt:
@@ -108,17 +135,20 @@ class OpenAILLM:
     async def _send(self, call: Call, quirks: Quirks, body: Json) -> Exception | None:
         """Send a body and gather the answer in the call; what went wrong, or None."""
         wire = WIRES[quirks.wire]
-        await self._connection.client()
-        call.begin()
         try:
             async with await self._connection.stream(wire.PATH, body) as events:
+                call.taken = True
                 async for event in events:
                     call.streamed.answered = True
                     wire.read(event, call.streamed)
         except LLMError:
             raise
         except expected_failures() as error:
+            call.taken = call.taken or not was_refused(error)
             return error
+        except asyncio.CancelledError:
+            call.taken = True  # What the server has read of it is not known.
+            raise
         return None
 
     def _late(self) -> DeadlineExceeded:
@@ -131,16 +161,29 @@ class OpenAILLM:
 class Call:
     """The state of one call over its attempts."""
 
-    def __init__(self, request: Request, on_delta: OnDelta):
+    def __init__(self, request: Request, on_delta: OnDelta, attempts: Attempts | None):
         self.request = request
         self.sent = 0
+        self.taken = False
+        """Whether the server may have worked on what was sent last."""
         self._on_delta = on_delta
-        self.streamed = StreamedReply(on_delta)
+        self._attempts = attempts
+        self.streamed = StreamedReply(on_delta, request.max_output_tokens)
 
-    def begin(self) -> None:
-        """Count a request and forget what an earlier one brought."""
+    def begin(self) -> Request:
+        """The request as it may be sent now; forgets what an earlier one brought."""
+        request = self._attempts.begin(self.request) if self._attempts else self.request
         self.sent += 1
-        self.streamed = StreamedReply(self._on_delta)
+        self.taken = False
+        self.streamed = StreamedReply(self._on_delta, request.max_output_tokens)
+        return request
+
+    def end(self, body: Json) -> None:
+        """Tell what the request that was begun last has cost."""
+        if self._attempts is not None:
+            sent = len(json.dumps(body, ensure_ascii=False).encode())
+            usage = self.streamed.spent(sent) if self.taken else Usage()
+            self._attempts.end(usage)
 
     def take_back(self) -> None:
         """Tell that what was shown counts no more."""

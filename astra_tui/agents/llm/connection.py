@@ -52,7 +52,9 @@ class Connection:
 
 def _open(endpoint: Endpoint) -> AsyncOpenAI:
     import httpx2
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    from astra_tui.agents.llm.transport import bound_response
 
     times = endpoint.timeouts
     return AsyncOpenAI(
@@ -60,4 +62,7 @@ def _open(endpoint: Endpoint) -> AsyncOpenAI:
         api_key=endpoint.api_key.reveal() or "none",
         max_retries=0,  # `OpenAILLM` counts the attempts
         timeout=httpx2.Timeout(times.silence, connect=times.connect),
+        # What is not compressed cannot grow after it was counted.
+        default_headers={"Accept-Encoding": "identity"},
+        http_client=DefaultAsyncHttpxClient(event_hooks={"response": [bound_response]}),
     )

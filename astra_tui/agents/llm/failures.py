@@ -36,13 +36,13 @@ SEE_MODELS = "list the server's models with `astra-tui doctor`, and give one as 
 def expected_failures() -> tuple[type[Exception], ...]:
     """What a call may raise because of its server; `openai` has to be loaded already.
 
-    The last three stand for events that are not JSON or not of the protocol's form.
+    The last four stand for events that are nested too deep, not JSON or not of the protocol's form.
     """
     import httpx2
     import openai
 
     forms = (json.JSONDecodeError, UnicodeDecodeError, msgspec.ValidationError)
-    return (openai.OpenAIError, httpx2.HTTPError, StreamError, *forms)
+    return (openai.OpenAIError, httpx2.HTTPError, StreamError, RecursionError, *forms)
 
 
 def rejection_of(failure: Exception) -> Rejection | None:
@@ -59,8 +59,19 @@ def rejection_of(failure: Exception) -> Rejection | None:
     )
 
 
+def was_refused(failure: Exception) -> bool:
+    """Whether the server answered with a status of failure, or was never reached: no cost."""
+    import httpx2
+
+    if rejection_of(failure) is not None:
+        return True
+    return isinstance(failure.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
+
+
 def translate(failure: Exception, endpoint: Endpoint, model: str) -> LLMError:
     """Our error for a failure, with the next step."""
+    if isinstance(failure.__cause__, LLMError):  # From the bounds on what a server may send.
+        return failure.__cause__
     if (rejection := rejection_of(failure)) is not None:
         return _of_status(failure, rejection, endpoint, model)
     import openai
@@ -76,7 +87,7 @@ def translate(failure: Exception, endpoint: Endpoint, model: str) -> LLMError:
             f"no connection to {endpoint.address}, or it broke: {said}",
             hint="check that the server runs and that the base URL is right",
         )
-    if isinstance(failure, ValueError):
+    if isinstance(failure, ValueError | RecursionError):
         return ServerFailed(
             f"{endpoint.address} sent an event that is not of the protocol: {said}",
             hint="check the base URL, or try the other wire (responses or chat)",

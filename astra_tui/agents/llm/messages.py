@@ -90,8 +90,8 @@ class Usage(msgspec.Struct, frozen=True):
     """Tokens of one or more answers, as their server counted them.
 
     `input_tokens` includes `cached_tokens`, `output_tokens` includes `reasoning_tokens`.
-    `reported` is False where a server said nothing: the counts are then too low. Tokens of
-    attempts that broke off are in no count.
+    `reported` is False where some count is an estimate from the bytes that were sent and received:
+    the server said nothing, said less than it can have sent, or the answer broke off.
     """
 
     input_tokens: int = 0
@@ -147,11 +147,28 @@ class Delta(msgspec.Struct, frozen=True):
 OnDelta = Callable[[Delta], None]
 
 
+class Attempts(Protocol):
+    """Is told of every request that is sent for one call, before and after."""
+
+    def begin(self, request: Request) -> Request:
+        """The request as it may be sent, perhaps with a lower limit. Raises BudgetSpent."""
+        ...
+
+    def end(self, usage: Usage) -> None:
+        """What the request that was begun last has cost."""
+        ...
+
+
 class LLM(Protocol):
     """The seam: whatever answers requests."""
 
-    async def complete(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        """Answer `request`, telling `on_delta` of each piece.
+    async def complete(
+        self,
+        request: Request,
+        on_delta: OnDelta | None = None,
+        attempts: Attempts | None = None,
+    ) -> Reply:
+        """Answer `request`, telling `on_delta` of each piece and `attempts` of each sending.
 
         Raises LLMError. Cancelling the task ends the call at once.
         """

@@ -16,12 +16,15 @@ class Prices(msgspec.Struct, frozen=True):
 
 
 def cost(usage: Usage, prices: Prices) -> float | None:
-    """Dollars of some calls; None where a count or a price that matters is not known."""
-    if not usage.reported:
-        return None
+    """Dollars of some calls; None where a price that matters is not known.
+
+    Cached tokens without a price of their own cost as much as others.
+    """
+    cached = prices.cached_per_million
+    cached = prices.input_per_million if cached is None else cached
     parts = (
         (usage.input_tokens - usage.cached_tokens, prices.input_per_million),
-        (usage.cached_tokens, prices.cached_per_million),
+        (usage.cached_tokens, cached),
         (usage.output_tokens, prices.output_per_million),
     )
     total = 0.0

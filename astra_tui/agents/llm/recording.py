@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from astra_tui.agents.llm.errors import ERROR_KINDS, LLMError, UnknownRequest
-from astra_tui.agents.llm.messages import LLM, Delta, DeltaKind, OnDelta, Reply, Request, Usage
+from astra_tui.agents.llm.messages import (
+    LLM,
+    Attempts,
+    Delta,
+    DeltaKind,
+    OnDelta,
+    Reply,
+    Request,
+    Usage,
+)
 
 DELTA_CHARACTERS = 48
 """Size of the pieces in which a replayed answer arrives."""
@@ -44,11 +53,16 @@ class Recorder:
         self._llm = llm
         self._sink = sink
 
-    async def complete(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+    async def complete(
+        self,
+        request: Request,
+        on_delta: OnDelta | None = None,
+        attempts: Attempts | None = None,
+    ) -> Reply:
         """Answer from the wrapped model. A cancelled call is not recorded."""
         start = time.monotonic()
         try:
-            reply = await self._llm.complete(request, on_delta)
+            reply = await self._llm.complete(request, on_delta, attempts)
         except LLMError as error:
             said = RecordedError(type(error).__name__, error.message, error.hint, error.usage)
             seconds = time.monotonic() - start
@@ -68,7 +82,12 @@ class Replayer:
             self._left[exchange.hash].append(exchange)
             self._known.append(exchange)
 
-    async def complete(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+    async def complete(
+        self,
+        request: Request,
+        on_delta: OnDelta | None = None,
+        attempts: Attempts | None = None,  # noqa: ARG002 - nothing is sent
+    ) -> Reply:
         """The recorded reply. Raises the recorded error, and UnknownRequest for a new request."""
         waiting = self._left.get(request.hash)
         if not waiting:

@@ -14,18 +14,26 @@ from astra_tui.agents.llm.messages import (
 )
 from astra_tui.agents.llm.surrogates import HalfKeeper, joined, joined_json
 
-MOST_CHARACTERS = 8_000_000
-"""No kernel and no plan is longer; a server that sends more has run away."""
+PROMPT_TOKEN_BYTES, ANSWER_TOKEN_BYTES = 3, 4
+"""Bytes that are taken for one token where a server counts none; code has about 3 to 4."""
+LONGEST_TOKEN = 2 * ANSWER_TOKEN_BYTES
+"""Bytes of a token at most, on average over an answer: a server that counts fewer miscounts. What
+is estimated for an answer is so never more than twice its limit.
+"""
 
 
 class StreamedReply:
-    """Collects one attempt's answer and tells of each piece, in whole characters."""
+    """Collects one attempt's answer and tells of each piece, in whole characters.
 
-    def __init__(self, on_delta: OnDelta):
+    An answer that is certainly longer than `limit` tokens is not read to its end.
+    """
+
+    def __init__(self, on_delta: OnDelta, limit: int):
         self._on_delta = on_delta
+        self._limit = limit
         self._text: list[str] = []
         self._keepers = {kind: HalfKeeper() for kind in (DeltaKind.TEXT, DeltaKind.REASONING)}
-        self._characters = 0
+        self._bytes = 0
         self._calls: dict[int, ToolCall] = {}
         self.refusal = ""
         self.usage = Usage(reported=False)
@@ -52,6 +60,24 @@ class StreamedReply:
         self._count(arguments)
         self._calls[index] = ToolCall(
             id or known.id, name or known.name, known.arguments + arguments
+        )
+
+    def spent(self, sent_bytes: int) -> Usage:
+        """The tokens of this attempt: the server's count, else an estimate from the bytes."""
+        received = len(self.refusal.encode("utf-8", "replace")) + self._bytes
+        counted = self.usage
+        if (
+            counted.reported
+            and counted.input_tokens
+            and (counted.output_tokens * LONGEST_TOKEN >= received)
+        ):
+            return counted
+        return Usage(
+            input_tokens=max(counted.input_tokens, -(-sent_bytes // PROMPT_TOKEN_BYTES)),
+            cached_tokens=counted.cached_tokens,
+            output_tokens=max(counted.output_tokens, -(-received // ANSWER_TOKEN_BYTES)),
+            reasoning_tokens=counted.reasoning_tokens,
+            reported=False,
         )
 
     def reply(self, attempts: int) -> Reply:
@@ -114,10 +140,10 @@ class StreamedReply:
         self._on_delta(Delta(kind, text))
 
     def _count(self, text: str) -> None:
-        self._characters += len(text)
-        if self._characters > MOST_CHARACTERS:
+        self._bytes += len(text.encode("utf-8", "replace"))
+        if self._bytes > self._limit * LONGEST_TOKEN:
             raise BadAnswer(
-                f"the answer is longer than {MOST_CHARACTERS} characters",
-                hint="the model repeats itself; try again, or choose another model",
-                usage=self.usage,
+                f"the answer is longer than the {self._limit:,} tokens that were asked for",
+                hint="the model repeats itself or its server keeps no limit; try again, or choose "
+                "another model",
             )

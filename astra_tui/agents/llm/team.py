@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from astra_tui.agents.llm.messages import LLM
 from astra_tui.agents.llm.prices import Prices
 from astra_tui.agents.llm.roles.asking import Asker
-from astra_tui.agents.llm.roles.booking import BookedExchange, Bookkeeper
+from astra_tui.agents.llm.roles.booking import Bookkeeper, Purse
 from astra_tui.agents.llm.roles.coding import write_code
 from astra_tui.agents.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
 from astra_tui.agents.llm.roles.planning import make_plans
@@ -26,8 +25,9 @@ MAX_OUTPUT_TOKENS = 16_384
 class LlmTeam:
     """A `Team` whose roles ask a model; `single` makes them one agent with one conversation.
 
-    `record` is told of every call; `memory` is the single agent's. `close` closes the model too.
-    All methods raise TeamUnavailable when the model cannot be reached or used at all.
+    `purse` holds the budget and is told of every call; `memory` is the single agent's. `close`
+    closes the model too. All methods raise TeamUnavailable
+    when the model cannot be reached or used at all, and BudgetSpent.
     """
 
     def __init__(
@@ -35,14 +35,14 @@ class LlmTeam:
         llm: LLM,
         model: str,
         prices: Prices,
-        record: Callable[[BookedExchange], None],
+        purse: Purse,
         single: bool = False,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
         memory: Memory | None = None,
     ):
         self.author = Author(AuthorKind.MODEL, model)
         conversation: Conversation = OneAgent(memory) if single else SeparateAgents()
-        booked = Bookkeeper(llm, prices, record)
+        booked = Bookkeeper(llm, prices, purse)
         self._llm = llm
         self._asker = Asker(booked, model, conversation, max_output_tokens)
         self._tester = Tester(self._asker)

@@ -9,7 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
-from astra_tui.agents.llm.errors import BadAnswer, LLMError, RequestRefused, Truncated
+from astra_tui.agents.llm.errors import (
+    BadAnswer,
+    DeadlineExceeded,
+    LLMError,
+    RequestRefused,
+    Truncated,
+)
 from astra_tui.agents.llm.messages import (
     LLM,
     Delta,
@@ -28,8 +34,11 @@ from astra_tui.agents.team import OnText, Role, TeamUnavailable
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
 
-UNUSABLE = (BadAnswer, Truncated)
-"""Errors of one answer; after any other, the model cannot be used at all."""
+UNUSABLE = (BadAnswer, Truncated, DeadlineExceeded, RequestRefused)
+"""Errors that cost one answer; after any other, the model cannot be used at all."""
+
+NO_ADVICE = (*UNUSABLE, TeamUnavailable)
+"""Errors that cost advice and no more: a server that is gone shows in the next step that counts."""
 
 MOST_TOOL_TURNS = 6
 
@@ -83,7 +92,7 @@ class Asker:
         request = msgspec.structs.replace(self._request(step), tools=tools)
         async with self._conversation.turn():
             try:
-                with _outages(but=RequestRefused):
+                with _outages():
                     run = await run_tools(self._llm, request, handlers, MOST_TOOL_TURNS)
             except RequestRefused:
                 self._has_tools = False
@@ -110,14 +119,12 @@ async def once_more(attempt: Callable[[str], Awaitable[R]]) -> R:
 
 
 @contextmanager
-def _outages(but: type[LLMError] | None = None) -> Iterator[None]:
+def _outages() -> Iterator[None]:
     try:
         yield
     except UNUSABLE:
         raise
     except LLMError as error:
-        if but is not None and isinstance(error, but):
-            raise
         raise TeamUnavailable(error.describe()) from None
 
 

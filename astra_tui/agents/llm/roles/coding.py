@@ -12,7 +12,7 @@ from astra_tui.agents.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.agents.llm.roles.material import Data, clipped, compose, prompt_text
 from astra_tui.agents.llm.roles.moves import offered_moves
 from astra_tui.agents.llm.search_replace import apply_blocks, read_blocks
-from astra_tui.agents.team import Brief, CodeDraft, Failure, NotWritten, OnText, Role
+from astra_tui.agents.team import AnswerLost, Brief, CodeDraft, Failure, OnText, Role
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.plan import Plan
 
@@ -35,7 +35,7 @@ MARKS_OF_A_GAP = re.compile(
 async def write_code(
     asker: Asker, author: Author, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
 ) -> CodeDraft:
-    """The source after a plan. Raises NotWritten after two answers that cannot be used.
+    """The source after a plan. Raises AnswerLost after two answers that cannot be used.
 
     A plan that names a playbook move gets the move's own rewrite, and the model mends what fails.
     Where the engineer has edited what such a plan changes, the model writes it from the beginning.
@@ -56,7 +56,7 @@ async def write_code(
     try:
         return await once_more(attempt)
     except UNUSABLE as error:
-        raise NotWritten(f"the coding agent gave no usable code: {error.message}") from None
+        raise AnswerLost(f"the coding agent gave no usable code: {error.message}") from None
 
 
 def coding_prompt(brief: Brief, plan: Plan, failure: Failure | None) -> str:

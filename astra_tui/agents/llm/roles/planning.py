@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step, once_more
+from astra_tui.agents.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, once_more
 from astra_tui.agents.llm.roles.facts import measured_text, notes_text, task_text, tried_text
 from astra_tui.agents.llm.roles.language import refused_features
 from astra_tui.agents.llm.roles.material import Data, clipped, compose, numbered, prompt_text
@@ -112,7 +112,8 @@ async def make_plans(
     try:
         answer = await once_more(attempt)
     except UNUSABLE as error:
-        return PlanAnswer((), f"the planning agent gave no plan: {error.message}", moves.refused)
+        reason = f"the planning agent gave no plan: {error.message}"
+        return PlanAnswer((), reason, moves.refused, lost=True)
     plans = tuple(_plan_of(p, brief, moves) for p in answer.plans)
     new = tuple(p for p in plans if not _is_repeated(p, brief))
     reason = clipped(answer.reason, MOST_SENTENCE)
@@ -163,7 +164,7 @@ async def _look_at_moves(asker: Asker, brief: Brief, moves: OfferedMoves) -> dic
             "profile": Data("profile", measured_text(brief)),
         },
     )
-    with suppress(*UNUSABLE):  # What it has looked at so far still counts.
+    with suppress(*NO_ADVICE):  # What it has looked at so far still counts.
         await asker.use_tools(Step(Role.PLANNING, "moves", prompt), tools.specs, tools.handlers)
     return tools.shown
 

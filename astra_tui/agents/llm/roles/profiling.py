@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step
+from astra_tui.agents.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.agents.llm.roles.facts import measured_text, task_text
 from astra_tui.agents.llm.roles.material import Data, compose, in_words, numbered, prompt_text
 from astra_tui.agents.llm.roles.numbers import strike_numbers
@@ -19,7 +19,7 @@ async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
         said = await asker.say(
             Step(Role.PROFILING, "read profile", profiling_prompt(brief)), on_text
         )
-    except UNUSABLE:
+    except NO_ADVICE:
         return ""
     return strike_numbers(in_words(said, MOST_WORDS), measured_text(brief))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.agents.llm.roles.asking import UNUSABLE, Asker, Step
+from astra_tui.agents.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.agents.llm.roles.cases import NotACase, ProposedCase, case_of
 from astra_tui.agents.llm.roles.facts import plan_text, task_text
 from astra_tui.agents.llm.roles.material import Data, clipped, compose, in_words, numbered
@@ -41,8 +41,8 @@ class Tester:
         prompt = cases_prompt(brief, plan, source, self._dropped)
         try:
             answer = await self._asker.ask(Step(Role.TESTING, "cases", prompt), TestingAnswer)
-        except UNUSABLE as error:
-            self._dropped = [f"all of an answer: {error.message}"]
+        except NO_ADVICE as error:
+            self._dropped = [f"all of an answer: {error}"]
             return ()
         self._dropped = []
         return tuple(c for p in answer.cases[:MOST_CASES] if (c := self._case(p, brief)))
@@ -60,7 +60,7 @@ class Tester:
         )
         try:
             said = await self._asker.say(Step(Role.TESTING, "explain", prompt))
-        except UNUSABLE:
+        except NO_ADVICE:
             return ""
         return in_words(said, MOST_WORDS)
 
