@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import tempfile
-from itertools import takewhile
 from pathlib import Path
 
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
-from astra_tui.session.inside import LARGEST_TEXT, read_inside
+from astra_tui.session.limits import LARGEST_TEXT
+from astra_tui.session.safe_open import read_inside, write_inside
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _RESTORE = "restore the session's folder from a copy; its journal can still be read"
@@ -33,7 +30,7 @@ def read_blob(folder: Path, hash_: str) -> str:
         raise UserError(f"'{hash_}' names no stored text: a SHA-256 in hexadecimal does")
     path = blob_path(folder, hash_)
     try:
-        content = read_inside(folder, f"blobs/{hash_[:2]}/{hash_}", LARGEST_TEXT)
+        content = read_inside(folder, _blob_name(hash_), LARGEST_TEXT)
     except FileNotFoundError:
         message = f"the text {hash_[:12]} of this session is missing"
         raise UserError(message, file=str(path), hint=_RESTORE) from None
@@ -49,50 +46,30 @@ def read_blob(folder: Path, hash_: str) -> str:
 def write_blob(folder: Path, text: str) -> str:
     """Stores a text, byte for byte, and returns its hash. It is on the disk afterwards."""
     hash_ = content_hash(text)
-    path = blob_path(folder, hash_)
-    content = text.encode()
-    if not path.exists() or path.read_bytes() != content:
-        write_file(path, content)
+    name, content = _blob_name(hash_), text.encode()
+    if len(content) > LARGEST_TEXT:
+        message = f"this text is too large to be stored: {LARGEST_TEXT:,} bytes at most"
+        raise UserError(message, file=str(folder))
+    if not _holds(folder, name, content):
+        write_inside(folder, name, content)
     return hash_
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Writes a file at once or not at all. Raises UserError when the disk does not take it."""
+def write_source(folder: Path, text: str) -> str:
+    """Stores a kernel source, also under the name that editors know; returns its hash."""
+    hash_ = write_blob(folder, text)
+    name, content = str(source_path(Path(), hash_)), text.encode()
+    if not _holds(folder, name, content):
+        write_inside(folder, name, content)
+    return hash_
+
+
+def _blob_name(hash_: str) -> str:
+    return str(blob_path(Path(), hash_))
+
+
+def _holds(folder: Path, name: str, content: bytes) -> bool:
     try:
-        make_folder(path.parent)
-        _write_and_rename(path, content)
-        sync_folder(path.parent)
-    except OSError as error:
-        message = f"cannot be written: {error.strerror}"
-        raise UserError(message, file=str(path), hint="is the disk full?") from None
-
-
-def _write_and_rename(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:12]}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def make_folder(folder: Path, *, exist_ok: bool = True) -> None:
-    """Makes a folder, and those above it, where they are missing; each that is made lasts."""
-    missing = list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))
-    folder.mkdir(parents=True, exist_ok=exist_ok)
-    for made in missing:
-        with contextlib.suppress(PermissionError):  # A folder may be written and not read.
-            sync_folder(made.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder last."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        return read_inside(folder, name, LARGEST_TEXT) == content
+    except (FileNotFoundError, UserError):
+        return False

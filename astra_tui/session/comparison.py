@@ -16,7 +16,7 @@ from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import RoundVerdict
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.branches import Branch, find_branch, places_of
-from astra_tui.session.reading import read_state
+from astra_tui.session.integrity import Trust, read_session
 
 LARGEST_SOURCE = 1_000_000
 """Characters; a kernel source that is longer was written by no agent, and its diff takes long."""
@@ -37,13 +37,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A candidate, the session that it is of, its source, and the plans that led to it in order."""
+    """A candidate, the session that it is of, its source, and the plans that led to it in order.
+
+    `trust` is the verdict on the session: what is not whole is compared, and marked.
+    """
 
     folder: Path
     state: SessionState
     branch: Branch
     source: str
     steps: tuple[Step, ...]
+    trust: Trust
 
     @property
     def name(self) -> str:
@@ -72,15 +76,14 @@ def read_side(folder: Path, choice: str = "") -> Side:
 
     Raises UserError where the session cannot be read, or has no such candidate.
     """
-    state = read_state(folder)
-    if state.opened is None:
-        raise UserError("the journal holds no session", file=str(folder))
+    session = read_session(folder)
+    state = session.state
     branch = find_branch(state, str(folder), choice)
     source = read_blob(folder, branch.candidate)
     if len(source) > LARGEST_SOURCE:
         raise UserError(f"this source is longer than {LARGEST_SOURCE:,}", file=str(folder))
     steps = tuple(_steps_back(state, branch.candidate))
-    return Side(folder, state, branch, source, steps[::-1])
+    return Side(folder, state, branch, source, steps[::-1], session.trust)
 
 
 def case_differences(sides: Sides) -> tuple[CaseDifference, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from astra_tui.model.errors import UserError
+from astra_tui.session.safe_open import make_folder, write_inside
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,7 @@ class Edit:
     def begin(cls, text: str, name: str, suffix: str) -> Edit:
         """Writes a text into a new folder that begins with a name. Raises UserError."""
         try:
-            file = _new_folder(name) / f"edit{suffix}"
-            file.write_bytes(text.encode())
+            file = write_inside(_new_folder(name), f"edit{suffix}", text.encode())
         except OSError as error:
             raise UserError(f"no file can be written to be edited: {error}") from None
         return cls(file)
@@ -50,7 +50,7 @@ class Edit:
 def _new_folder(name: str) -> Path:
     own = platformdirs.user_state_path("astra-tui") / "edits"
     try:
-        own.mkdir(parents=True, exist_ok=True)
+        make_folder(own)
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=own))
     except OSError:  # A home that cannot be written to.
         return Path(tempfile.mkdtemp(prefix="astra-tui-"))

@@ -32,12 +32,10 @@ from astra_tui.model.fold import apply
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.integrity import check_integrity, named_texts
+from astra_tui.session.integrity import cannot_be_resumed, named_texts, read_session
 from astra_tui.session.journal import Journal
-from astra_tui.session.reading import read_journal
 from astra_tui.session.redaction import Redactor
 from astra_tui.session.timeline import Timeline
-from astra_tui.session.unaltered import cannot_go_on
 
 _SHORTEST_HASH = 4
 
@@ -77,18 +75,18 @@ def find_intact_place(parent: Path, at: str) -> tuple[Timeline, ForkPlace]:
     The past ends before the first line that was altered. Raises UserError where the place is not
     in it, and where a text was altered.
     """
-    integrity, _ = check_integrity(parent)
-    records = read_journal(parent).records
-    files = [flaw for flaw in integrity.altered if not flaw.line]
-    first = next(iter((*files, *integrity.altered)), None)
+    session = read_session(parent)
+    altered = session.integrity.altered
+    files = [flaw for flaw in altered if not flaw.line]
+    first = next(iter((*files, *altered)), None)
+    timeline = session.timeline
     if first is not None:
-        records = records[: max(first.line - 1, 0)]
-    timeline = Timeline(records)
+        timeline = Timeline(session.contents.records[: max(first.line - 1, 0)])
     try:
         return timeline, find_place(timeline, at)
     except UserError:
         if first is not None:
-            raise cannot_go_on(first, parent, records) from None
+            raise cannot_be_resumed(first, parent, timeline.records) from None
         raise
 
 

@@ -1,25 +1,26 @@
-"""Whether a session is what its engine wrote: every line, every stored text, every digest.
+"""What may be believed of a session: every reader of one gets it here, with this verdict.
 
-What makes a number tamper-evident: each line of the journal carries a seal over its bytes and the
-seal before it, so that the place of an alteration is known; each text is named by its hash; and
-each closing holds the digest of the state that its engine had. Nothing here is secret: who alters
-a line and computes all that follows anew makes another session, which only the seal of the
-original's last line, if it was written down elsewhere, tells from it.
+Each line of the journal carries a checksum over its bytes and the checksum before it, so that the
+place of an alteration is known; each text is named by its hash; and each closing holds the digest
+of the state that its engine had. Nothing here is secret, so that this is no proof: who alters a
+line and computes all that follows again makes another session. The last line's checksum, written
+down elsewhere, or a signature (`signing.py`) tells the two apart.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
 from astra_tui.model.approval import Gate
 from astra_tui.model.contents import content_hash
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import (
     CheckStarted,
     CodeWritten,
@@ -27,21 +28,27 @@ from astra_tui.model.events import (
     Event,
     ExchangeMade,
     ProfileTaken,
+    RoundClosed,
     SessionClosed,
     SessionOpened,
     StepRemembered,
 )
 from astra_tui.model.state import SessionState
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.inside import LARGEST_TEXT, files_inside, read_inside
-from astra_tui.session.reading import Damage, journal_bytes, journal_path, parse_journal
-from astra_tui.session.records import Record, decode_record, seal_holds
+from astra_tui.session.limits import LARGEST_TEXT
+from astra_tui.session.lock import writer_of
+from astra_tui.session.reading import (
+    MOST_FLAWS,
+    JournalContents,
+    journal_path,
+    read_journal,
+)
+from astra_tui.session.records import Record
+from astra_tui.session.safe_open import files_inside, read_inside
 from astra_tui.session.timeline import Timeline
 
 _BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _SOURCE = re.compile(r"sources/([0-9a-f]{12})\.cu")
-MOST_FLAWS = 100
-"""Of a session that is damaged all over, the first ones say enough."""
 
 
 class FlawKind(StrEnum):
@@ -65,11 +72,54 @@ class Flaw(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}: {self.message}" if self.line else _whole(self)
 
 
+class Verdict(StrEnum):
+    """How far a session may be believed."""
+
+    WHOLE = "whole"
+    CUT = "cut"
+    ALTERED = "altered"
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """The verdict on a session, and the first place where it is not whole.
+
+    `line` counts from 1; 0 is the whole file. `lines` are all of the journal, and `seal` is the
+    checksum of the last one. `writer` is the process that still writes a session that is cut.
+    """
+
+    verdict: Verdict
+    lines: int
+    seal: str
+    file: str = ""
+    line: int = 0
+    message: str = ""
+    writer: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.verdict is Verdict.WHOLE
+
+    @property
+    def altered(self) -> bool:
+        """Whether something is there that no engine wrote so, or is missing in the middle."""
+        return self.verdict is Verdict.ALTERED
+
+    def describe(self) -> str:
+        """As in "cut at sessions/x/journal.jsonl:7: message"."""
+        if self.whole:
+            return f"whole: {self.lines:,} lines, checksum of the last one {self.seal}"
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        if self.writer and not self.altered:
+            return f"not closed yet at {place}: {self.writer} writes it"
+        return f"{self.verdict.value} at {place}: {self.message}"
+
+
 class Integrity(msgspec.Struct, frozen=True):
     """What was looked at, and what is wrong.
 
-    `seal` is the last line's: it stands for the whole journal, and can be written down elsewhere.
-    `digest` is of the state before the last closing, or at the end where there is none.
+    `seal` is the last line's checksum: it stands for the whole journal, and can be written down
+    elsewhere. `digest` is of the state before the last closing, or at the end where there is none.
     """
 
     events: int
@@ -86,48 +136,137 @@ class Integrity(msgspec.Struct, frozen=True):
 
     @property
     def altered(self) -> tuple[Flaw, ...]:
-        """What is wrong even of a session that was cut off and is to go on."""
+        """What is wrong even of a session that was cut off and is to be resumed."""
         return tuple(f for f in self.flaws if f.kind is FlawKind.ALTERED)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session as it was read from its folder, all of it looked at.
+
+    The timeline ends before the first event that cannot follow the others.
+    """
+
+    folder: Path
+    contents: JournalContents
+    timeline: Timeline
+    integrity: Integrity
+    trust: Trust
+
+    @cached_property
+    def state(self) -> SessionState:
+        """The state at the end. Raises UserError where it makes no sense, or there is none."""
+        path = str(journal_path(self.folder))
+        broken = self.timeline.broken
+        if broken is not None:
+            raise UserError(
+                f"the events of this session make no sense: event {broken.seq}: {broken.message}",
+                file=path,
+                place=Place(self.contents.line_of(broken.position)),
+                hint=f"see what can be read of it: astra-tui replay --headless {self.folder}",
+            )
+        state = self.timeline.final_state()
+        if state.opened is None:
+            message = "the journal does not begin with the opening of a session"
+            raise UserError(message, file=path, place=Place(1))
+        return state
+
+    def damage_words(self) -> tuple[str, ...]:
+        """What a reader is told: the first place that was altered, and every damaged line."""
+        path = journal_path(self.folder)
+        damage = tuple(d.describe(path) for d in self.contents.damage)
+        first = (self.trust.describe(),) if self.trust.altered else ()
+        return (*first, *damage)
+
+    def ending_at(self, seal: str) -> Session | None:
+        """The session when this was its last line's checksum; None where no line has it."""
+        for number, record in enumerate(self.contents.records, start=1):
+            if record.seal == seal:
+                return _looked_at(self.folder, self.contents.first(number), texts=False)
+        return None
+
+    def refuse_altered(self, hint: str = "") -> None:
+        """Raises UserError, which names the first place that was altered."""
+        if self.trust.altered:
+            raise UserError(
+                f"this session was altered: {self.trust.message}",
+                file=self.trust.file,
+                place=Place(self.trust.line),
+                hint=hint or f"see all of it: astra-tui verify {self.folder}",
+            )
+
+
+def read_session(folder: Path, *, texts: bool = True) -> Session:
+    """Reads a session and looks at all of it; without `texts` at its journal alone.
+
+    Raises UserError where there is no journal, or one that no version so far can have written.
+    """
+    return _looked_at(folder, read_journal(folder), texts)
+
+
+def _looked_at(folder: Path, found: JournalContents, texts: bool) -> Session:
+    path = journal_path(folder)
+    timeline = Timeline(found.records, found.damage)
+    flaws = [*_lines(found, path), *_order(found, timeline, path)]
+    digests = _Digests(found, timeline, path)
+    flaws += digests.flaws
+    named = named_texts(timeline.records)
+    if texts:
+        flaws += [*_texts(folder, named), *_strangers(folder)]
+    flaws.sort(key=lambda f: (f.line == 0, f.line))  # The first lines, where there are many.
+    seal = found.records[-1].seal if found.records else ""
+    report = Integrity(
+        len(found.records), len(named), digests.count, seal, digests.reached,
+        tuple(flaws[:MOST_FLAWS]),
+    )  # fmt: skip
+    return Session(folder, found, timeline, report, _trust(folder, found, flaws))
 
 
 def check_integrity(folder: Path) -> tuple[Integrity, SessionState]:
     """Looks at all of a session; also returns the state, as far as it can be read.
 
-    Raises UserError where there is no journal, or one that no version so far can have written.
+    Raises UserError as `read_session` does.
     """
-    path = journal_path(folder)
-    content = journal_bytes(folder)
-    found = parse_journal(content, path)
-    timeline = Timeline(found.records, found.damage)
-    flaws = [_damaged(path, d) for d in found.damage]
-    flaws += _seals(content, path)
-    flaws += _order(timeline, path)
-    digests = _Digests(timeline, path)
-    flaws += digests.flaws
-    texts, missing = _texts(folder, timeline.records)
-    flaws += missing
-    flaws += _strangers(folder)
-    flaws.sort(key=lambda f: (f.line == 0, f.line))  # The first lines, where there are many.
-    last = found.records[-1].seal if found.records else ""
-    state = timeline.final_state()
-    report = Integrity(
-        len(found.records), texts, digests.count, last, digests.reached, tuple(flaws[:MOST_FLAWS])
+    session = read_session(folder)
+    return session.integrity, session.timeline.final_state()
+
+
+def read_unaltered(folder: Path) -> JournalContents:
+    """A journal of which no line was altered; the last one may end in the middle.
+
+    Raises UserError, which names the first line that was.
+    """
+    found = read_journal(folder)
+    flaw = min(
+        (f for f in _lines(found, journal_path(folder)) if f.kind is FlawKind.ALTERED),
+        key=lambda f: f.line,
+        default=None,
     )
-    return report, state
+    if flaw is not None:
+        raise cannot_be_resumed(flaw, folder, found.records)
+    return found
 
 
-def first_altered_line(content: bytes, damage: Sequence[Damage], path: Path) -> Flaw | None:
-    """The first line of a journal that is not what was written there, its cut end apart."""
-    unreadable = (_damaged(path, d) for d in damage if not d.truncated)
-    firsts = (*islice(unreadable, 1), *islice(_seals(content, path), 1))
-    return min(firsts, key=lambda f: f.line, default=None)
+def cannot_be_resumed(flaw: Flaw, folder: Path, records: Sequence[Record]) -> UserError:
+    """What a user reads who wants to resume behind a place that was altered, the first one."""
+    hint = f"what was altered cannot be resumed; see all of it: astra-tui verify {folder}"
+    kept = [r.event for r in records[: max(flaw.line - 1, 0)]]
+    closed = [event.round for event in kept if isinstance(event, RoundClosed)]
+    if closed:
+        hint += f"; branch off before it: astra-tui fork {folder} --at r{closed[-1]}"
+    return UserError(flaw.message, file=flaw.file, place=Place(flaw.line), hint=hint)
 
 
-def broken_seal(folder: Path, damage: Sequence[Damage]) -> Flaw | None:
-    """The first line of a session's journal whose seal does not fit, though it can be read."""
-    path, damaged = journal_path(folder), {d.line for d in damage}
-    flaw = first_altered_line(journal_bytes(folder), (), path)
-    return None if flaw is None or flaw.line in damaged else flaw
+def _trust(folder: Path, found: JournalContents, flaws: Sequence[Flaw]) -> Trust:
+    altered = next((f for f in flaws if f.kind is FlawKind.ALTERED), None)
+    first = altered or next(iter(flaws), None)
+    seal = found.records[-1].seal if found.records else ""
+    if first is None:
+        return Trust(Verdict.WHOLE, found.lines, seal)
+    verdict = Verdict.ALTERED if altered else Verdict.CUT
+    holder = None if altered else writer_of(folder)
+    writer = holder.describe() if holder else ""
+    return Trust(verdict, found.lines, seal, first.file, first.line, first.message, writer)
 
 
 def named_texts(records: tuple[Record, ...]) -> tuple[str, ...]:
@@ -154,48 +293,36 @@ def _named(event: Event) -> tuple[str, ...]:
     return ()
 
 
-def _damaged(path: Path, damage: Damage) -> Flaw:
-    kind = FlawKind.CUT if damage.truncated else FlawKind.ALTERED
-    return Flaw(str(path), damage.line, damage.message, kind)
+def _lines(found: JournalContents, path: Path) -> Iterator[Flaw]:
+    """What is wrong with single lines: they cannot be read, or their checksum does not fit."""
+    for damage in found.damage:
+        kind = FlawKind.CUT if damage.truncated else FlawKind.ALTERED
+        yield Flaw(str(path), damage.line, damage.message, kind)
+    for line in found.altered:
+        message = "this line, or one that stood before it, was altered: its checksum does not fit"
+        yield Flaw(str(path), line, message)
 
 
-def _seals(content: bytes, path: Path) -> Iterator[Flaw]:
-    before, lines = "", content.split(b"\n")[:-1]
-    for number, line in enumerate(lines, start=1):
-        if not seal_holds(line, before):
-            message = "this line, or one that stood before it, was altered: its seal does not fit"
-            yield Flaw(str(path), number, message)
-        before = _seal_in(line)
-
-
-def _seal_in(line: bytes) -> str:
-    try:
-        return decode_record(line).seal
-    except ValueError:
-        return ""
-
-
-def _order(timeline: Timeline, path: Path) -> Iterator[Flaw]:
+def _order(found: JournalContents, timeline: Timeline, path: Path) -> Iterator[Flaw]:
     for number, record in enumerate(timeline.records):
         if record.seq != number:
             message = f"event {number} is missing: event {record.seq} stands in its place"
-            yield Flaw(str(path), number + 1, message)
+            yield Flaw(str(path), found.line_of(number), message)
             break
     if timeline.broken is not None:
-        seq = timeline.broken.seq
-        yield Flaw(
-            str(path), timeline.broken.position + 1, f"event {seq}: {timeline.broken.message}"
-        )
-    last = timeline.records[-1].event if len(timeline) else None
+        broken = timeline.broken
+        line = found.line_of(broken.position)
+        yield Flaw(str(path), line, f"event {broken.seq}: {broken.message}")
+    last = found.records[-1].event if found.records else None
     if not isinstance(last, SessionClosed):
         message = "the session was not closed, so that nothing says whether its end is missing"
-        yield Flaw(str(path), len(timeline), message, FlawKind.CUT)
+        yield Flaw(str(path), found.lines, message, FlawKind.CUT)
 
 
 class _Digests:
     """Every closing of a session against the state before it."""
 
-    def __init__(self, timeline: Timeline, path: Path):
+    def __init__(self, found: JournalContents, timeline: Timeline, path: Path):
         self.count = 0
         self.flaws: list[Flaw] = []
         self.reached = ""
@@ -208,19 +335,17 @@ class _Digests:
                         f"the events before make a state with the digest {self.reached[:12]}, "
                         f"and the engine wrote {record.event.digest[:12]}"
                     )
-                    self.flaws.append(Flaw(str(path), number + 1, message))
+                    self.flaws.append(Flaw(str(path), found.line_of(number), message))
         if not self.reached:
             self.reached = timeline.final_state().digest()
 
 
-def _texts(folder: Path, records: tuple[Record, ...]) -> tuple[int, list[Flaw]]:
-    names, flaws = named_texts(records), []
+def _texts(folder: Path, names: Sequence[str]) -> Iterator[Flaw]:
     for hash_ in names:
         try:
             read_blob(folder, hash_)
         except UserError as error:
-            flaws.append(Flaw(error.file or str(folder), 0, error.message))
-    return len(names), flaws
+            yield Flaw(error.file or str(folder), 0, error.message)
 
 
 def _strangers(folder: Path) -> Iterator[Flaw]:

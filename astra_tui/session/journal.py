@@ -9,20 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.events import SYNCED, Event, Transient
-from astra_tui.session.blobs import (
-    make_folder,
-    read_blob,
-    source_path,
-    sync_folder,
-    write_blob,
-    write_file,
-)
-from astra_tui.session.inside import files_inside
+from astra_tui.session.blobs import read_blob, write_blob, write_source
+from astra_tui.session.integrity import read_unaltered
+from astra_tui.session.limits import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS
 from astra_tui.session.lock import WriterLock
 from astra_tui.session.reading import JournalContents, is_packed, journal_path
 from astra_tui.session.records import (
+    JOURNAL_NAME,
     Record,
     decode_record,
     encode_record,
@@ -30,7 +25,13 @@ from astra_tui.session.records import (
     timestamp,
 )
 from astra_tui.session.redaction import Redactor
-from astra_tui.session.unaltered import read_unaltered
+from astra_tui.session.safe_open import (
+    files_inside,
+    make_folder,
+    open_to_write,
+    sync_folder,
+    write_inside,
+)
 
 _EMPTY = JournalContents((), (), 0)
 
@@ -50,7 +51,7 @@ class Journal:
         self._next = found.records[-1].seq + 1 if found.records else 0
         self._seal = found.records[-1].seal if found.records else ""
         self._end = found.whole_bytes
-        self._handle = os.open(journal_path(folder), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handle = open_to_write(folder, JOURNAL_NAME)
 
     @classmethod
     def create(cls, folder: Path, redactor: Redactor) -> Journal:
@@ -58,7 +59,7 @@ class Journal:
         try:
             make_folder(folder)
         except OSError as error:
-            raise UserError(f"cannot be made: {error.strerror}", file=str(folder)) from None
+            raise OutOfResources.or_bad_input(error, "cannot be made", folder) from None
         lock = WriterLock(folder)
         try:
             if journal_path(folder).exists():
@@ -83,8 +84,9 @@ class Journal:
         lock = WriterLock(folder)
         try:
             found = read_unaltered(folder)
-            _set_tail_aside(folder, found)
-            return cls(folder, redactor, lock, found)
+            journal = cls(folder, redactor, lock, found)
+            journal._set_tail_aside()
+            return journal
         except BaseException:
             lock.release()
             raise
@@ -137,12 +139,7 @@ class Journal:
 
     def put_source(self, text: str) -> str:
         """Like `put`; the source also gets a file of its own, at `source_path`."""
-        clean = self._redactor.text(text)
-        hash_ = write_blob(self.folder, clean)
-        path = source_path(self.folder, hash_)
-        if not path.exists():
-            write_file(path, clean.encode())
-        return hash_
+        return write_source(self.folder, self._redactor.text(text))
 
     def get(self, hash_: str) -> str:
         """A stored text. Raises UserError when it is missing or damaged."""
@@ -159,6 +156,7 @@ class Journal:
     def _write(self, line: bytes, sync: bool) -> None:
         if self._handle < 0:
             raise ValueError("the journal is closed")
+        self._refuse_too_large(line)
         try:
             _write_all(self._handle, line, self._end)
             if sync:
@@ -166,12 +164,34 @@ class Journal:
         except OSError as error:
             # Half a line in the middle would damage the journal once the disk has room again.
             os.ftruncate(self._handle, self._end)
-            raise UserError(
-                f"the journal cannot be written: {error.strerror}",
-                file=str(journal_path(self.folder)),
-                hint="make room on the disk and resume the session",
-            ) from None
+            path, what = self.folder / JOURNAL_NAME, "the journal cannot be written"
+            raise OutOfResources.or_bad_input(error, what, path) from None
         self._end += len(line)
+
+    def _refuse_too_large(self, line: bytes) -> None:
+        """What no reader would take is not written."""
+        path = str(self.folder / JOURNAL_NAME)
+        if len(line) > LONGEST_LINE:
+            message = f"an event of {len(line):,} bytes: {LONGEST_LINE:,} are the most"
+            raise UserError(message, file=path)
+        if self._end + len(line) > LARGEST_JOURNAL or self._next >= MOST_EVENTS:
+            message = (
+                f"this journal is as large as one may be: {MOST_EVENTS:,} events, "
+                f"{LARGEST_JOURNAL:,} bytes"
+            )
+            hint = "start a new session from its best candidate"
+            raise UserError(message, file=path, hint=hint)
+
+    def _set_tail_aside(self) -> None:
+        """Half a line at the end goes to a file of its own before the journal loses it."""
+        tail = os.pread(self._handle, LARGEST_JOURNAL, self._end)
+        if not tail:
+            return
+        number = 1
+        while os.path.lexists(self.folder / f"journal.damaged-{number}"):
+            number += 1
+        write_inside(self.folder, f"journal.damaged-{number}", tail)
+        os.ftruncate(self._handle, self._end)
 
 
 def _refuse_packed(folder: Path) -> None:
@@ -188,15 +208,3 @@ def _write_all(handle: int, content: bytes, offset: int) -> None:
     done = 0
     while done < len(content):
         done += os.pwrite(handle, content[done:], offset + done)
-
-
-def _set_tail_aside(folder: Path, found: JournalContents) -> None:
-    path = journal_path(folder)
-    tail = path.read_bytes()[found.whole_bytes :]
-    if not tail:
-        return
-    number = 1
-    while (aside := folder / f"journal.damaged-{number}").exists():
-        number += 1
-    write_file(aside, tail)
-    os.truncate(path, found.whole_bytes)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-import stat
 from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.errors import UserError
-from astra_tui.session.inside import read_inside
+from astra_tui.model.errors import OutOfResources, UserError
+from astra_tui.session.safe_open import open_to_write, read_inside
 
 LOCK_NAME = "lock"
 _LARGEST = 4096
@@ -37,7 +36,7 @@ class WriterLock:
 
     def __init__(self, folder: Path):
         path = folder / LOCK_NAME
-        self._handle = _open(path)
+        self._handle = open_to_write(folder, LOCK_NAME)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,8 +48,7 @@ class WriterLock:
             os.pwrite(self._handle, msgspec.json.encode(me), 0)
         except OSError as error:
             os.close(self._handle)
-            message = f"cannot be written: {error.strerror}"
-            raise UserError(message, file=str(path), hint="is the disk full?") from None
+            raise OutOfResources.or_bad_input(error, "cannot be written", path) from None
 
     def release(self) -> None:
         """Lets the next writer in; a second call does nothing."""
@@ -69,18 +67,6 @@ def writer_of(folder: Path) -> Holder | None:
     if holder is None or (holder.host == socket.gethostname() and not _is_alive(holder.pid)):
         return None
     return holder
-
-
-def _open(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        handle = os.open(path, flags, 0o600)
-    except OSError as error:
-        raise UserError(f"cannot be opened: {error.strerror}", file=str(path)) from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise UserError("this is not a plain file", file=str(path), hint="remove it")
-    return handle
 
 
 def _held(path: Path) -> UserError:

@@ -16,8 +16,7 @@ from astra_tui.model.environment import (
 )
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import EngineStarted
-from astra_tui.model.fold import ImpossibleEvent
-from astra_tui.session.reading import nonsense, read_journal
+from astra_tui.session.integrity import Session, read_session
 from astra_tui.session.spawn import NotReady
 
 _ENVIRONMENT = "astra_tui.engine.environment"
@@ -29,19 +28,16 @@ def differences_here(folder: Path, device: str) -> tuple[Difference, ...]:
     Takes a second or two. Raises UserError where the session cannot be read, and for a device that
     is not here.
     """
-    return differences(last_environment(folder), environment_here(device))
+    return differences(last_environment(read_session(folder)), environment_here(device))
 
 
-def last_environment(folder: Path) -> Environment:
-    """Where a session ran last. Raises UserError where it cannot be read."""
-    contents = read_journal(folder)
-    engines = (e for e in reversed(contents.events) if isinstance(e, EngineStarted))
+def last_environment(session: Session) -> Environment:
+    """Where a session ran last. Raises UserError where its events make no sense."""
+    engines = (e for e in reversed(session.contents.events) if isinstance(e, EngineStarted))
     try:
-        return recorded_environment(contents.state(), next(engines, None))
-    except ImpossibleEvent as error:
-        raise nonsense(error, folder) from None
+        return recorded_environment(session.state, next(engines, None))
     except ValueError as error:
-        raise UserError(str(error), file=str(folder)) from None
+        raise UserError(str(error), file=str(session.folder)) from None
 
 
 def environment_here(device: str) -> Environment:

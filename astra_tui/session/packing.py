@@ -7,8 +7,9 @@ import zlib
 from pathlib import Path
 
 from astra_tui.model.errors import UserError
-from astra_tui.session.inside import LARGEST_JOURNAL, read_inside
+from astra_tui.session.limits import LARGEST_JOURNAL, MOST_UNPACKED, SMALL_JOURNAL
 from astra_tui.session.records import JOURNAL_NAME
+from astra_tui.session.safe_open import files_inside, read_inside, remove_inside, write_inside
 
 PACKED_NAME = f"{JOURNAL_NAME}.gz"
 
@@ -18,20 +19,24 @@ _GZIP = 16 + zlib.MAX_WBITS
 def pack(folder: Path) -> Path:
     """Compresses the journal of a session that is over; the same bytes each time.
 
-    Raises UserError where there is no plain journal.
+    The plain journal goes once the packed one was read back from the disk. Raises UserError where
+    there is no plain journal, or the folder holds links.
     """
-    plain = folder / JOURNAL_NAME
+    files_inside(folder)
     try:
         content = read_inside(folder, JOURNAL_NAME, LARGEST_JOURNAL)
     except FileNotFoundError:
-        raise UserError("there is no journal to pack", file=str(plain)) from None
-    packed = folder / PACKED_NAME
-    packed.write_bytes(gzip.compress(content, mtime=0))
+        raise UserError("there is no journal to pack", file=str(folder / JOURNAL_NAME)) from None
+    packed = gzip.compress(content, mtime=0)
+    if len(content) > _most_unpacked(len(packed)):
+        message = "this journal packs too well to be unpacked again: no engine wrote one like it"
+        raise UserError(message, file=str(folder / JOURNAL_NAME))
+    path = write_inside(folder, PACKED_NAME, packed)
     if unpacked(folder) != content:
-        packed.unlink()
-        raise UserError("the packed journal does not give back the journal", file=str(packed))
-    plain.unlink()
-    return packed
+        remove_inside(folder, PACKED_NAME)
+        raise UserError("the packed journal does not give back the journal", file=str(path))
+    remove_inside(folder, JOURNAL_NAME)
+    return path
 
 
 def unpacked(folder: Path) -> bytes:
@@ -42,13 +47,22 @@ def unpacked(folder: Path) -> bytes:
     """
     file = folder / PACKED_NAME
     content = read_inside(folder, PACKED_NAME, LARGEST_JOURNAL)
+    most = _most_unpacked(len(content))
     unpacking = zlib.decompressobj(_GZIP)
     try:
-        journal = unpacking.decompress(content, LARGEST_JOURNAL + 1)
+        journal = unpacking.decompress(content, most + 1)
     except zlib.error as error:
         raise UserError(f"this is not a packed journal: {error}", file=str(file)) from None
-    if len(journal) > LARGEST_JOURNAL:
+    if len(journal) > most:
+        message = f"this file is too large: it may unpack to {most:,} bytes at most"
+        raise UserError(message, file=str(file))
+    if unpacking.unused_data:
         raise UserError(
-            f"this file is too large: {LARGEST_JOURNAL:,} bytes at most", file=str(file)
+            "something follows the packed journal that is no part of it", file=str(file)
         )
     return journal
+
+
+def _most_unpacked(packed: int) -> int:
+    """Bytes. One that packs far better than any journal of an engine was made to fill memory."""
+    return min(LARGEST_JOURNAL, max(SMALL_JOURNAL, MOST_UNPACKED * packed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -10,10 +11,23 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
 from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.state import SessionState
-from astra_tui.session.growth import fold_within_bounds
-from astra_tui.session.inside import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS, read_inside
+from astra_tui.session.limits import (
+    LARGEST_JOURNAL,
+    LONGEST_LINE,
+    MOST_EVENTS,
+    fold_within_bounds,
+)
 from astra_tui.session.packing import PACKED_NAME, unpacked
-from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, Record, decode_record
+from astra_tui.session.records import (
+    JOURNAL_NAME,
+    MalformedRecord,
+    Record,
+    decode_record,
+    seal_holds,
+)
+from astra_tui.session.safe_open import read_inside
+
+MOST_FLAWS = 100
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -37,11 +51,34 @@ class JournalContents(msgspec.Struct, frozen=True):
     damage: tuple[Damage, ...]
     whole_bytes: int
     """Where the last complete line ends."""
+    altered: tuple[int, ...] = ()
+    """The lines, from 1, whose checksum does not fit what stands before it: the first 100."""
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events of the records."""
         return tuple(r.event for r in self.records)
+
+    @property
+    def lines(self) -> int:
+        """How many lines the journal has, an incomplete one included."""
+        return len(self.records) + len(self.damage)
+
+    def first(self, records: int) -> JournalContents:
+        """The same up to the line of one of its records, the first of which is 1."""
+        last = self.line_of(records - 1)
+        damage = tuple(d for d in self.damage if d.line < last)
+        altered = tuple(line for line in self.altered if line <= last)
+        return JournalContents(self.records[:records], damage, self.whole_bytes, altered)
+
+    def line_of(self, number: int) -> int:
+        """The line, from 1, of the record with this place among the records."""
+        line = number + 1
+        for damage in self.damage:
+            if damage.truncated or damage.line > line:
+                break
+            line += 1
+        return line
 
     def state(self) -> SessionState:
         """The fold of the events. Raises ImpossibleEvent when one cannot follow the others."""
@@ -95,14 +132,6 @@ def journal_bytes(folder: Path) -> bytes:
         raise UserError(message, file=str(journal_path(folder))) from None
 
 
-def read_state(folder: Path) -> SessionState:
-    """The state that a session's journal makes.
-
-    Raises UserError when there is none, or when its events make no sense.
-    """
-    return state_of(read_journal(folder), folder)
-
-
 def state_of(contents: JournalContents, folder: Path) -> SessionState:
     """The state that the journal of a folder makes. Raises UserError where it makes no sense."""
     try:
@@ -125,27 +154,51 @@ def parse_journal(content: bytes, path: Path) -> JournalContents:
 
     Raises UserError where it has more lines than `MOST_EVENTS`, or was written by a newer version.
     """
-    records: list[Record] = []
-    damage: list[Damage] = []
     if content.count(b"\n") > MOST_EVENTS:
         raise UserError(f"a journal holds at most {MOST_EVENTS:,} events", file=str(path))
-    *lines, tail = content.split(b"\n")
-    offset = 0
-    for number, line in enumerate(lines, start=1):
+    parts = _Parts(path)
+    for line in BytesIO(content):
+        parts.add(line)
+    return JournalContents(
+        tuple(parts.records), tuple(parts.damage), parts.offset, tuple(parts.altered)
+    )
+
+
+class _Parts:
+    """What the lines of a journal hold, one after the other."""
+
+    def __init__(self, path: Path):
+        self.records: list[Record] = []
+        self.damage: list[Damage] = []
+        self.altered: list[int] = []
+        self.offset = 0
+        self._path = path
+        self._line = 0
+        self._seal = ""
+
+    def add(self, line: bytes) -> None:
+        """Takes one line with its line feed, which only the last one may lack."""
+        self._line += 1
+        if not line.endswith(b"\n"):
+            message = "the last line ends in the middle"
+            self.damage.append(Damage(self._line, self.offset, message, truncated=True))
+            return
+        body = line[:-1]
+        if len(self.altered) < MOST_FLAWS and not seal_holds(body, self._seal):
+            self.altered.append(self._line)
+        self._seal = ""
         try:
-            record = _record(line)
-            _check_order(record, records)
+            record = _record(body)
+            self._seal = record.seal
+            _check_order(record, self.records)
             if isinstance(record.event, SessionOpened):
-                _refuse_newer(record.event.schema, path, number)
-            records.append(record)
+                _refuse_newer(record.event.schema, self._path, self._line)
+            self.records.append(record)
         except MalformedRecord as error:
-            _refuse_newer(_schema_of(line), path, number)
-            damage.append(Damage(number, offset, f"this line cannot be read: {error}"))
-        offset += len(line) + 1
-    if tail:
-        message = "the last line ends in the middle"
-        damage.append(Damage(len(lines) + 1, offset, message, truncated=True))
-    return JournalContents(tuple(records), tuple(damage), offset)
+            _refuse_newer(_schema_of(body), self._path, self._line)
+            message = f"this line cannot be read: {error}"
+            self.damage.append(Damage(self._line, self.offset, message))
+        self.offset += len(line)
 
 
 def _record(line: bytes) -> Record:

@@ -18,7 +18,7 @@ from typing import IO, Union
 
 import msgspec
 
-from astra_tui.model.errors import DeviceMissing, Place, UserError
+from astra_tui.model.errors import DeviceMissing, OutOfResources, Place, UserError
 from astra_tui.model.settings import RunSettings
 
 LINGER_SECONDS = 3600.0
@@ -43,6 +43,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     settings: RunSettings
     folder: str = ""
     sessions: str = "sessions"
+    seed: int = 0
+    """What a new session draws cases from; an older one keeps its own."""
     linger_seconds: float | None = None
     price_input_per_million: float | None = None
     price_output_per_million: float | None = None
@@ -67,17 +69,20 @@ class NotReady(msgspec.Struct, frozen=True, tag_field="engine", tag="not_ready")
     column: int
     hint: str
     device_missing: bool = False
+    out_of_resources: bool = False
 
     @classmethod
     def from_error(cls, error: UserError) -> NotReady:
         """The error as data."""
         place, missing = error.place, isinstance(error, DeviceMissing)
-        return cls(error.message, error.file, place.line, place.column, error.hint, missing)
+        full = isinstance(error, OutOfResources)
+        return cls(error.message, error.file, place.line, place.column, error.hint, missing, full)
 
     def error(self) -> UserError:
         """The error as it was raised in the engine's process."""
         place = Place(self.line, self.column)
         kind = DeviceMissing if self.device_missing else UserError
+        kind = OutOfResources if self.out_of_resources else kind
         return kind(self.message, file=self.file, place=place, hint=self.hint)
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.model.errors import OutOfResources, UserError, nearest
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
-from astra_tui.session.blobs import make_folder
+from astra_tui.session.integrity import Session, Trust, read_session, read_unaltered
 from astra_tui.session.lock import writer_of
 from astra_tui.session.packing import PACKED_NAME
-from astra_tui.session.reading import has_session, journal_path, read_journal, state_of
+from astra_tui.session.reading import has_session, journal_path, state_of
 from astra_tui.session.records import JOURNAL_NAME
-from astra_tui.session.unaltered import read_unaltered
+from astra_tui.session.safe_open import make_folder, place_of, refuse_links
 
 DEFAULT_FOLDER = "sessions"
 
 INTERRUPTED = "interrupted"
-"""Not closed, and nobody writes it: it can be resumed."""
+"""Not closed, and no process writes it: it can be resumed."""
+ALTERED = "altered"
 UNREADABLE = "unreadable"
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -31,7 +31,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 class SessionSummary(msgspec.Struct, frozen=True):
     """One session of a list.
 
-    `status` is one of SessionStatus, or "interrupted", or "unreadable", where `damage` says why.
+    `status` is one of SessionStatus, or "interrupted"; or "altered" or "unreadable", where `damage`
+    says why. `trust` is the verdict on the journal, without the texts; None where it is unreadable.
     `rounds` counts the closed ones without the baseline; `best` is the hash of the best candidate.
     `started` and `ended` are times of the first and last event, UTC. `parent` is the session that
     it branched off, and `fork_seq` the event behind which it did; "" and 0 where it is no branch.
@@ -51,6 +52,7 @@ class SessionSummary(msgspec.Struct, frozen=True):
     parent: str = ""
     fork_seq: int = 0
     title: str = ""
+    trust: Trust | None = None
 
 
 def sessions_folder(configured: str | None) -> Path:
@@ -74,8 +76,7 @@ def _made(folder: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        message = f"cannot be made: {error.strerror}"
-        raise UserError(message, file=str(folder), hint="choose another folder") from None
+        raise OutOfResources.or_bad_input(error, "cannot be made", folder) from None
     return True
 
 
@@ -117,30 +118,39 @@ def list_sessions(root: Path) -> list[SessionSummary]:
 
 def summarise(folder: Path) -> SessionSummary:
     """The line of one session."""
+    return summary_and_state(folder)[0]
+
+
+def summary_and_state(folder: Path) -> tuple[SessionSummary, SessionState | None]:
+    """The line of one session, and its state, None where it cannot be read."""
     try:
-        contents = read_journal(folder)
-        state = contents.state()
-    except (UserError, ImpossibleEvent) as error:
-        return _unreadable(folder, str(error))
-    if state.opened is None:
-        return _unreadable(folder, "the journal does not begin with the opening of a session")
+        session = read_session(folder, texts=False)
+        return _summary(session), session.state
+    except UserError as error:
+        return _unreadable(folder, str(error)), None
+
+
+def _summary(session: Session) -> SessionSummary:
+    state, folder = session.state, session.folder
+    assert state.opened is not None
+    contents, trust = session.contents, session.trust
     settings, origin = state.opened.settings, state.opened.forked_from
-    path = journal_path(folder)
     return SessionSummary(
         name=folder.name,
         folder=str(folder),
         task=settings.task,
         team=settings.team.value,
         device=settings.device,
-        status=_status(state, folder),
+        status=ALTERED if trust.altered else _status(state, folder),
         rounds=sum(r.closed for r in state.rounds if r.number > 0),
         best=state.best,
         started=contents.records[0].time,
         ended=contents.records[-1].time,
-        damage=tuple(d.describe(path) for d in contents.damage),
+        damage=session.damage_words(),
         parent=origin.session if origin else "",
         fork_seq=origin.seq if origin else 0,
         title=settings.title,
+        trust=trust,
     )
 
 
@@ -154,6 +164,16 @@ def _unreadable(folder: Path, message: str) -> SessionSummary:
     return SessionSummary(
         folder.name, str(folder), "", "", "", UNREADABLE, 0, "", "", "", (message,)
     )
+
+
+def place_for(path: Path) -> tuple[Path, str]:
+    """Where a file that a user names is to be written: a folder, and its name below it.
+
+    Raises UserError where the way there leads through a link inside of a session's folder.
+    """
+    folder, name = place_of(path, (JOURNAL_NAME, PACKED_NAME))
+    refuse_links(folder, str(Path(name).parent))
+    return folder, name
 
 
 def _is_session(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """A session's past, at any place: its state there, its turning points, the time between events.
 
 Positions count events: at position n the first n events have happened, so that 0 is before the
-first one and `len(timeline)` is the end. Everything here is pure; `open_timeline` alone reads.
+first one and `len(timeline)` is the end. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.state import SessionState
-from astra_tui.session.growth import Growth
-from astra_tui.session.reading import Damage, journal_path, read_journal
+from astra_tui.session.limits import Growth
+from astra_tui.session.reading import Damage, journal_path
 from astra_tui.session.records import Record
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
@@ -207,12 +207,6 @@ def place_behind(timeline: Timeline, seq: int | None, folder: Path) -> int:
             hint=f"its last event is {last}",
         )
     return timeline.position_of(seq)
-
-
-def open_timeline(folder: Path) -> Timeline:
-    """The timeline of a session's folder. Raises UserError where no journal can be read."""
-    found = read_journal(folder)
-    return Timeline(found.records, found.damage)
 
 
 def _elapsed(records: Sequence[Record]) -> list[float]:

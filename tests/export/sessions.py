@@ -35,6 +35,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome, RoundVerdict
 from astra_tui.session.export import Files, Subject, Winner, find_winner
+from astra_tui.session.integrity import read_session
 from astra_tui.session.journal import Journal
 from astra_tui.session.redaction import Redactor
 from tests.session.samples import PLAN
@@ -95,7 +96,7 @@ def production(task: KernelTask) -> str:
 
 def winner_of(folder: Path, task: KernelTask, text: str = "") -> Winner:
     """The winner of a new session in `folder`."""
-    return find_winner(write_session(folder, task, text or production(task)))
+    return find_winner(read_session(write_session(folder, task, text or production(task))))
 
 
 def made_up(task: KernelTask, text: str) -> Winner:

@@ -20,6 +20,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.session.export import Format, Subject, export_files, find_winner
 from astra_tui.session.export.header import plain
 from astra_tui.session.export.source_files import unified_patch
+from astra_tui.session.integrity import read_session
 from tests.export.sessions import production, winner_of, write_session
 
 SOURCE_LINES = st.lists(
@@ -55,7 +56,7 @@ def test_the_winner_and_who_wrote_it(tmp_path: Path, task: KernelTask) -> None:
 def test_a_candidate_by_the_beginning_of_its_hash(tmp_path: Path, task: KernelTask) -> None:
     folder = write_session(tmp_path / "s", task, production(task))
     baseline = content_hash(task.baseline_file.read_bytes())
-    winner = find_winner(folder, baseline[:8])
+    winner = find_winner(read_session(folder), baseline[:8])
     assert winner.is_baseline
     assert winner.steps[0].author.describe() == "task"
 
@@ -66,13 +67,13 @@ def test_a_candidate_that_is_not_one(
 ) -> None:
     folder = write_session(tmp_path / "s", task, production(task))
     with pytest.raises(UserError, match=problem):
-        find_winner(folder, named)
+        find_winner(read_session(folder), named)
 
 
 def test_a_wrong_candidate_does_not_leave(tmp_path: Path, task: KernelTask) -> None:
     folder = write_session(tmp_path / "s", task, production(task), Verdict.FAILED)
     with pytest.raises(UserError, match="has not passed its check: as told"):
-        find_winner(folder)
+        find_winner(read_session(folder))
 
 
 def test_a_missing_text_is_named(tmp_path: Path, task: KernelTask) -> None:
@@ -80,7 +81,7 @@ def test_a_missing_text_is_named(tmp_path: Path, task: KernelTask) -> None:
     hash_ = content_hash(production(task))
     (folder / "blobs" / hash_[:2] / hash_).unlink()
     with pytest.raises(UserError, match="missing"):
-        find_winner(folder)
+        find_winner(read_session(folder))
 
 
 # -- cu --------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
+from astra_tui.session.integrity import read_session
 from astra_tui.session.journal import Journal
-from astra_tui.session.reading import read_journal
 from astra_tui.session.redaction import Redactor
 from astra_tui.session.report import as_html, as_markdown, compose
 from tests.engine.scripted import AUTO, ScriptedTeam, Step, settings_of, sources_of, start
@@ -123,7 +123,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory, tasks: dict[str, KernelTa
 
 
 def html_of(folder: Path) -> str:
-    return as_html(compose(read_journal(folder), folder))
+    return as_html(compose(read_session(folder)))
 
 
 def page_of(folder: Path) -> Page:
@@ -131,4 +131,4 @@ def page_of(folder: Path) -> Page:
 
 
 def markdown_of(folder: Path) -> str:
-    return as_markdown(compose(read_journal(folder), folder))
+    return as_markdown(compose(read_session(folder)))

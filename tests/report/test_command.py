@@ -11,11 +11,14 @@ import pytest
 from astra_tui.cli.answers import ReportAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
+from astra_tui.session.blobs import blob_path
+from astra_tui.session.integrity import read_session
 from astra_tui.session.reading import journal_path
 from astra_tui.session.report import write_report
 from tests.cli.command import Shell
-from tests.report.conftest import Written, html_of, markdown_of, timed_session
+from tests.report.conftest import html_of, markdown_of, timed_session
 from tests.report.page import Page, markdown_tables
+from tests.session.samples import BASELINE, BETTER, write_whole
 
 
 @pytest.fixture
@@ -25,9 +28,9 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.fixture
-def session(written: Written) -> Path:
+def session(tmp_path: Path) -> Path:
     """In the folder where the shell looks names up."""
-    return written(timed_session())
+    return write_whole(tmp_path / "sessions" / "sample", timed_session())
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -50,9 +53,10 @@ def test_one_of_them(shell: Shell, session: Path, flag: str, name: str) -> None:
     answer = msgspec.json.decode(outcome.out, type=ReportAnswer)
     assert [p.name for p in (shell.folder / "made" / "here").iterdir()] == [f"sample.{name}"]
     path = f"made/here/sample.{name}"
-    assert answer == ReportAnswer(
-        str(session), path if name == "html" else None, path if name == "md" else None, ()
-    )
+    html, markdown = (path if name == kind else None for kind in ("html", "md"))
+    trust = read_session(session).trust
+    assert trust.whole
+    assert answer == ReportAnswer(str(session), html, markdown, (), trust)
 
 
 def test_a_session_that_is_not_there(shell: Shell, session: Path) -> None:
@@ -82,7 +86,7 @@ def test_an_altered_journal_is_said_at_the_top_of_both_files(shell: Shell, sessi
     outcome = shell.run("report", "sample")
     assert outcome.code == ExitCode.OK
     assert "journal.jsonl:15: this line, or one that stood before it, was altered" in outcome.err
-    said = "This journal was altered, so that nothing in this report can be relied on: line 15"
+    said = "This session was altered, so that nothing in this report can be relied on: line 15"
     (header,) = Page((shell.folder / "sample.html").read_text(encoding="utf-8")).all("header")
     assert said in header.text
     markdown = (shell.folder / "sample.md").read_text(encoding="utf-8")
@@ -103,14 +107,13 @@ def test_a_journal_that_no_engine_wrote_is_refused(session: Path, tmp_path: Path
     with pytest.raises(UserError, match="does not begin with the opening"):
         write_report(session, tmp_path)
     journal_path(session).write_bytes(b"".join([lines[0], *lines[11:]]))
-    with pytest.raises(UserError, match="no engine wrote this journal"):
+    with pytest.raises(UserError, match="make no sense: event 11"):
         write_report(session, tmp_path)
 
 
 def test_lost_and_altered_sources_are_said_to_be_so(session: Path) -> None:
-    blobs = sorted(p for p in (session / "blobs").rglob("*") if p.is_file())
-    blobs[0].write_bytes(b"something else")
-    blobs[1].unlink()
+    blob_path(session, BASELINE).write_bytes(b"something else")
+    blob_path(session, BETTER).unlink()
     text = Page(html_of(session)).text
     assert "this text is damaged: its hash is not its name" in text
     assert "of this session is missing" in text

@@ -34,15 +34,15 @@ from astra_tui.plain.run import print_run
 from astra_tui.session.blobs import read_blob
 from astra_tui.session.branches import find_branch
 from astra_tui.session.forking import find_place, fork_session
-from astra_tui.session.integrity import Integrity, check_integrity
+from astra_tui.session.integrity import Integrity, check_integrity, read_session
 from astra_tui.session.journal import Journal
 from astra_tui.session.reading import journal_path
 from astra_tui.session.records import sealed
 from astra_tui.session.redaction import Redactor
 from astra_tui.session.store import settings_of, summarise
 from astra_tui.session.summary import run_report
-from astra_tui.session.timeline import Timeline, open_timeline
-from tests.session.test_integrity import write_whole
+from astra_tui.session.timeline import Timeline
+from tests.session.samples import write_whole
 
 MOST_SECONDS = 10
 OUTSIDE = "this text lies outside of the session"
@@ -236,7 +236,7 @@ def open_in_every_way(folder: Path) -> list[str]:
     timelines: list[Timeline] = []
     attempt = _Attempts(told)
     attempt(lambda: integrity.append(check_integrity(folder)[0]))
-    attempt(lambda: timelines.append(open_timeline(folder)))
+    attempt(lambda: timelines.append(read_session(folder).timeline))
     attempt(lambda: told.extend(summarise(folder).damage))
     attempt(lambda: settings_of(folder))
     for timeline in timelines:

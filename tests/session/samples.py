@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import Author, AuthorKind
@@ -17,6 +21,7 @@ from astra_tui.model.events import (
     ApprovalAsked,
     AutoApprovalSet,
     BestChanged,
+    CallReserved,
     CaseAdded,
     CaseChecked,
     CheckFinished,
@@ -49,6 +54,7 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.fold import apply
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ncu import LaunchCounters, Metric, NcuReport
 from astra_tui.model.plan import (
@@ -62,6 +68,7 @@ from astra_tui.model.plan import (
 )
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerVerdict
 from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (
     Doubt,
     PairedTime,
@@ -77,6 +84,8 @@ from astra_tui.model.verdict import (
     RoundVerdict,
     WorkloadProfile,
 )
+from astra_tui.session.journal import Journal
+from astra_tui.session.redaction import Redactor
 
 BASELINE_SOURCE = "__global__ void k() {}\r\n"
 BETTER_SOURCE = "__global__ void k() { /* better */ }\n"
@@ -222,7 +231,8 @@ def whole_session() -> list[Event]:
         HardwareCountersRead(BASELINE, hardware()),
         RoundClosed(0),
         RoundOpened(1, 0, BASELINE),
-        ExchangeMade("plan", "qwen3", "request", "reply", 100, 20, 1.5, 0.25),
+        CallReserved(1, "plan", 400, 0.5),
+        ExchangeMade("plan", "qwen3", "request", "reply", 100, 20, 1.5, 0.25, call=1),
         StepRemembered("prompt", "answer"),
         PlanProposed(1, 0, PLAN, PLAYBOOK),
         PlansEnded(1, "", ("hoist: there is no loop",)),
@@ -252,3 +262,22 @@ def whole_session() -> list[Event]:
         TroubleMet("lab", "restarted"),
         SessionClosed(StopReason.ROUNDS, "5 rounds", ""),
     ]
+
+
+TEXTS = {"request": "what?\n", "reply": "that\n", "prompt": "how?", "answer": "so"}
+
+
+def write_whole(folder: Path, events: Iterable[Event] = ()) -> Path:
+    """The sample session, or these events, with all texts, closed by the digest of its state."""
+    with Journal.create(folder, Redactor(environment={})) as journal:
+        for source in (BASELINE_SOURCE, BETTER_SOURCE):
+            journal.put_source(source)
+        state = SessionState()
+        for event in events or whole_session():
+            if isinstance(event, ExchangeMade | StepRemembered):
+                named = {n: journal.put(TEXTS[n]) for n in TEXTS if hasattr(event, n)}
+                event = replace(event, **named)
+            if isinstance(event, SessionClosed):
+                event = replace(event, digest=state.digest())
+            state = apply(state, journal.append(event, sync=False).event)
+    return folder

@@ -11,32 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import EngineStarted, ExchangeMade, SessionClosed, StepRemembered
+from astra_tui.model.events import EngineStarted
 from astra_tui.model.fold import apply
-from astra_tui.model.state import SessionState
 from astra_tui.session.integrity import check_integrity
 from astra_tui.session.journal import Journal
 from astra_tui.session.reading import journal_path
 from astra_tui.session.redaction import Redactor
 
-from .samples import BASELINE_SOURCE, BETTER_SOURCE, whole_session
-
-TEXTS = {"request": "what?\n", "reply": "that\n", "prompt": "how?", "answer": "so"}
-
-
-def write_whole(folder: Path) -> None:
-    """The sample session with its texts, closed by the digest of its state."""
-    with Journal.create(folder, Redactor(environment={})) as journal:
-        for source in (BASELINE_SOURCE, BETTER_SOURCE):
-            journal.put_source(source)
-        state = SessionState()
-        for event in whole_session():
-            if isinstance(event, ExchangeMade | StepRemembered):
-                named = {n: journal.put(TEXTS[n]) for n in TEXTS if hasattr(event, n)}
-                event = replace(event, **named)
-            if isinstance(event, SessionClosed):
-                event = replace(event, digest=state.digest())
-            state = apply(state, journal.append(event).event)
+from .samples import whole_session, write_whole
 
 
 @pytest.fixture(scope="module")

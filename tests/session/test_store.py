@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from datetime import datetime
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from astra_tui.session.store import (
 )
 from astra_tui.session.summary import run_report
 
-from .samples import BASELINE, BETTER, PLAN, whole_session
+from .samples import BASELINE, BETTER, PLAN, whole_session, write_whole
 
 NOW = datetime(2026, 11, 21, 14, 22, 33)
 NOTHING_SECRET = Redactor(environment={})
@@ -65,7 +66,7 @@ def test_sessions_are_found_by_name_path_and_journal(tmp_path):
 
 
 def test_lists_show_what_can_be_read_and_say_what_cannot(tmp_path):
-    write(tmp_path / "a", whole_session())
+    write_whole(tmp_path / "a")
     write(tmp_path / "b", whole_session()[:20])
     write(tmp_path / "c", whole_session()[1:])
     with journal_path(tmp_path / "b").open("ab") as file:
@@ -123,7 +124,7 @@ def test_the_report_of_a_session(tmp_path):
 
 
 def test_a_report_of_what_was_not_measured_has_holes(tmp_path):
-    report = run_report(fold(whole_session()[:16]), tmp_path)
+    report = run_report(fold(whole_session()[:17]), tmp_path)
     (proposal,) = report.rounds[0].proposals
     assert (proposal.outcome, proposal.measured, proposal.source) == (None, None, None)
     assert (report.best, report.stopped) == (report.baseline, None)
@@ -157,7 +158,7 @@ def test_a_counter_that_the_base_lacks_has_no_score():
 def test_the_ledger_of_a_session():
     (entry,) = ledger(fold(whole_session()))
     assert entry == LedgerEntry("playbook", "", 1, 1, 1, 1, pytest.approx(0.6931471805599453))
-    (unmeasured,) = ledger(fold(whole_session()[:16]))
+    (unmeasured,) = ledger(fold(whole_session()[:17]))
     assert unmeasured == LedgerEntry("playbook", "", 1, 0, 0, 0, None)
     assert ledger(fold([])) == ()
 
@@ -178,24 +179,39 @@ def test_without_a_runtime_folder_the_temporary_one_serves(tmp_path, monkeypatch
         monkeypatch.setenv("XDG_RUNTIME_DIR", given)
         assert runtime_folder() == tmp_path / f"astra-tui-{os.getuid()}"
     monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(long))
+    monkeypatch.setenv("XDG_STATE_HOME", str(long))
     with pytest.raises(UserError, match="longer than 107 bytes"):
         runtime_folder()
 
 
-def test_folders_of_others_are_refused(tmp_path, monkeypatch):
+@pytest.fixture
+def short_path():
+    """A folder whose path leaves room for that of a socket."""
+    with tempfile.TemporaryDirectory(prefix="s") as place:
+        yield Path(place)
+
+
+def test_folders_of_others_are_refused_and_do_not_block(short_path, monkeypatch):
+    tmp_path = short_path
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(tmp_path))
     folder = runtime_folder()
     folder.chmod(0o750)
     with pytest.raises(UserError, match="chmod 700"):
         runtime_folder()
     folder.rmdir()
     (tmp_path / "real").mkdir(mode=0o700)
-    folder.symlink_to(tmp_path / "real")
-    with pytest.raises(UserError, match="not a folder"):
-        runtime_folder()
-    folder.unlink()
-    folder.mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "real")  # As another user may who was first.
+    second = tmp_path / f"astra-tui-{os.getuid()}"
+    second.write_text("")
+    own = runtime_folder()
+    assert own == tmp_path / "state" / "astra-tui" / "run"
+    assert own.stat().st_mode & 0o777 == 0o700
+    second.unlink()
+    assert runtime_folder() == own, "engines are looked for where they were put"
+    own.rmdir()
     uid = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: uid + 1)
-    with pytest.raises(UserError, match=f"belongs to user {uid}"):
+    with pytest.raises(UserError, match="not a folder"):
         runtime_folder()

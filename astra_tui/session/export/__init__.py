@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping
 
 from astra_tui.session.export.artefact import Files, Format, Subject
 from astra_tui.session.export.cpp_project import cpp_project
+from astra_tui.session.export.origin import (
+    GENERATED,
+    Header,
+    check_origin,
+    compare_text,
+    made_by_another_version,
+    read_header,
+)
 from astra_tui.session.export.report import ExportReport, ExportStep, StepOutcome
 from astra_tui.session.export.source_files import cu_file, patch_file
 from astra_tui.session.export.torch_package import package_name, torch_package
@@ -18,16 +26,22 @@ from astra_tui.session.export.winner import BEST, Winner, find_winner
 
 __all__ = [
     "BEST",
+    "GENERATED",
     "ExportReport",
     "ExportStep",
     "Files",
     "Format",
+    "Header",
     "StepOutcome",
     "Subject",
     "Winner",
+    "check_origin",
+    "compare_text",
     "export_files",
     "find_winner",
+    "made_by_another_version",
     "package_name",
+    "read_header",
 ]
 
 _WRITERS: Mapping[Format, Callable[[Subject], Files]] = {

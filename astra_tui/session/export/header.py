@@ -6,6 +6,7 @@ import textwrap
 
 import astra_tui
 from astra_tui.session.export.winner import Winner
+from astra_tui.session.integrity import Trust
 
 _WIDTH = 92
 
@@ -20,7 +21,25 @@ def header_lines(winner: Winner, what: str) -> list[str]:
         text = f"round {step.round}: {step.author.describe()}"
         lines += _field("author", f"{text}: {step.summary}" if step.summary else text)
     lines += _field("verdict", winner.verdict)
+    lines += _field("journal", journal_words(winner.trust))
     return lines
+
+
+def journal_words(trust: Trust | None) -> str:
+    """How far the session may be believed, and the checksum of its last line, as headers say it.
+
+    `verify` of an exported file finds the place in the session by the checksum.
+    """
+    if trust is None:
+        return "none: this source is of no session"
+    end = f"{trust.lines} lines, {CHECKSUM} {trust.seal or 'none'}"
+    if trust.whole:
+        return f"whole, {end}"
+    where = f" at line {trust.line}" if trust.line else ""
+    return f"{trust.verdict.value.upper()}{where}: {trust.message}; {end}"
+
+
+CHECKSUM = "checksum of the last one"
 
 
 def comment(lines: list[str], mark: str) -> str:

@@ -33,8 +33,13 @@ def patch_file(subject: Subject) -> Files:
         raise UserError(
             "the candidate is the baseline: there is nothing to patch", hint="use: --to cu"
         )
-    mark = comment(header_lines(winner, f"{subject.task.name}: the winner."), "#")
-    return {f"{subject.task.name}.patch": mark + unified_patch(winner.baseline, winner.text)}
+    return {f"{subject.task.name}.patch": patch_text(winner, subject.task.name)}
+
+
+def patch_text(winner: Winner, name: str) -> str:
+    """The diff below the comment."""
+    mark = comment(header_lines(winner, f"{name}: the winner."), "#")
+    return mark + unified_patch(winner.baseline, winner.text)
 
 
 def unified_patch(old: str, new: str, file: str = BASELINE) -> str:

@@ -9,7 +9,7 @@ from astra_tui.model.compilation import CompiledKernel
 from astra_tui.model.task import KernelTask, Role
 from astra_tui.session.export.artefact import Files, Subject, template
 from astra_tui.session.export.dims import dim_sources
-from astra_tui.session.export.header import comment, header_lines, plain
+from astra_tui.session.export.header import comment, header_lines, journal_words, plain
 from astra_tui.session.export.python_host import python_contract, python_plan
 
 NAMESPACE = "astra"
@@ -54,6 +54,7 @@ def _manifest(subject: Subject) -> dict[str, Any]:
         "team": winner.team,
         "candidate": winner.candidate,
         "verdict": winner.verdict,
+        "journal": journal_words(winner.trust),
         "compiler": checked.compiler,
         "archs": [c.arch for c in subject.compilations],
         "checked_arch": checked.arch,

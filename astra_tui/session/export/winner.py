@@ -11,12 +11,13 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.reading import read_journal
+from astra_tui.session.integrity import Session, Trust
 
 BEST = "best"
 """Names the candidate that the session ended with."""
 
 _SHORT = 12
+_ALTERED = "no figure of it can be relied on; to export it all the same, so marked: --allow-altered"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Winner:
     versions: dict[str, str]
     cases: tuple[Case, ...] = ()
     """Cases that were added in the session."""
+    trust: Trust | None = None
+    """The verdict on the session; None where there is none."""
+    seed: int = 0
+    """What the session's drawn cases follow from."""
 
     @property
     def is_baseline(self) -> bool:
@@ -56,14 +61,16 @@ class Winner:
         return self.text == self.baseline
 
 
-def find_winner(folder: Path, candidate: str = BEST) -> Winner:
+def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool = False) -> Winner:
     """The candidate of a session that `candidate` names: "best", or the beginning of its hash.
 
-    Raises UserError when there is none, or when it has not passed its check.
+    Raises UserError when there is none, or when it has not passed its check, and for a session
+    that was altered unless that is allowed.
     """
-    state = read_journal(folder).state()
-    if state.opened is None:
-        raise UserError("the journal holds no session", file=str(folder))
+    if not allow_altered:
+        session.refuse_altered(_ALTERED)
+    state, folder = session.state, session.folder
+    assert state.opened is not None
     hash_ = _named(state, candidate, folder)
     found = state.candidate(hash_)
     if not found.correct:
@@ -87,6 +94,8 @@ def find_winner(folder: Path, candidate: str = BEST) -> Winner:
         verdict=_verdict(state, found),
         versions=dict(state.opened.versions),
         cases=state.cases,
+        trust=session.trust,
+        seed=state.seed,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from astra_tui.model.check import CaseResult
+from astra_tui.model.check import OPEN_CONDITION_HINT, CaseResult, Verdict
 from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.events import CheckFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.session.report.document import (
     Badge,
@@ -40,6 +41,7 @@ def checks_section(facts: Facts) -> Section:
     rows = tuple(_row(name, version) for name, version in checked)
     table = Table("Checks", columns, rows, frozenset({3, 4, 5, 8, 9}))
     blocks: list[Block] = [Paragraph((_TEXT,)), table]
+    blocks += _rulings(checked)
     blocks += [d for name, version in checked for d in _failures(name, version)]
     return Section("Tests", "tests", tuple(blocks))
 
@@ -80,6 +82,24 @@ def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
     )
 
 
+def _rulings(checked: list[tuple[str, CandidateState]]) -> list[Block]:
+    """What an engineer accepts in task.toml, and the findings that these rulings let pass."""
+    checks = [v.check for _, v in checked if v.check is not None]
+    rulings = dict.fromkeys(r.describe() for check in checks for r in check.accepted)
+    passed = [
+        (name, found.describe())
+        for name, version in checked
+        for result in version.results
+        for found in result.findings
+        if found.accepted
+    ]
+    blocks: list[Block] = [Paragraph((f"Accepted in task.toml: {text}",)) for text in rulings]
+    if passed:
+        rows = tuple(((name,), (text,)) for name, text in dict.fromkeys(passed))
+        blocks.append(Table("Findings that were accepted", ("version", "finding"), rows))
+    return blocks
+
+
 def _failures(name: str, version: CandidateState) -> list[Block]:
     blocks: list[Block] = []
     if version.compilation is not None and not version.compilation.ok:
@@ -88,7 +108,35 @@ def _failures(name: str, version: CandidateState) -> list[Block]:
     if version.failures:
         title = f"{name}: {counted(len(version.failures), 'failed case')}"
         blocks.append(Details(title, (_failed_cases(name, version.failures),)))
+    if version.check is not None:
+        if version.check.verdict in (Verdict.INCONCLUSIVE, Verdict.UNSUPPORTED):
+            blocks.append(Paragraph((f"{name}: {version.check.message}",)))
+        blocks += _open_conditions(name, version.check)
+        blocks += _at_size(name, version.check)
     return blocks
+
+
+def _open_conditions(name: str, check: CheckFinished) -> list[Block]:
+    """Sides of conditions that nothing took, and what to do about them."""
+    if not check.open_conditions:
+        return []
+    rows = tuple(((str(c.line),), (c.describe_alone(),), (c.why,)) for c in check.open_conditions)
+    title = f"Open conditions of {name}; next: {OPEN_CONDITION_HINT}"
+    table = Table(title, ("line", "condition", "what was tried"), rows)
+    return [Details(f"{name}: {counted(len(rows), 'open condition')}", (table,))]
+
+
+def _at_size(name: str, check: CheckFinished) -> list[Block]:
+    """How each workload went at its own size, and how much of it ran."""
+    if not check.full_size:
+        return []
+    rows = tuple(
+        ((r.workload,), (r.outcome.value.replace("_", " "),), (r.message,), (r.extent,))
+        for r in check.full_size
+    )
+    columns = ("workload", "outcome", "message", "how much ran")
+    table = Table(f"Workloads of {name} at their own sizes", columns, rows)
+    return [Details(f"{name}: workloads at their own sizes", (table,))]
 
 
 def _diagnostics(name: str, diagnostics: tuple[Diagnostic, ...]) -> Table:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from astra_tui.session.reading import JournalContents
+from astra_tui.session.integrity import Session
 from astra_tui.session.report.checks import checks_section
 from astra_tui.session.report.counting import counters_section
 from astra_tui.session.report.document import Document
@@ -20,13 +18,13 @@ from astra_tui.session.report.story import ledger_section, story_section
 from astra_tui.session.report.timings import doubt_section, timing_section
 
 
-def compose(contents: JournalContents, folder: Path) -> Document:
+def compose(session: Session) -> Document:
     """The report of a session; texts that its folder lacks are said to be missing.
 
-    Raises ValueError when the session was never opened, ImpossibleEvent when the journal is none
-    that an engine could have written.
+    Raises UserError when the session was never opened, or its journal is none that an engine could
+    have written.
     """
-    facts = gather(contents, folder)
+    facts = gather(session)
     sections = (
         timing_section(facts),
         doubt_section(facts),

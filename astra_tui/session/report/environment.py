@@ -60,6 +60,8 @@ def _environment(facts: Facts) -> Iterator[tuple[str, Line]]:
     by = approval.decisions or f"plans {approval.plan.value}, diffs {approval.diff.value}"
     yield "approval", (by,)
     yield "rounds at most", (str(facts.state.round_limit or settings.rounds),)
+    if facts.state.seed:
+        yield "seed of drawn cases", (str(facts.state.seed),)
     yield "hash of the task", (Code(facts.opened.task_hash),)
 
 

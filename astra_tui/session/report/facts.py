@@ -23,8 +23,10 @@ from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Doubt, Timing
 from astra_tui.model.verdict import Outcome
-from astra_tui.session.integrity import Flaw, broken_seal
-from astra_tui.session.reading import JournalContents, journal_path
+from astra_tui.session.integrity import Session, Trust
+from astra_tui.session.limits import LARGEST_JOURNAL
+from astra_tui.session.reading import journal_path
+from astra_tui.session.safe_open import read_inside
 from astra_tui.session.summary import FinalTiming, final_timings
 
 
@@ -97,8 +99,8 @@ class Facts:
     """The same from the events before that."""
     journal_sha256: str
     damage: tuple[str, ...]
-    altered: Flaw | None
-    """The first line of the journal that was altered."""
+    trust: Trust
+    """How far the session may be believed."""
 
     @property
     def on_emulator(self) -> bool:
@@ -136,15 +138,14 @@ class Facts:
         return tuple(sorted({self.doubts.index(d) + 1 for d in doubts}))
 
 
-def gather(contents: JournalContents, folder: Path) -> Facts:
+def gather(session: Session) -> Facts:
     """The facts of a session that was read from its folder.
 
-    Raises ValueError when the session was never opened, ImpossibleEvent when the journal is none
-    that an engine could have written.
+    Raises UserError when the session was never opened, or its journal is none that an engine could
+    have written.
     """
-    state = contents.state()
-    if state.opened is None:
-        raise ValueError("a session that was never opened has nothing to report")
+    state, contents, folder = session.state, session.contents, session.folder
+    assert state.opened is not None
     timings = tuple(_timings(state))
     closing, recomputed = _closing_digests(contents.events)
     path = journal_path(folder)
@@ -167,9 +168,9 @@ def gather(contents: JournalContents, folder: Path) -> Facts:
         digest=state.digest(),
         closing_digest=closing,
         recomputed_digest=recomputed,
-        journal_sha256=sha256(path.read_bytes()).hexdigest(),
+        journal_sha256=sha256(read_inside(folder, path.name, LARGEST_JOURNAL)).hexdigest(),
         damage=tuple(f"line {d.line}: {d.message}" for d in contents.damage),
-        altered=broken_seal(folder, contents.damage),
+        trust=session.trust,
     )
 
 

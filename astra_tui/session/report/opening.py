@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from astra_tui.model.settings import TeamKind
+from astra_tui.session.integrity import Trust
 from astra_tui.session.report.document import Block, Code, Inline, Line, Paragraph, Strong
 from astra_tui.session.report.facts import Facts
 from astra_tui.session.report.numbers import change, count, counted, interval, ratio
@@ -32,10 +33,8 @@ def subtitle(facts: Facts) -> str:
 def opening(facts: Facts) -> tuple[Block, ...]:
     """The summary: who worked where, what came of it, and how much of it may be believed."""
     blocks: list[Block] = []
-    if facts.altered is not None:
-        text = "This journal was altered, so that nothing in this report can be relied on: "
-        why = f"line {facts.altered.line}: {facts.altered.message}"
-        blocks.append(Paragraph((Strong(text), why)))
+    if not facts.trust.whole:
+        blocks.append(_distrust(facts.trust))
     blocks += [Paragraph(_who(facts)), Paragraph(_result(facts))]
     if facts.timings:
         blocks.append(Paragraph(_caveats(facts)))
@@ -46,13 +45,26 @@ def opening(facts: Facts) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
+def _distrust(trust: Trust) -> Block:
+    where = f"line {trust.line}: {trust.message}" if trust.line else trust.message
+    if trust.altered:
+        text = "This session was altered, so that nothing in this report can be relied on: "
+        return Paragraph((Strong(text), where))
+    if trust.writer:
+        text = f"This session is still being written, by {trust.writer}: "
+        return Paragraph((Strong(text), f"the report shows it up to line {trust.line}."))
+    text = "This session is cut off, so that its end may be missing: "
+    return Paragraph((Strong(text), where))
+
+
 def _who(facts: Facts) -> Line:
     settings = facts.opened.settings
     rounds = [r for r in facts.state.rounds if r.number > 0]
     model = (" ", Code(settings.model)) if settings.model else ()
     gpu = f" ({facts.gpu_name})" if facts.gpu_name else ""
     closed = facts.state.closed
-    end = f" It ended ({closed.reason.value}): {closed.message}." if closed else " It goes on."
+    unfinished = " It is still running." if facts.trust.writer else " It has no end."
+    end = f" It ended ({closed.reason.value}): {closed.message}." if closed else unfinished
     return (
         Code(settings.task), f" was worked on by {_TEAMS[settings.team]}", *model, ", on ",
         Code(facts.device), f"{gpu}, in {counted(len(rounds), 'round')}.", end.replace("..", "."),

@@ -32,6 +32,7 @@ CHECKS = {
     Verdict.COMPILE_ERROR: Tone.BAD,
     Verdict.PLAN_ERROR: Tone.BAD,
     Verdict.UNSUPPORTED: Tone.UNSURE,
+    Verdict.INCONCLUSIVE: Tone.UNSURE,
 }
 
 

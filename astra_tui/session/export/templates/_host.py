@@ -8,7 +8,7 @@ from dataclasses import dataclass
 BASE_ALIGNMENT = 256
 """Alignment beyond this is not seen: `aligned(x, 512)` is false."""
 
-MAX_WORKSPACE_BYTES = 1 << 34
+MAX_WORKSPACE_BYTES = 1 << 30
 GRID_LIMITS = ((1 << 31) - 1, 65_535, 65_535)
 BLOCK_LIMITS = (1024, 1024, 64)
 

@@ -241,7 +241,7 @@ inline Layout workspace(Plan& plan, int size, const std::vector<Int>& shape) {
   const Int bytes = elements(shape) * size;
   Int together = bytes;
   for (Int other : plan.workspaces) together = together + other;
-  require(together <= Int(std::int64_t{1} << 34), kPlanFault);
+  require(together <= Int(std::int64_t{1} << 30), kPlanFault);
   plan.workspaces.push_back(bytes);
   return {0, contiguous(shape)};
 }

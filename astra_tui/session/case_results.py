@@ -8,8 +8,9 @@ from pathlib import Path
 from astra_tui.model.check import CaseResult
 from astra_tui.model.events import CaseChecked, CheckStarted, Event
 from astra_tui.model.fold import fold
-from astra_tui.session.inside import LONGEST_LINE, lines_inside
+from astra_tui.session.limits import LONGEST_LINE
 from astra_tui.session.records import JOURNAL_NAME, MalformedRecord, decode_record
+from astra_tui.session.safe_open import lines_inside
 
 _OF_CHECKS = (b'"check_started"', b'"case_checked"')
 

@@ -1,6 +1,7 @@
-"""Bounds on what a journal may make of a state, so that no journal takes long to fold.
+"""Bounds on a session's files, and on the state that its journal may make.
 
-Each event copies the list that it adds to; a list without an end would take quadratic time.
+The writer keeps to them, so that what it wrote can be read. Each event copies the list that it adds
+to; a list without an end would take quadratic time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from operator import attrgetter
 
 from astra_tui.model.events import (
     AnalysisGiven,
+    CallReserved,
     CaseAdded,
     CaseChecked,
     CheckStarted,
@@ -26,6 +28,26 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.state import SessionState
+
+LARGEST_JOURNAL = 128 * 1024 * 1024
+"""Bytes; a round on a GPU takes 200 kB, so that these are 600 rounds."""
+
+MOST_UNPACKED = 40
+"""Times the size of a packed journal; real ones unpack to six times their size."""
+
+SMALL_JOURNAL = 8 * 1024 * 1024
+"""Bytes that any packed journal may unpack to."""
+
+LONGEST_LINE = 4 * 1024 * 1024
+"""Bytes; the longest line of a real session holds the samples of one workload, under 100 kB."""
+
+MOST_EVENTS = 200_000
+"""A round has about 100, so that these are 2,000 rounds."""
+
+LARGEST_TEXT = 16 * 1024 * 1024
+"""Bytes of one source, prompt or reply."""
+
+MOST_FILES = 100_000
 
 MOST_PARTS = 10_000
 """Rounds, candidates and questions together, and the parts of any one list."""
@@ -96,6 +118,6 @@ def _list_of(event: Event) -> tuple[type[Event], str] | None:
             return TimingFinished, event.timing.candidate
         case CodeWritten() | CodeFailed() | PlanProposed():
             return PlanProposed, str(event.round)
-        case NoteAdded() | CaseAdded() | TroubleMet():
+        case NoteAdded() | CaseAdded() | TroubleMet() | CallReserved():
             return type(event), ""
     return None
