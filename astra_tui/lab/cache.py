@@ -10,6 +10,9 @@ from pathlib import Path
 
 import platformdirs
 
+CACHE_VARIABLE = "ASTRA_TUI_CACHE"
+"""Environment variable: the folder for everything that is cached."""
+
 MAX_BYTES = 1 << 30
 PRUNE_EVERY = 64
 
@@ -18,7 +21,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 def cache_root() -> Path:
     """Where this program caches: $ASTRA_TUI_CACHE, else the user's cache folder."""
-    configured = os.environ.get("ASTRA_TUI_CACHE")
+    configured = os.environ.get(CACHE_VARIABLE)
     return Path(configured) if configured else Path(platformdirs.user_cache_dir("astra-tui"))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
@@ -26,6 +29,7 @@ _KEPT_VARIABLES = (
     "ASTRA_TUI_NVRTC",
 )
 _ERROR_TAIL = 4_000
+_CLOCK_FACTOR = 10.0
 
 
 class ChildDied(Exception):
@@ -41,12 +45,20 @@ class Child:
 
     A death is reported once, by ChildDied, unless `start` is called after it. The child sees an
     environment built from an allow-list: no keys, no tokens. It does not import from the current
-    folder, where a file may have the name of a module.
+    folder, where a file may have the name of a module. Descriptors in `fds` it keeps open under
+    their numbers.
     """
 
-    def __init__(self, module: str, arguments: tuple[str, ...] = (), name: str = ""):
+    def __init__(
+        self,
+        module: str,
+        arguments: tuple[str, ...] = (),
+        name: str = "",
+        fds: tuple[int, ...] = (),
+    ):
         self.module = module
         self.arguments = arguments
+        self.fds = fds
         self.name = name or module.rpartition(".")[2]
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
@@ -77,7 +89,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
-            pass_fds=(theirs_in, theirs_out),
+            pass_fds=(theirs_in, theirs_out, *self.fds),
             start_new_session=True,
             env=child_environment(),
         )
@@ -86,22 +98,46 @@ class Child:
         os.set_blocking(ours_out, False)  # A child that does not read cannot hold us up.
         self._write_fd, self._read_fd = ours_out, ours_in
 
-    def ask(self, message: Any, seconds: float) -> Any:
+    def ask(self, message: Any, seconds: float, *, cpu: bool = False) -> Any:
         """Sends one message and returns the answer.
 
         Raises ChildTimeout after `seconds` and ChildDied when the process ends; it is gone then.
+        With `cpu` these are seconds of the process's own CPU time, so that a busy machine ends
+        nothing, or ten times as many by the clock: one that waits for ever uses no CPU.
         """
-        ends = time.monotonic() + seconds
-        self._start_if_new()
-        with self._watched(seconds):
-            write_frame(self._write_fd, message, seconds)
-            return read_frame(self._read_fd, ends - time.monotonic())
+        self.send(message, seconds)
+        return self.receive(seconds, cpu=cpu)
 
-    def receive(self, seconds: float) -> Any:
+    def receive(self, seconds: float, *, cpu: bool = False) -> Any:
         """Waits for a message that the child sends of itself, such as a greeting."""
         self._start_if_new()
-        with self._watched(seconds):
-            return read_frame(self._read_fd, seconds)
+        with self._watched(seconds, " of CPU time" if cpu else ""):
+            if not cpu:
+                return read_frame(self._read_fd, seconds)
+            self._wait_in_cpu_time(seconds)
+            return read_frame(self._read_fd, seconds * _CLOCK_FACTOR)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time that the process has used so far; 0 where it does not run."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return 0.0
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def _wait_in_cpu_time(self, seconds: float) -> None:
+        """Waits until there is something to read, or the process is gone. Raises TimeoutError."""
+        used, ends = self.cpu_seconds, time.monotonic() + seconds * _CLOCK_FACTOR
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        # It cannot have used more CPU time, in one thread, than has passed.
+        left = seconds
+        while not poll.poll(math.ceil(min(left, ends - time.monotonic()) * 1000)):
+            left = seconds - (self.cpu_seconds - used)
+            if left <= 0 or time.monotonic() >= ends:
+                raise TimeoutError
 
     def kill(self) -> None:
         """Ends the process at once, from any thread; whoever waits for it gets ChildDied."""
@@ -137,12 +173,12 @@ class Child:
             self.start()
 
     @contextlib.contextmanager
-    def _watched(self, seconds: float) -> Iterator[None]:
+    def _watched(self, seconds: float, unit: str = "") -> Iterator[None]:
         try:
             yield
         except TimeoutError:
             self.close()
-            raise ChildTimeout(f"{self.name} gave no answer in {seconds:g} s") from None
+            raise ChildTimeout(f"{self.name} gave no answer in {seconds:g} s{unit}") from None
         except FrameError as error:
             self._raise_died(error)
 
@@ -153,7 +189,7 @@ class Child:
         code = self._process.returncode
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - _ERROR_TAIL))
-        words = self._errors.read().decode(errors="replace").strip()
+        words = _last_words(self._errors.read().decode(errors="replace").strip())
         self.close()
         how = f"was ended: {error}" if code is None else f"ended with {_exit_text(code)}"
         raise ChildDied(f"{self.name} {how}" + (f": {words}" if words else "")) from None
@@ -169,6 +205,11 @@ def child_environment() -> dict[str, str]:
     """The environment of our children: an allow-list, so that secrets stay out."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {**kept, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def _last_words(text: str) -> str:
+    """What a child wrote before it died; of a Python trace the last line, which names the error."""
+    return text.rpartition("\n")[2] if "Traceback (most recent call last)" in text else text
 
 
 def _exit_text(code: int) -> str:

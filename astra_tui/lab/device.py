@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Protocol
 
 from astra_tui.model.compilation import Compilation, CompiledKernel
@@ -29,12 +31,28 @@ class BufferUse(StrEnum):
         return self in (BufferUse.OUT, BufferUse.WORKSPACE)
 
 
+class Content(Protocol):
+    """The bytes of a buffer that is never there as a whole."""
+
+    def __len__(self) -> int:
+        """Bytes of the buffer."""
+        ...
+
+    def read(self, first: Any, size: int) -> Any:
+        """`size` bytes from each offset in `first`: a uint8 array with a row for each.
+
+        Offsets and size are multiples of 256, but for the last piece of the buffer.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class DeviceBuffer:
     """One buffer as the device is to lay it out: a uint8 array, poisoned where undefined.
 
-    The base address is `misalignment` bytes past a multiple of BASE_ALIGNMENT. `covered` marks
-    the bytes that belong to elements, where rows lie apart; None means all of them.
+    On the emulator it may be a `Content` instead, of which only what is touched is ever made. The
+    base address is `misalignment` bytes past a multiple of BASE_ALIGNMENT. `covered` marks the
+    bytes that belong to elements, where rows lie apart; None means all of them.
     """
 
     name: str
@@ -60,6 +78,82 @@ class PackedLaunch:
 
 
 @dataclass(frozen=True)
+class Variation:
+    """What hardware may do otherwise without being wrong; an emulated device does it on demand.
+
+    A GPU does as it likes, whatever is asked for here.
+    """
+
+    registers: frozenset[str] = frozenset()
+    """Special registers, such as %smid, that get other values than in a plain run."""
+    elsewhere: bool = False
+    """Whether buffers lie at other addresses, in another order, equally aligned."""
+    seed: int = 0
+    """What the other values and addresses follow from: no source can know them all."""
+    order: int = 0
+    """Blocks and warps run forward (0), backward (1), or as drawn with this seed."""
+    edges: int = 0
+    """Not 0: approximate instructions err as much as is documented, with signs by this seed."""
+    edge_line: int = 0
+    """Not 0: only those of this source line do."""
+
+
+PLAIN = Variation()
+APPROXIMATE = "approximate instruction"
+FLOAT_ATOMIC = "float atomic"
+COMPARE_AND_SWAP = "compare and swap"
+COMMUNICATES = "communicates"
+"""Names of instructions in `RunOutcome.reached`, beside those of special registers."""
+
+_FLOAT_ATOMICS = re.compile(
+    r"\b(?:red|atom)\.[\w.:]*\b(?:add|cas)\b[\w.:]*\.(?:f16|f16x2|bf16|bf16x2|f32|f64|b16|b32|b64)\b"
+)
+
+Accepts = Callable[[Finding], str]
+"""The reason for which an engineer accepts a finding; "" where no one does."""
+
+
+def accept_nothing(finding: Finding) -> str:
+    """No finding is accepted."""
+    del finding
+    return ""
+
+
+@lru_cache(maxsize=8)
+def has_float_atomics(ptx: str) -> bool:
+    """Whether sums of floats may be formed in any order, so that bits may differ."""
+    return _FLOAT_ATOMICS.search(ptx) is not None
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Sides of the source's conditions in one kernel, as bits by the condition's number.
+
+    Bit 0 is false, bit 1 is true; `possible` are those that the compiler left, `taken` those that
+    threads took.
+    """
+
+    possible: Mapping[int, int]
+    taken: Mapping[int, int]
+
+    def joined(self, other: Sides | None) -> Sides:
+        """With the sides that another launch of the same kernel took."""
+        before = other.taken if other is not None else {}
+        both = {n: before.get(n, 0) | self.taken.get(n, 0) for n in (*before, *self.taken)}
+        return Sides(self.possible, both)
+
+    def as_rows(self) -> tuple[tuple[int, int, int], ...]:
+        """Number, possible and taken sides of each condition."""
+        return tuple((n, bits, self.taken.get(n, 0)) for n, bits in self.possible.items())
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, int, int]]) -> Sides:
+        """The sides that `as_rows` wrote."""
+        rows = tuple(rows)
+        return cls({n: bits for n, bits, _ in rows}, {n: bits for n, _, bits in rows if bits})
+
+
+@dataclass(frozen=True)
 class RunOutcome:
     """What came of one case: contents of all buffers, findings, counters."""
 
@@ -67,6 +161,12 @@ class RunOutcome:
     findings: tuple[Finding, ...] = ()
     counters: Counters | None = None
     """None where nothing was counted, as on a GPU."""
+    reached: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Source lines of the instructions that ran on which hardware has some freedom, by kind."""
+    steps: int = 0
+    """Steps that an emulated device took; see `emulator/device.py`."""
+    sides: Mapping[str, Sides] = field(default_factory=dict)
+    """By the kernel's C++ name, where the source's conditions report: see lab/conditions."""
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -78,6 +178,8 @@ class Device(Protocol):
     """A place where compiled kernels run."""
 
     name: str
+    workspace_bytes: int
+    """What the workspaces of a case may have together."""
 
     @property
     def attributes(self) -> Mapping[str, int]:
@@ -92,10 +194,12 @@ class Device(Protocol):
         *,
         checked: bool = True,
         counted: bool = True,
+        variation: Variation = PLAIN,
+        accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Runs launches in order on fresh buffers.
 
         `checked` turns access checks on where the device has them; `counted` the counters. What
-        the kernels do wrong is in the outcome's findings.
+        the kernels do wrong is in the outcome's findings; after one that is accepted they continue.
         """
         ...

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.confine import limit_memory
 from astra_tui.lab.cuda.device import CudaDevice
 from astra_tui.lab.cuda.discovery import find_devices
 from astra_tui.lab.cuda.messages import DeviceFacts
@@ -14,6 +15,9 @@ from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
 from astra_tui.lab.device import Device
 from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
+
+MEMORY_LIMIT = 16 << 30
+"""What a process that emulates may allocate. Its children have limits of their own."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
 
     Raises UserError for a device that is not there, CompilerUnavailable.
     """
+    limit_memory(MEMORY_LIMIT)
     chosen = choose_device(name)
     if chosen.name == EMULATOR:
         yield Opened(Emulator())

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 import astra_tui
 from astra_tui.lab.cache import ContentCache, cache_root
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.toolchain import wheel_version
+from astra_tui.lab.escapes import Targets, layers_of
 from astra_tui.lab.explain.sass.nvdisasm import WHEEL, find_nvdisasm
 from astra_tui.model.errors import UserError
 from astra_tui.model.health import Health, Probe
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import list_tasks, load_task
+
+_START_SECONDS = 120.0
 
 _PROBE_SOURCE = """
 #include <cuda_fp16.h>
@@ -29,7 +37,8 @@ __global__ void probe(__half* out, const __half* in) { out[threadIdx.x] = in[thr
 def examine() -> Iterator[Probe]:
     """Runs every probe, the ones that others rest on first."""
     probes: tuple[Callable[[], Probe], ...] = (
-        _python, _folders, _compiler, _confinement, _headers, _emulator, _reference, _disassembler,
+        _python, _folders, _compiler, _headers, _emulator, _reference, _disassembler,
+        _compiler_contained, _emulator_contained, _reference_contained,
     )  # fmt: skip
     for probe in probes:
         yield probe()
@@ -86,29 +95,72 @@ def _compiler() -> Probe:
     return Probe("compiler", Health.OK, detail, gives)
 
 
-def _confinement() -> Probe:
-    """Asks the compiler's process, past the directive scan, to include a file of ours."""
-    gives = "kernel sources that cannot read your files while they are compiled"
-    with tempfile.NamedTemporaryFile("w", suffix=".h", prefix="astra-canary-") as canary:
-        canary.write("#error the canary was read\n")
-        canary.flush()
-        source = f'#include "{canary.name}"\n'
-        try:
-            with Compiler(_no_cache()) as compiler:
-                compiler.start()
-                log = compiler.raw_log(source)
-        except (CompilerUnavailable, ChildDied, ChildTimeout) as error:
-            return Probe("confinement", Health.MISSING, _last_line(error), gives)
-    if "canary was read" in log:
-        return Probe(
-            "confinement",
-            Health.MISSING,
-            "the compiler's process could read a file outside the headers",
-            gives,
-            "a Linux kernel with Landlock (5.13 or newer); directives are still checked before",
-            needed=False,
-        )
-    return Probe("confinement", Health.OK, "the compiler's process could not read a canary", gives)
+def _compiler_contained() -> Probe:
+    def outcomes(targets: Targets) -> dict[str, str]:
+        with Compiler(_no_cache()) as compiler:
+            return compiler.try_escapes(targets)
+
+    gives = "kernel sources that cannot reach your files while they are compiled"
+    return probe_containment("compiler", gives, outcomes)
+
+
+def _emulator_contained() -> Probe:
+    """Asks a lab process as the engine starts it: the thread there in which candidates run."""
+
+    def outcomes(targets: Targets) -> dict[str, str]:
+        task = next(iter(list_tasks()))
+        arguments = (str(task.folder.resolve()), EMULATOR)
+        with Child("astra_tui.lab.worker", arguments, "the lab process") as child:
+            request = {"do": "escapes", "targets": msgspec.to_builtins(targets)}
+            answer = child.ask(request, _START_SECONDS)
+        tried: dict[str, str] = answer["escapes"]
+        return tried
+
+    gives = "candidates that cannot reach your files while the emulator runs them"
+    return probe_containment("emulator", gives, outcomes)
+
+
+def _reference_contained() -> Probe:
+    from astra_tui.lab.check.oracle import Oracle
+
+    def outcomes(targets: Targets) -> dict[str, str]:
+        with Oracle(load_task(next(iter(list_tasks())).folder), _no_cache()) as oracle:
+            return oracle.try_escapes(targets)
+
+    gives = "task folders of others whose reference.py cannot reach your files"
+    return probe_containment("reference", gives, outcomes)
+
+
+def probe_containment(
+    name: str, gives: str, outcomes: Callable[[Targets], dict[str, str]]
+) -> Probe:
+    """What a child process of ours can reach, by its own tries at things of this process."""
+    name = f"{name}, closed"
+    try:
+        with tempfile.TemporaryDirectory(prefix="astra-canary-") as folder, _ports() as ports:
+            canary = Path(folder) / "canary"
+            canary.write_text("astra")
+            owners = os.getpid(), os.getppid()
+            targets = Targets(str(canary), str(Path(folder) / "new"), *ports, owners)
+            layers = layers_of(outcomes(targets))
+    except (CompilerUnavailable, ChildDied, ChildTimeout, UserError, OSError) as error:
+        return Probe(name, Health.MISSING, _last_line(error), gives, needed=False)
+    still_open = [layer for layer in layers if not layer.closed]
+    if not still_open:
+        names = ", ".join(layer.name for layer in layers)
+        return Probe(name, Health.OK, f"proven: {names}", gives, needed=False, layers=layers)
+    detail = "OPEN: " + "; ".join(f"{layer.name}: {layer.detail}" for layer in still_open)
+    remedy = "a Linux kernel with Landlock (5.13 or newer) and seccomp; see docs/security.md"
+    return Probe(name, Health.MISSING, detail, gives, remedy, needed=False, layers=layers)
+
+
+@contextmanager
+def _ports() -> Iterator[tuple[int, int]]:
+    """Ports of this machine that take connections by TCP, and packets by UDP."""
+    here = "127.0.0.1", 0
+    with socket.create_server(here) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+        udp.bind(here)
+        yield tcp.getsockname()[1], udp.getsockname()[1]
 
 
 def _headers() -> Probe:

@@ -1,10 +1,13 @@
-"""No child process of ours outlives the process that asks it, whatever it is doing."""
+"""How processes of ours hang together: children end with their owners, and owners hide."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
+
+_PR_SET_DUMPABLE = 4
 
 
 def end_with_owner(read_fd: int) -> None:
@@ -13,6 +16,17 @@ def end_with_owner(read_fd: int) -> None:
     Reading tells as much, but not to a process that computes for long, or for ever.
     """
     threading.Thread(target=_end_on_hang_up, args=(read_fd,), daemon=True).start()
+
+
+def hide_process() -> None:
+    """Keeps this user's other processes out of this one's memory and /proc/PID/environ.
+
+    Not those of root with all its capabilities, which is why children drop theirs.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _end_on_hang_up(read_fd: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
+from astra_tui.lab.check.beside import EmulatorCheck
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
@@ -23,9 +23,12 @@ from astra_tui.lab.cuda.bench import Bench, BenchEvent, WorkloadDone
 from astra_tui.lab.cuda.device import CudaDevice
 from astra_tui.lab.cuda.measuring import MeasurementFailed, Options, Progress
 from astra_tui.lab.cuda.ncu.source import read_source_counters
+from astra_tui.lab.cuda.opening import open_oracle
 from astra_tui.lab.cuda.sanitizer.source import sanitize_source
 from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.devices import Opened, open_device
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.lab.escapes import try_escapes
 from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.lab.orphan import end_with_owner
@@ -44,15 +47,18 @@ class _Worker:
         self.opened = opened
         self.compiler = compiler
         self.oracle = oracle
-        self.checker = Checker(task, opened.device, compiler, oracle)
+        self.beside = EmulatorCheck(task) if opened.gpu is not None else None
+        self.checker = Checker(task, opened.device, compiler, oracle, beside=self.beside)
         self._bench: Bench | None = None
 
     def answer(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         match request["do"]:
             case "compile":
+                self._draw_from(request["seed"])
                 yield self._compile(request["text"], request["file"])
             case "check":
-                yield from self._check(request["text"], request["file"], request["cases"])
+                self._draw_from(request["seed"])
+                yield from self._check(request)
             case "sanitize":
                 yield {"sanitizer": msgspec.to_builtins(self._sanitize(request))}
             case "profile":
@@ -63,6 +69,8 @@ class _Worker:
                 yield {"hardware": msgspec.to_builtins(self._hardware(request))}
             case "rest":
                 self._rest()
+            case "escapes":
+                yield {"escapes": Emulator.thread.run(try_escapes, request["targets"])}
             case other:
                 raise UserError(f"this process does not know how to do {other!r}")
 
@@ -126,11 +134,15 @@ class _Worker:
         """Ids of the processes of this one that hold the GPU."""
         of_bench = self._bench.gpu_processes if self._bench is not None else ()
         device = self.opened.device
-        return (*of_bench, *(device.gpu_processes if isinstance(device, CudaDevice) else ()))
+        of_device = device.gpu_processes if isinstance(device, CudaDevice) else ()
+        of_oracle = (self.oracle.pid,) if self.opened.gpu is not None and self.oracle.pid else ()
+        return (*of_bench, *of_device, *of_oracle)
 
     def close(self) -> None:
-        """Ends the processes that hold the GPU."""
+        """Ends the processes that hold the GPU, and the emulator's."""
         self._rest()
+        if self.beside is not None:
+            self.beside.close()
 
     def _workloads(self, request: dict[str, Any]) -> tuple[Workload, ...]:
         """Those that were asked for by name; all if none was."""
@@ -145,16 +157,31 @@ class _Worker:
         if isinstance(self.opened.device, CudaDevice):
             self.opened.device.close()
 
+    def _draw_from(self, seed: int) -> None:
+        """Has the suite's drawn cases follow from a seed: the same one for all of a session."""
+        self.checker = self.checker.drawing_from(seed)
+
     def _compile(self, text: str, file: str) -> dict[str, Any]:
-        source = read_source(self.task, text, file)
-        cases = (*build_suite(self.task), *workload_cases(self.task))
-        expressions = kernels_to_compile(self.task, source, cases, self.opened.device.attributes)
+        expressions = self.checker.kernels_of(read_source(self.task, text, file))
         return {"compilation": _without_code(self.compiler.compile(text, expressions))}
 
-    def _check(self, text: str, file: str, added: list[Any]) -> Iterator[dict[str, Any]]:
-        cases = (*build_suite(self.task), *msgspec.convert(added, tuple[Case, ...]))
-        yield {"cases": len(cases)}
-        for event in self.checker.check(text, file, cases, whole_suite=True):
+    def _check(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The suite and added cases, or, with "only", some cases alone."""
+        source = request["text"], request["file"]
+        added = msgspec.convert(request["cases"], tuple[Case, ...])
+        cases = (*build_suite(self.task, self.checker.seed), *added)
+        only = request.get("only")
+        count = len(cases)
+        if only is not None:
+            cases = msgspec.convert(only, tuple[Case, ...])
+            count = len(cases)
+        else:
+            of_source, _ = self.checker.cases_of(read_source(self.task, *source), cases)
+            count += len(of_source)
+        yield {"cases": count}
+        known = msgspec.convert(request.get("known", ()), tuple[CaseResult, ...])
+        whole = only is None
+        for event in self.checker.check(*source, cases, whole_suite=whole, known=known):
             if isinstance(event, Compilation):
                 yield {"compilation": _without_code(event)}
             elif isinstance(event, CaseResult):
@@ -198,7 +225,7 @@ def main() -> None:
             task = load_task(folder)
             compiler = stack.enter_context(Compiler())
             opened = stack.enter_context(open_device(device, compiler))
-            oracle = stack.enter_context(Oracle(task))
+            oracle = stack.enter_context(open_oracle(task, opened.gpu))
             worker = _Worker(task, opened, oracle, compiler)
             stack.callback(worker.close)
             while True:

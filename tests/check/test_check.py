@@ -314,3 +314,6 @@ def test_a_baseline_that_is_wrong_excuses_nobody(
         assert report.verdict is Verdict.FAILED
         assert all(o.allowed == 1.0 for r in report.cases for o in r.outputs)
         assert report_of(checker, baseline, ("float16/t*",)).verdict is Verdict.PASSED
+        other = report_of(checker, f"{wrong}// not the same file\n", ("float16/typical",))
+        assert other.verdict is Verdict.INCONCLUSIVE
+        assert "the task's own baseline fails this case as well" in other.message

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.lab.cuda import drawing
-from astra_tui.lab.cuda.messages import Fill
+from astra_tui.lab.check import drawing
+from astra_tui.lab.check.drawing import Fill
 from astra_tui.lab.cuda.process.driver import Launch
 from astra_tui.model.dtypes import DType
 from tests.cuda.device_memory import DeviceMemory
@@ -52,7 +52,7 @@ def nothing(running: Running) -> None:
 def draw(running: Running) -> None:
     """`draw` of tools.cu."""
     first, seed, elements, stride, kind, code, low, high, limit, planted, *pool = (
-        running.parameters("QQQQiifffi8f")
+        running.parameters("QQQQiidddi4x8d")
     )
     dtype = _TYPES[code]
     fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]))
@@ -60,6 +60,26 @@ def draw(running: Running) -> None:
         drawn = drawing.draw(fill, seed, number, np.arange(elements))
         target = running.memory.array(first + number * stride, elements, f"u{dtype.size}")
         target[:] = drawn
+
+
+def digest(running: Running) -> None:
+    """`digest` of tools.cu."""
+    first, stride, size, key, out = running.parameters("QQQQQ")
+    sets = running.launch.grid[1]
+    sums = running.memory.array(out, sets, "u8")
+    for number in range(sets):
+        sums[number] += digest_of(running.memory.bytes(first + number * stride, size), key)
+
+
+def digest_of(data: Any, key: int) -> Any:
+    """What `digest` of tools.cu makes of some bytes."""
+    pairs = data.size // 16 * 16
+    words = np.concatenate([data[:pairs].copy().view(np.uint64), data[pairs:].astype(np.uint64)])
+    places = np.arange(words.size, dtype=np.uint64)
+    places[pairs // 8 :] += np.uint64(pairs)
+    with np.errstate(over="ignore"):
+        mixed = drawing._mix((words ^ np.uint64(key)) + np.uint64(0xD1342543DE82EF95) * places)
+        return mixed.sum(dtype=np.uint64)
 
 
 def copy16(running: Running) -> None:
@@ -77,13 +97,49 @@ def clock_rate(running: Running) -> None:
 
 
 def silu(running: Running) -> None:
-    """silu_and_mul of float16 with baseline.cu's parameters: out, input, elements, width."""
+    """silu_and_mul of float16 with baseline.cu's parameters: out, input, elements, width.
+
+    Options make it leave out a row, write past its output, or change its input.
+    """
+    options = running.script.options
     out, source, count, width = running.parameters("QQqq")
     rows = running.memory.array(source, 2 * count, "f2").reshape(-1, 2 * width).astype(np.float32)
     gate, up = rows[:, :width], rows[:, width:]
     with np.errstate(over="ignore", invalid="ignore"):
         result = (gate / (1 + np.exp(-gate)) * up).astype(np.float16)
-    running.memory.array(out, count, "f2")[:] = result.reshape(-1)
+    written = np.ones(len(rows), np.bool_)
+    written[options.get("leaves_out", 0)] = "leaves_out" not in options
+    running.memory.array(out, count, "f2").reshape(-1, width)[written] = result[written]
+    if "writes_past" in options:
+        running.memory.bytes(out + 2 * count, 1)[:] += 1
+    if "writes_input" in options:
+        running.memory.bytes(source, 1)[:] += 1
+
+
+def skipping_silu(running: Running) -> float | None:
+    """As `silu`, but leaves alone what is right already; as a share of its time."""
+    out, _, count, _ = running.parameters("QQqq")
+    before = running.memory.array(out, count, "u2").copy()
+    silu(running)
+    is_right = np.array_equal(running.memory.array(out, count, "u2"), before)
+    return 0.4 if is_right else None
+
+
+def picky_silu(running: Running) -> None:
+    """As `silu`, but one row less from launch `after` on where its set's address says so."""
+    out, _, _, width = running.parameters("QQqq")
+    silu(running)
+    options = running.script.options
+    if running.before >= options.get("after", 0) and out // options["of"] % 8 == 5:
+        running.memory.array(out + 2 * width, width, "u2")[:] ^= 0x0400
+
+
+def adding_silu(running: Running) -> None:
+    """As `silu`, with last bits that differ from run to run, as those of atomic sums do."""
+    out, _, count, _ = running.parameters("QQqq")
+    silu(running)
+    is_small = np.abs(running.memory.array(out, count, "f2")) < 0.5
+    running.memory.array(out, count, "u2")[is_small] ^= running.before * 40503 >> 12 & 1
 
 
 def lazy_silu(running: Running) -> None:
@@ -139,15 +195,19 @@ def process_id(running: Running) -> None:
     running.memory.array(target, 1, "u8")[:] = os.getpid()
 
 
-BEHAVIOURS: dict[str, Callable[[Running], None]] = {
+BEHAVIOURS: dict[str, Callable[[Running], float | None]] = {
     behaviour.__name__: behaviour
     for behaviour in (
         nothing,
         draw,
+        digest,
         copy16,
         clock_rate,
         silu,
         lazy_silu,
+        skipping_silu,
+        picky_silu,
+        adding_silu,
         add_one,
         copy,
         poke,

@@ -41,10 +41,3 @@ def device(tools: ToolKernels) -> Iterator[CudaDevice]:
     """The scripted device, patient."""
     with CudaDevice(FACTS, tools, LONG, MODULE) as opened:
         yield opened
-
-
-@pytest.fixture
-def hurried(tools: ToolKernels) -> Iterator[CudaDevice]:
-    """The scripted device with a deadline that tests of hangs can wait for."""
-    with CudaDevice(FACTS, tools, 1.0, MODULE) as opened:
-        yield opened

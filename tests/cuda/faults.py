@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import threading
 from collections.abc import Callable
 
 from astra_tui.lab.cuda.messages import Dropped, encode
@@ -26,7 +27,7 @@ def _exit(_reply_fd: int) -> None:
 
 
 def _killed(_reply_fd: int) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    signal.pthread_kill(threading.get_ident(), signal.SIGKILL)  # As a confined process may.
 
 
 def _garbage(reply_fd: int) -> None:

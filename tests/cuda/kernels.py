@@ -13,7 +13,7 @@ from astra_tui.model.compilation import Compilation, CompiledKernel, Resources
 from tests.cuda.script import Machine, Script, Scripted
 
 MODULE = "tests.cuda.scripted_process"
-LONG = 30.0
+LONG = 600.0
 """A deadline that no test reaches."""
 
 COUNT = 64
@@ -21,6 +21,7 @@ COUNT = 64
 
 _TOOLS = {
     "draw": Scripted("draw", us=1.0),
+    "digest": Scripted("digest", us=1.0),
     "copy16x1": Scripted("copy16", us=20.0),
     "copy16x4": Scripted("copy16", us=25.0),
     "empty": Scripted("nothing", us=2.0),

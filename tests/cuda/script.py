@@ -37,7 +37,7 @@ FACTS = DeviceFacts(
     pci="0000:01:00.0",
     capability=(9, 0),
     driver=13000,
-    memory=64 << 20,
+    memory=80 << 20,
     attributes={
         "sm_count": 132,
         "warp_size": 32,

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from astra_tui.lab.cuda.messages import DeviceFacts
+from astra_tui.lab.cuda.messages import DeviceFacts, Node
 from astra_tui.lab.cuda.process.driver import DriverError, Launch
 from tests.cuda.behaviours import BEHAVIOURS, Running
 from tests.cuda.device_memory import DeviceMemory, failure
@@ -117,6 +117,10 @@ class ScriptedDriver:
         self.wait()
         return self.memory.bytes(address, size).copy()
 
+    def download_into(self, address: int, target: Any) -> None:
+        self._check()
+        target[:] = self.memory.bytes(address, target.size)
+
     def copy(self, target: int, source: int, size: int) -> None:
         self._check()
         self.memory.bytes(target, size)[:] = self.memory.bytes(source, size)
@@ -142,6 +146,13 @@ class ScriptedDriver:
         self.now_us += self.machine.offset_us
         for launch in self.graphs[graph]:
             self._run(launch, pace)
+
+    def graph_nodes(self, graph: int) -> list[Node]:
+        self._check()
+        return [
+            Node(self._functions[one.function].symbol, one.grid, one.block, one.shared_bytes)
+            for one in self.graphs[graph]
+        ]
 
     def free_graph(self, graph: int) -> None:
         self._check()
@@ -208,13 +219,15 @@ class ScriptedDriver:
             self._trouble(script.trouble)
         if self._pending is not None or self._is_hung:
             return
+        share = 1.0
         try:
             if script.error and goes_wrong:
                 raise failure(script.error, "cuStreamSynchronize")
-            BEHAVIOURS[script.does](Running(self.memory, self.machine, launch, script, before))
+            running = Running(self.memory, self.machine, launch, script, before)
+            share = BEHAVIOURS[script.does](running) or share
         except DriverError as error:
             self._pending = DriverError(error.code, error.name, "cuStreamSynchronize")
-        self.now_us += script.us * pace * self._placement(launch)
+        self.now_us += share * script.us * pace * self._placement(launch)
 
     def _trouble(self, name: str) -> None:
         if name == "hang":

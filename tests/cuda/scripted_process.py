@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from astra_tui.lab.cuda.messages import DeviceFacts
-from astra_tui.lab.cuda.process.main import confine
+from astra_tui.lab.cuda.process.main import confine_after_opening
 from astra_tui.lab.cuda.process.serving import serve
 from tests.cuda.script import FACTS
 from tests.cuda.scripted_driver import ScriptedDriver
@@ -14,7 +14,7 @@ from tests.cuda.scripted_driver import ScriptedDriver
 def main(facts: tuple[DeviceFacts, ...] = (FACTS,)) -> int:
     """Serves requests, confined as the real process is."""
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
-    return serve(ScriptedDriver(write_fd, facts), read_fd, write_fd, confine)
+    return serve(ScriptedDriver(write_fd, facts), read_fd, write_fd, confine_after_opening)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from astra_tui.lab.cuda import drawing
-from astra_tui.lab.cuda.messages import Fill, SetBuffer
+from astra_tui.lab.check import drawing
+from astra_tui.lab.check.drawing import Fill
+from astra_tui.lab.cuda.messages import SetBuffer
 from astra_tui.lab.cuda.process.driver import DriverError
 from astra_tui.lab.cuda.process.sets import BufferSets
 from astra_tui.lab.cuda.process.tools import Tools
@@ -28,13 +29,13 @@ BUFFERS = (
 SETS = 5
 
 
-def draw_kernel(driver: ScriptedDriver) -> int:
+def tools_of(driver: ScriptedDriver) -> Tools:
     tools = scripted_tools()
-    return Tools(driver, tools.cubin, tools.symbols).function("draw")
+    return Tools(driver, tools.cubin, tools.symbols)
 
 
-def make(driver: ScriptedDriver, count: int = SETS, seed: int = 3) -> BufferSets:
-    return BufferSets(driver, draw_kernel(driver), BUFFERS, count, seed)
+def make(driver: ScriptedDriver, count: int = SETS, seed: int = 3, red_zone: int = 0) -> BufferSets:
+    return BufferSets(driver, tools_of(driver), BUFFERS, count, seed, red_zone)
 
 
 def test_buffers_lie_apart_and_aligned() -> None:
@@ -79,7 +80,7 @@ def test_what_is_changed_in_place_is_restored_and_nothing_else() -> None:
 
 def test_without_inout_nothing_is_restored() -> None:
     driver = ScriptedDriver()
-    sets = BufferSets(driver, draw_kernel(driver), BUFFERS[:2], SETS, 1)
+    sets = BufferSets(driver, tools_of(driver), BUFFERS[:2], SETS, 1)
     clock = driver.now_us
     sets.restore()
     assert (sets.restored_bytes, driver.now_us) == (0, clock)

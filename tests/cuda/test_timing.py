@@ -16,7 +16,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda import bench as bench_module
 from astra_tui.lab.cuda import measuring
 from astra_tui.lab.cuda.bench import Bench, WorkloadDone
-from astra_tui.lab.cuda.floors import Floors
+from astra_tui.lab.cuda.floors import Floors, floor_doubts
 from astra_tui.lab.cuda.gpu_process import GpuProcess, R
 from astra_tui.lab.cuda.measuring import Measured, MeasurementFailed, Options, Progress, Timer
 from astra_tui.lab.cuda.messages import DeviceFacts, Request, Rounds
@@ -26,10 +26,11 @@ from astra_tui.lab.cuda.workload import Compiled
 from astra_tui.lab.nvml import EnergyMeter
 from astra_tui.lab.timing.conclusion import Conclusion, conclude
 from astra_tui.lab.timing.pairing import PairedRounds
+from astra_tui.lab.timing.sizes import GraphSize
 from astra_tui.lab.timing.verdict import LOOKS
 from astra_tui.model.gpu import GpuCounters
 from astra_tui.model.task import KernelTask
-from astra_tui.model.timing import Timing, TimingVerdict
+from astra_tui.model.timing import Floor, Timing, TimingVerdict
 from tests.conftest import ROOT
 from tests.cuda.kernels import MODULE, scripted_tools
 from tests.cuda.script import FACTS, ILLEGAL_ADDRESS, Machine, Scripted
@@ -135,7 +136,7 @@ def test_the_same_kernel_is_the_same(stand: Stand, version: MakeVersion) -> None
     assert timing.control.low <= 1 <= timing.control.high
     assert not timing.voided
     assert measured.gpu_seconds > 0
-    assert (timing.launches, timing.buffer_sets, timing.verified_sets) == (4, 4, 3)
+    assert (timing.launches, timing.buffer_sets, timing.verified_sets) == (4, 8, 8)
     assert timing.cold.speedup.rounds == 40
 
 
@@ -185,10 +186,65 @@ def test_outputs_of_timed_launches_are_looked_at(stand: Stand, version: MakeVers
     (measured,) = stand.time(version(Scripted("silu", US)), version(lazy))
     timing = measured.timing
     wrong = [d for d in timing.doubts if d.kind == "wrong_output"]
-    assert len(wrong) == 3
-    assert all(d.voids and "a timed launch was wrong (set " in d.message for d in wrong)
+    (doubt,) = wrong
+    assert doubt.voids
+    assert "a timed launch was wrong: it gave other outputs than the launch" in doubt.message
     assert timing.voided
     assert timing.verdict is TimingVerdict.INCONCLUSIVE
+
+
+def test_a_kernel_that_leaves_alone_what_is_right_gains_nothing_and_is_void(
+    stand: Stand, version: MakeVersion
+) -> None:
+    (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("skipping_silu", US)))
+    assert measured.timing.cold.speedup.value == pytest.approx(1, abs=0.005)
+    (doubt,) = (d for d in measured.timing.doubts if d.kind == "outputs_matter")
+    assert doubt.voids
+    assert "149.9 % between poison and its own outputs" in doubt.message or "150" in doubt.message
+    assert measured.timing.verdict is TimingVerdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("after", [0, 60], ids=["from the first", "while it is timed"])
+def test_a_row_that_is_wrong_in_some_sets_is_seen(
+    stand: Stand, version: MakeVersion, after: int
+) -> None:
+    picky = Scripted("picky_silu", US, options={"of": 4096, "after": after})
+    (measured,) = stand.time(version(Scripted("silu", US)), version(picky))
+    wrong = [d for d in measured.timing.doubts if d.kind == "wrong_output"]
+    assert wrong
+    assert all(d.voids for d in wrong)
+
+
+def test_last_bits_may_vary_where_sums_of_floats_are_atomic(
+    stand: Stand, version: MakeVersion
+) -> None:
+    base, adding = version(Scripted("silu", US)), version(Scripted("adding_silu", US))
+    (measured,) = stand.time(base, adding)
+    assert [d.kind for d in measured.timing.doubts if d.voids] == ["wrong_output"]
+    ptx = "atom.global.add.f32 %f1, [%rd1], %f2;"
+    atomic = replace_compilation(adding, ptx)
+    (measured,) = stand.time(base, atomic)
+    assert "float_atomics" in [d.kind for d in measured.timing.doubts]
+    assert not measured.timing.voided
+    assert measured.timing.verdict is TimingVerdict.SAME
+
+
+def replace_compilation(version: Compiled, ptx: str) -> Compiled:
+    return Compiled(version.source, replace(version.compilation, ptx=ptx))
+
+
+def test_a_time_that_no_kernel_can_reach_is_void() -> None:
+    floor = Floor(1.0, 1.0, 1 << 20)
+    facts = replace(FACTS, peak_bytes_per_us=1e4)
+    size = GraphSize(4, 8, 0, True)
+    least = ((1 << 20) - (8 << 10) / 8) / 1e4
+    assert not list(floor_doubts(floor, least, size, facts))
+    (doubt,) = floor_doubts(floor, 0.9 * least, size, facts)
+    assert doubt.voids
+    assert not list(floor_doubts(floor, 0.95, size, FACTS)), "an unknown peak"
+    (doubt,) = floor_doubts(floor, 0.85, size, FACTS)
+    assert doubt.voids
+    assert "less than an empty launch takes" in doubt.message
 
 
 def test_warm_and_paper_times_are_there_when_asked_for(

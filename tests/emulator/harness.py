@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.lab.device import PLAIN, BufferUse, DeviceBuffer, PackedLaunch, Variation
 from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
@@ -44,6 +44,7 @@ def run_kernel(
     undefined: Sequence[int] = (),
     checked: bool = True,
     budget: int = 300_000,
+    variation: Variation = PLAIN,
 ) -> Ran:
     """Compiles and runs one kernel. Arrays become buffers a0, a1, ..., numbers are passed by value.
 
@@ -70,7 +71,9 @@ def run_kernel(
     launch = PackedLaunch(
         compiled, _three(grid), _three(block), shared_bytes, bytes(packed), tuple(pointers), 1
     )
-    outcome = Emulator(budget).run(compilation, (launch,), tuple(buffers), checked=checked)
+    outcome = Emulator(budget).run(
+        compilation, (launch,), tuple(buffers), checked=checked, variation=variation
+    )
     arrays = {
         name: outcome.contents[name].view(array.dtype).reshape(array.shape)
         for name, array in shapes.items()

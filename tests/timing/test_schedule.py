@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_tui.lab.timing.schedule import mirrored_orders, takes_single
+from astra_tui.lab.timing.schedule import mirrored_orders, takes_single, takes_stale
 
 
 @pytest.mark.parametrize("versions", [2, 3, 5])
@@ -26,3 +26,4 @@ def test_an_odd_number_of_rounds_is_refused() -> None:
 
 def test_every_fifth_round_takes_single_graphs() -> None:
     assert [i for i in range(12) if takes_single(i)] == [4, 9]
+    assert [i for i in range(12) if takes_stale(i)] == [1, 6, 11]

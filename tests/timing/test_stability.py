@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from astra_tui.lab.timing.pairing import PairedRounds
-from astra_tui.lab.timing.stability import autocorrelation_doubt, drift_doubt, offset_doubt
+from astra_tui.lab.timing.stability import (
+    autocorrelation_doubt,
+    drift_doubt,
+    offset_doubt,
+    outputs_doubt,
+    poisons_doubt,
+)
 
 FALSE_ALARMS = 20
 """Of 2,000 sound measurements: one of a hundred."""
@@ -75,3 +81,20 @@ def test_a_large_offset_raises_a_doubt(offset: float, doubted: bool) -> None:
     if doubt:
         assert "10.00 us" in doubt.message
         assert "20 launches" in doubt.message
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
+def test_what_outputs_held_before_matters_only_where_it_does(noise: float) -> None:
+    random = np.random.default_rng(7)
+    sound = [random.normal(0, noise, 8) for _ in range(2000)]
+    assert sum(outputs_doubt(v) is not None for v in sound) <= FALSE_ALARMS
+    pairs = zip(sound[::2], sound[1::2], strict=True)
+    assert sum(poisons_doubt(a, b) is not None for a, b in pairs) <= FALSE_ALARMS
+    for doubt in (
+        outputs_doubt(random.normal(0.9, noise, 8)),
+        outputs_doubt(random.normal(-0.9, noise, 8)),
+        poisons_doubt(random.normal(0.9, noise, 8), random.normal(0, noise, 8)),
+    ):
+        assert doubt is not None
+        assert doubt.voids
+        assert "its time depends on what its outputs held before: 1" in doubt.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from astra_tui.lab.check.binding import bind_launch
@@ -17,7 +18,16 @@ from astra_tui.lab.check.layout import (
     plan_layouts,
     tensor_of,
 )
-from astra_tui.lab.device import Device, DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.lab.device import (
+    PLAIN,
+    Accepts,
+    Device,
+    DeviceBuffer,
+    PackedLaunch,
+    RunOutcome,
+    Variation,
+    accept_nothing,
+)
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.findings import Finding, FindingKind
@@ -28,6 +38,7 @@ from astra_tui.model.launch import (
     ResolvedPlan,
     resolve,
 )
+from astra_tui.model.launch.resolve import ResolvedWorkspace
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask
 
@@ -76,8 +87,12 @@ def run_case(
     poison: str = POISON_NAN,
     checked: bool = True,
     counted: bool = True,
+    variation: Variation = PLAIN,
 ) -> Run:
     """Runs the launches of a case on fresh buffers. Raises PlanError where arguments do not fit."""
+    excess = _excess(resolved.workspaces, device)
+    if excess is not None:
+        return Run({}, RunOutcome({}, (excess,)), (excess,), ())
     layouts = layouts_of(task, case)
     types = {name: layout.dtype for name, layout in layouts.items()}
     types.update({w.name: w.dtype for w in resolved.workspaces})
@@ -86,8 +101,48 @@ def run_case(
         for launch in resolved.launches
     )
     buffers = device_buffers(layouts, inputs, resolved.workspaces, poison)
-    outcome = device.run(compilation, launches, buffers, checked=checked, counted=counted)
+    outcome = device.run(
+        compilation,
+        launches,
+        buffers,
+        checked=checked,
+        counted=counted,
+        variation=variation,
+        accepts=accepts_of(task, source),
+    )
     return _collect(layouts, buffers, outcome, launches)
+
+
+def accepts_of(task: KernelTask, source: Source) -> Accepts:
+    """What an engineer accepts in task.toml, as a device asks for it."""
+    rulings = [ruling for ruling in task.accepted if ruling.finding is not None]
+    if not rulings:
+        return accept_nothing
+    name, lines = PurePath(source.file).name, source.text.splitlines()
+
+    def accepts(finding: Finding) -> str:
+        line = lines[finding.line - 1] if 0 < finding.line <= len(lines) else ""
+        for ruling in rulings:
+            if ruling.finding is finding.kind and ruling.covers(name, finding.kernel, line):
+                return ruling.reason
+        return ""
+
+    return accepts
+
+
+def _excess(workspaces: tuple[ResolvedWorkspace, ...], device: Device) -> Finding | None:
+    """The finding about the workspace with which there are too many bytes, before any is taken."""
+    total = 0
+    for workspace in workspaces:
+        total += workspace.bytes
+        if total > device.workspace_bytes:
+            text = (
+                f"workspace {workspace.name} has {workspace.bytes:,} bytes in this case; the "
+                f"{device.name} holds at most {device.workspace_bytes:,} bytes of workspaces"
+            )
+            line = workspace.place.line
+            return Finding(FindingKind.UNSUPPORTED, text, line=line, launch_line=line)
+    return None
 
 
 def _collect(

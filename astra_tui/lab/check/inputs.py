@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.lab.check.encoding import encode
+from astra_tui.lab.check import drawing
+from astra_tui.lab.check.drawing import Fill
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
+from astra_tui.model.task import Argument, KernelTask, Values
 
-VERSION = "1"
+VERSION = "2"
 """Raised whenever the same case would get other numbers."""
 
-_PLANT_EVERY = 16
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "-0": -0.0}
 
 
@@ -35,13 +34,41 @@ def draw_inputs(task: KernelTask, case: Case) -> Inputs:
     tensors = {}
     for argument in task.tensors:
         if argument.is_read:
-            dtype = task.dtype_of(argument, case.dtype)
             shape = task.shape_of(argument, case.dims, case.dtype)
-            values = case.values.get(argument.name, argument.values)
-            tensors[argument.name] = encode(
-                _draw(values, shape, dtype, argument, _generator(task, case, argument)), dtype
-            )
+            places = np.arange(math.prod(shape), dtype=np.uint64)
+            tensors[argument.name] = draw_elements(task, case, argument.name, places).reshape(shape)
     return Inputs(tensors, scalars_of(task, case))
+
+
+def draw_elements(task: KernelTask, case: Case, name: str, places: Any) -> Any:
+    """Elements of one input of a case as bit patterns, without the others.
+
+    `places` are flat indices into the tensor's logical shape (row-major, gaps between rows do not
+    count), of any shape and in any order; the answer has their shape. The whole tensor is
+    `draw_elements(task, case, name, np.arange(elements)).reshape(shape)`.
+    """
+    argument = task.args[name]
+    dtype = task.dtype_of(argument, case.dtype)
+    fill = fill_of(argument, dtype, case.values.get(name, argument.values))
+    return drawing.draw(fill, seed_of_input(task, case, name), 0, places)
+
+
+def seed_of_input(task: KernelTask, case: Case, name: str) -> int:
+    """The generator's seed for one input of a case, 64 bits; its values are those of set 0."""
+    text = f"{VERSION}|{task.name}|{case.id}|{sorted(case.dims.items())}"
+    return drawing.seed_of(f"{text}|{case.seed}" if case.seed else text, name)
+
+
+def fill_of(argument: Argument, dtype: DType, values: Values) -> Fill:
+    """What the generator takes: a distribution in numbers, with the argument's limit."""
+    return Fill(
+        dtype=dtype.value,
+        kind=values.kind.value,
+        low=values.low,
+        high=values.high,
+        limit=argument.limit or 0.0,
+        planted=tuple(planted_value(planted, argument, dtype) for planted in values.planted),
+    )
 
 
 def scalars_of(task: KernelTask, case: Case) -> dict[str, int | float]:
@@ -54,44 +81,11 @@ def scalars_of(task: KernelTask, case: Case) -> dict[str, int | float]:
     return found
 
 
-def _generator(task: KernelTask, case: Case, argument: Argument) -> np.random.Generator:
-    text = f"{VERSION}|{task.name}|{case.id}|{sorted(case.dims.items())}|{argument.name}"
-    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
-    return np.random.Generator(np.random.Philox(seed))
-
-
-def _draw(
-    values: Values,
-    shape: tuple[int, ...],
-    dtype: DType,
-    argument: Argument,
-    random: np.random.Generator,
-) -> Any:
-    data: Any
-    match values.kind:
-        case ValueKind.NORMAL:
-            data = random.normal(values.low, values.high, shape)
-        case ValueKind.UNIFORM:
-            data = random.uniform(values.low, values.high, shape)
-        case ValueKind.INTEGERS:
-            data = random.integers(int(values.low), int(values.high), shape, endpoint=True)
-        case ValueKind.CONSTANT:
-            data = np.full(shape, values.low)
-        case ValueKind.ARANGE:
-            data = (np.arange(math.prod(shape)) % (int(values.high) + 1)).reshape(shape)
-    if argument.limit is not None and values.kind is not ValueKind.CONSTANT:
-        data = np.clip(data, -argument.limit, argument.limit)
-    if values.planted and data.size:
-        data = data.astype(np.float64)
-        count = max(1, data.size // _PLANT_EVERY)
-        places = random.choice(data.size, count, replace=False)
-        pool = [planted_value(name, argument, dtype) for name in values.planted]
-        data.reshape(-1)[places] = np.array(pool)[np.arange(count) % len(pool)]
-    return data
-
-
 def planted_value(name: str, argument: Argument, dtype: DType) -> float:
-    """The number behind the name of a special value; "limit" is the argument's largest."""
+    """The number behind the name of a special value; "limit" is the argument's largest.
+
+    A suite's own cases also plant plain numbers, which a source compares with.
+    """
     if name == "limit":
         return argument.limit if argument.limit is not None else dtype.largest / 4
-    return _SPECIAL[name]
+    return _SPECIAL[name] if name in _SPECIAL else float(name)

@@ -21,7 +21,8 @@ from astra_tui.model.task import Argument, KernelTask
 POISON_NAN = "nan"
 POISON_SENTINEL = "sentinel"
 _SENTINEL = -123.0
-_PADDING_BYTE = 0xA5
+PADDING_BYTE = 0xA5
+"""What lies between rows."""
 
 _USES = {"in": BufferUse.IN, "inout": BufferUse.INOUT, "out": BufferUse.OUT}
 
@@ -118,7 +119,7 @@ def _tensor_buffer(name: str, layout: TensorLayout, inputs: Inputs, poison: str)
         else:
             content = _poison(layout.elements, layout.dtype, poison)
     else:
-        memory = np.full(layout.elements * layout.dtype.size, _PADDING_BYTE, np.uint8).view(raw)
+        memory = np.full(layout.elements * layout.dtype.size, PADDING_BYTE, np.uint8).view(raw)
         marks = np.zeros(layout.elements, np.bool_)
         layout.window(marks)[...] = True
         if layout.argument.is_read:
@@ -143,7 +144,7 @@ def gaps_changed(layout: TensorLayout, content: Any) -> bool:
     marks = np.zeros(layout.elements, np.bool_)
     layout.window(marks)[...] = True
     gaps = ~np.repeat(marks, layout.dtype.size)
-    return bool((content[gaps] != _PADDING_BYTE).any())
+    return bool((content[gaps] != PADDING_BYTE).any())
 
 
 def _poison(count: int, dtype: DType, poison: str) -> Any:

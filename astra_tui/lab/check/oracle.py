@@ -14,15 +14,22 @@ import numpy as np
 
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.check import inputs as inputs_module
+from astra_tui.lab.check.bulk import BulkAnswer, BulkJob
 from astra_tui.lab.check.encoding import decode
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
+from astra_tui.lab.escapes import Targets
+from astra_tui.lab.shared_window import window_fd
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 
 START_SECONDS = 120.0
 CASE_SECONDS = 120.0
+"""CPU time that the reference may take for one case."""
+
+DRAWN_BYTES = 128 << 20
+"""Expected values of drawn cases that are kept, in memory: another session draws others."""
 
 
 class ReferenceFailed(UserError):
@@ -46,8 +53,12 @@ class Oracle:
             "astra_tui.lab.check.oracle_worker",
             (str(task.reference_file.resolve()),),
             name="the reference",
+            fds=(window_fd(),),
         )
         self._ready = False
+        self._gpu: dict[str, Any] | None = None
+        self._drawn: dict[str, bytes] = {}
+        self._drawn_bytes = 0
 
     def close(self) -> None:
         """Ends the reference's process."""
@@ -61,7 +72,18 @@ class Oracle:
 
     def start(self) -> None:
         """Starts importing torch now; the caller goes on meanwhile."""
+        if self._child.running:
+            return
+        self._ready = False
         self._child.start()
+        if self._gpu is not None:
+            self._child.send(self._gpu, START_SECONDS)
+
+    def use_gpu(self, uuid: str, tools: bytes, symbols: dict[str, str]) -> None:
+        """Has whole outputs judged on a GPU; `tools` are our own kernels (lab/cuda/tools.cu)."""
+        self._child.close()
+        self._child.arguments = (*self._child.arguments[:1], "gpu")
+        self._gpu = {"uuid": uuid, "tools": tools, "symbols": symbols}
 
     def warm_up(self, cases: tuple[Case, ...]) -> None:
         """Starts importing torch now if any of these cases has no cached answer."""
@@ -73,19 +95,60 @@ class Oracle:
         stored = self._stored(case)
         if stored is None:
             stored = self._ask(case, inputs)
-            self._cache.put(self._key(case), stored)
+            self._keep(case, stored)
         return self._unpack(case, stored)
+
+    def known(self, case: Case) -> Expected | None:
+        """As `expected`, where it was computed before."""
+        stored = self._stored(case)
+        return None if stored is None else self._unpack(case, stored)
 
     def compute(self, case: Case, inputs: Inputs) -> Expected:
         """As `expected`, for inputs that did not come from the case's own seeds: never cached."""
         return self._unpack(case, self._ask(case, inputs))
+
+    @property
+    def pid(self) -> int:
+        """The id of the reference's process, which may hold the GPU; 0 while there is none."""
+        return self._child.pid
+
+    def judge_bulk(self, job: BulkJob) -> BulkAnswer:
+        """Compares what lies in the window with the reference. Raises ReferenceFailed."""
+        answer = self._exchange({"bulk": msgspec.to_builtins(job)})
+        if "error" in answer:
+            raise ReferenceFailed(answer["error"], file=str(self.task.reference_file))
+        found: BulkAnswer = msgspec.convert(answer["bulk"], BulkAnswer)
+        return found
+
+    def finish_bulk(self) -> None:
+        """Has the process give back the GPU memory that it keeps for the next job."""
+        self._exchange({"finish": True})
+
+    def try_escapes(self, targets: Targets) -> dict[str, str]:
+        """Has the process try to get out; see lab/escapes.py. Raises ReferenceFailed."""
+        return self._exchange({"escapes": msgspec.to_builtins(targets)})
 
     def _key(self, case: Case) -> str:
         encoded = msgspec.json.encode(case, order="sorted")
         return content_key("1", inputs_module.VERSION, self.task.hash, encoded)
 
     def _stored(self, case: Case) -> bytes | None:
-        return self._cache.get(self._key(case))
+        key = self._key(case)
+        if not case.seed:
+            return self._cache.get(key)
+        if key in self._drawn:
+            self._drawn[key] = self._drawn.pop(key)
+        return self._drawn.get(key)
+
+    def _keep(self, case: Case, stored: bytes) -> None:
+        """On the disk what each session needs, in memory what only one draws: the latest used."""
+        if not case.seed:
+            self._cache.put(self._key(case), stored)
+            return
+        self._drawn[self._key(case)] = stored
+        self._drawn_bytes += len(stored)
+        while self._drawn_bytes > DRAWN_BYTES:
+            self._drawn_bytes -= len(self._drawn.pop(next(iter(self._drawn))))
 
     def _ask(self, case: Case, inputs: Inputs) -> bytes:
         arguments: dict[str, Any] = dict(inputs.scalars)
@@ -104,13 +167,13 @@ class Oracle:
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
-            self._child.start()
+            self.start()
             if not self._ready:
                 hello = self._child.receive(START_SECONDS)
                 if "error" in hello:
                     raise ReferenceFailed(hello["error"], file=str(self.task.reference_file))
                 self._ready = True
-            answer: dict[str, Any] = self._child.ask(message, CASE_SECONDS)
+            answer: dict[str, Any] = self._child.ask(message, CASE_SECONDS, cpu=True)
         except (ChildDied, ChildTimeout) as error:
             self._ready = False
             raise ReferenceFailed(str(error), file=str(self.task.reference_file)) from None

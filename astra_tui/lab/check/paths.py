@@ -1,27 +1,81 @@
-"""Paths through a launch plan: whatever a workload launches has to be launched by a case, too.
+"""The cases that a source makes necessary: each of its paths has to meet each kind of input.
 
-The suite tries workloads with few rows. A plan that launches another kernel where there are many
-would go unchecked there.
+A path is what the launch plan launches: the lines of the plan and the kernels, as C++ names. The
+suite tries workloads with few rows, on friendly layouts and values. A plan that launches another
+kernel where there are many rows would go unchecked there, or be checked on friendly inputs alone.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
+import msgspec
+
+from astra_tui.lab.check.combinations import (
+    AS_USUAL,
+    ELEMENTS_OF_ROW,
+    Level,
+    among_ordinary,
+    base_levels,
+    combine,
+    cover_pairs,
+    draw_dims,
+    mostly,
+    nearest_size,
+    random_of,
+    row_levels,
+    scalar_levels,
+    seed_of_case,
+    value_levels,
+    words_of,
+    zeros,
+)
+from astra_tui.lab.check.constants import (
+    around,
+    compared_constants,
+    compared_numbers,
+    turning_points,
+)
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
-from astra_tui.lab.check.suite import LARGE_ELEMENTS
-from astra_tui.model.check import PATH_OF, Case
+from astra_tui.lab.check.kernels import MAX_KERNELS, workload_cases
+from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
+from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, Case
+from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import PlanError, Refused
 from astra_tui.model.task import KernelTask, Workload
 
-MANY_ROWS = 64
+FEW_ROWS = 64
 """Row counts up to this one are tried one by one, beyond it the powers of two."""
+
+PAIR_ELEMENTS = 1 << 13
+"""Elements of the largest tensor of most cases in which two kinds of input meet."""
+
+MOST_PAIRS = 120
+MOST_NEAR = 15
+"""Cases of an element type at most, and of one of its dimensions."""
+
+DRAWN_SIZES = 6
+
+MOST_VARIED = 6
+"""Runs of one path with many rows on other inputs."""
+
+_VARIED_ELEMENTS = 1 << 18
+_MOST_WIDTHS = 24
+MOST_TURNING = 4
+"""Sizes of a dimension at which a plan changes its mind, that are tried on every path."""
+
+MOST_NUMBERS, MOST_HELD = 8, 4
+"""Numbers that a source may compare data with: planted together, and filling inputs in turn."""
 
 Path = frozenset[tuple[int, str]]
 """What a plan launches: the lines of the plan and the kernels, as C++ names."""
+
+SizesByPath = dict[Path, list[dict[str, int]]]
 
 
 @dataclass(frozen=True)
@@ -32,13 +86,241 @@ class UntriedPath:
     lines: tuple[int, ...]
     case: Case | None
 
-    def describe(self) -> str:
-        """What was launched unchecked, for people."""
-        lines = " and ".join(str(line) for line in self.lines)
-        return (
-            f"workload {self.workload.name} takes the launch at line {lines}, which no case takes "
-            "that is small enough to be tried here"
+
+def source_cases(
+    task: KernelTask,
+    source: Source,
+    cases: tuple[Case, ...],
+    attributes: Mapping[str, int],
+    untried: Sequence[UntriedPath] = (),
+    seed: int = 0,
+) -> tuple[Case, ...]:
+    """The cases that a source makes necessary, beside a suite that follows from its task.
+
+    Sizes around what it compares sizes with, and for each of its paths a covering array: every two
+    of size, bases, distance of rows, values and scalars that this path can meet meet there.
+    `untried` are paths of workloads that no case of the suite takes.
+    """
+    found: dict[str, Case] = {}
+    for dtype in task.dtypes:
+        finder = _Finder(task, source, attributes)
+        own = (path.case for path in untried if path.case is not None)
+        of_type = [c for c in (*cases, *own) if c.dtype is dtype]
+        near = _near_constants(finder, dtype, of_type, seed)
+        by_path = _sizes_by_path(finder, dtype, [*of_type, *near], seed)
+        for case in (
+            *near,
+            *_pairs(finder, dtype, by_path, seed),
+            *_beyond_turning(finder, dtype, by_path, of_type, seed),
+            *_near_data(finder, dtype, by_path, seed),
+        ):
+            found.setdefault(case.id, case)
+    workloads = workload_cases(task)
+    return tuple(_compilable(task, source, attributes, (*cases, *workloads), found.values()))
+
+
+def _compilable(
+    task: KernelTask,
+    source: Source,
+    attributes: Mapping[str, int],
+    cases: tuple[Case, ...],
+    own: Iterable[Case],
+) -> Iterator[Case]:
+    """As many of a source's own cases as need no more kernels than are compiled at once."""
+    if not any(len(launch.template_args) > 1 for launch in source.plan.launches()):
+        yield from own
+        return
+    finder = _Finder(task, source, attributes)
+    kernels = {kernel for case in cases for _, kernel in finder.path(case)}
+    for case in own:
+        more = kernels | {kernel for _, kernel in finder.path(case)}
+        if len(more) <= MAX_KERNELS:
+            kernels = more
+            yield case
+
+
+def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> Iterator[Case]:
+    """Cases of ordinary values at the sizes where the source, or its plan, may change its mind."""
+    task, source = finder.task, finder.source
+    typical = next(c for c in cases if c.name == "typical")
+    from_code = compared_constants(source.text)
+    for name in task.dims:
+        random = random_of(seed, task, dtype.value, "near", name)
+        turning = turning_points(task, source, typical, name, finder.attributes)
+        tried = {c.dims[name] for c in cases}
+
+        def allowed(size: int, name: str = name) -> bool:
+            return not task.violated({**typical.dims, name: size}, dtype)
+
+        sizes = [s for s in around(turning | from_code, allowed) if s not in tried]
+        for size in sorted(random.sample(sizes, min(len(sizes), MOST_NEAR))):
+            dims = {**typical.dims, name: size} if size in turning else None
+            if dims is None or _effort(task, dims, dtype) > MAX_ELEMENTS:
+                dims = draw_dims(task, dtype, max(PAIR_ELEMENTS, 2 * size), random, {name: size})
+            if dims is not None and not task.violated(dims, dtype):
+                yield _case_of(
+                    f"{NEAR}{name}={size}",
+                    "a size that this source compares with",
+                    dtype,
+                    dims,
+                    seed,
+                )
+
+
+def _beyond_turning(
+    finder: _Finder, dtype: DType, by_path: SizesByPath, cases: list[Case], seed: int
+) -> Iterator[Case]:
+    """On each path, sizes just beyond those at which the plan changes its mind.
+
+    A grid that is capped in one branch goes wrong in this branch alone.
+    """
+    task, source = finder.task, finder.source
+    typical = next(c for c in cases if c.name == "typical")
+    for name in task.dims:
+        turning = turning_points(task, source, typical, name, finder.attributes)
+        for size, (path, sizes) in itertools.product(
+            sorted(turning)[:MOST_TURNING], by_path.items()
+        ):
+            for dims in sorted(sizes, key=lambda d: _effort(task, d, dtype)):
+                beyond = nearest_size(task, dtype, {**dims, name: size + 1}, name, 1)
+                if beyond is None or _effort(task, {**dims, name: beyond}, dtype) > MAX_ELEMENTS:
+                    continue
+                at = {**dims, name: beyond}
+                case = _case_of(f"{NEAR}{_sizes_in_words(at)}", _WHY_NEAR, dtype, at, seed)
+                found = finder.on_path(case, path)
+                if found is not None:
+                    yield found
+                    break
+
+
+def _sizes_in_words(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in dims.items())
+
+
+def _near_data(finder: _Finder, dtype: DType, by_path: SizesByPath, seed: int) -> Iterator[Case]:
+    """Cases of each path whose inputs hold the numbers that the source may compare data with.
+
+    Rare among ordinary values, work that is skipped at such a number shows; nearly everywhere,
+    work that is skipped for a row because of one place.
+    """
+    task = finder.task
+    random = random_of(seed, task, dtype.value, "data")
+    numbers = compared_numbers(finder.source.text, MOST_NUMBERS)
+    levels = [
+        level
+        for level in (
+            zeros(task, dtype),
+            among_ordinary(task, dtype, numbers),
+            *mostly(task, dtype, numbers[:MOST_HELD]),
         )
+        if level.values
+    ]
+    for path, sizes in by_path.items():
+        for level in levels:
+            dims = random.choice(sizes)
+            name = f"{'x'.join(map(str, dims.values()))}: {words_of((level,))}"
+            case = combine(_case_of(name, _WHY_DATA, dtype, dims, seed), (level,))
+            found = finder.on_path(case, path)
+            if found is not None:
+                yield found
+
+
+def _pairs(finder: _Finder, dtype: DType, by_path: SizesByPath, seed: int) -> list[Case]:
+    """The covering arrays of all paths; where they are too many, the first rows of each."""
+    arrays = [_covering_array(finder, dtype, path, sizes, seed) for path, sizes in by_path.items()]
+    in_turn = (c for rank in itertools.zip_longest(*arrays) for c in rank if c is not None)
+    return list(itertools.islice(in_turn, MOST_PAIRS))
+
+
+def _sizes_by_path(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> SizesByPath:
+    """Small sizes that take each path, with aligned bases or with shifted ones."""
+    task = finder.task
+    random = random_of(seed, task, dtype.value, "sizes")
+    known = {tuple(c.dims.values()): c.dims for c in cases if not c.outside_contract}
+    rows = {1, 2, 5, *(c.dims[task.rows] for c in cases)} if task.rows else set()
+    drawn = [draw_dims(task, dtype, PAIR_ELEMENTS, random) for _ in range(DRAWN_SIZES)]
+    for count in sorted(rows):
+        drawn.append(draw_dims(task, dtype, PAIR_ELEMENTS, random, {task.rows: count}))
+    for dims in drawn:
+        if dims is not None:
+            known[tuple(dims.values())] = dims
+    found: SizesByPath = {}
+    shifted = dict.fromkeys((a.name for a in task.tensors), 1)
+    for dims in known.values():
+        if 0 < task.elements(dims, dtype) <= MAX_ELEMENTS and 0 not in dims.values():
+            aligned = Case("", "", dtype, dims)
+            for case in (aligned, msgspec.structs.replace(aligned, offsets=shifted)):
+                sizes = found.setdefault(finder.path(case), [])
+                if dims not in sizes:
+                    sizes.append(dims)
+    found.pop(frozenset(), None)
+    return {path: _chosen_sizes(task, dtype, sizes, random) for path, sizes in found.items()}
+
+
+def _chosen_sizes(
+    task: KernelTask, dtype: DType, sizes: list[dict[str, int]], random: Random
+) -> list[dict[str, int]]:
+    """Two drawn small sizes, the one with most rows, and the widest: each as small as there is."""
+    sizes = sorted(sizes, key=lambda dims: _effort(task, dims, dtype))
+    small = [d for d in sizes if _effort(task, d, dtype) <= PAIR_ELEMENTS] or sizes[:1]
+    chosen = random.sample(small, min(2, len(small)))
+    for names in ({task.rows}, set(task.dims) - {task.rows}):
+        chosen.append(max(small, key=lambda d: max((d[n] for n in names if n in d), default=0)))
+    return [dims for k, dims in enumerate(chosen) if dims not in chosen[:k]]
+
+
+def _effort(task: KernelTask, dims: dict[str, int], dtype: DType) -> int:
+    """What a case costs, in elements: blocks that do little cost as well."""
+    return task.elements(dims, dtype) + ELEMENTS_OF_ROW * dims.get(task.rows, 0)
+
+
+def _covering_array(
+    finder: _Finder, dtype: DType, path: Path, sizes: list[dict[str, int]], seed: int
+) -> list[Case]:
+    task = finder.task
+    # Not from the path: it has lines in it, which shift while the cases should stay.
+    random = random_of(seed, task, dtype.value, "levels")
+    bases, rows = base_levels(task, random), row_levels(task, random)
+    values, scalars = value_levels(task, dtype), scalar_levels(task, random)
+    layouts = [(base, rows[0]) for base in bases]
+    layouts += [(base, row) for row in rows[1:] for base in random.sample(bases, 3)]
+    layouts += [(bases[0], row) for row in rows[1:]]
+    combined: list[tuple[dict[str, int], tuple[Level, ...]]] = []
+    factors: list[tuple[Hashable, ...]] = []
+    for dims in sizes:
+        for base, row in layouts:
+            placed = combine(Case("", "", dtype, dims), (base, row))
+            if finder.path(placed) == path:
+                for kind, value in enumerate(values):
+                    levels = base, row, random.choice(value), random.choice(scalars)
+                    combined.append((dims, levels))
+                    factors.append((kind, levels[-1].words, *_layout_factors(task, placed)))
+    order = random.sample(range(len(combined)), len(combined))
+    found = []
+    for index in cover_pairs([factors[k] for k in order]):
+        dims, chosen = combined[order[index]]
+        name = f"{PAIR_AT}{'x'.join(map(str, dims.values()))}: {words_of(chosen)}"
+        found.append(combine(_case_of(name, _WHY_PAIRS, dtype, dims, seed), chosen))
+    return found
+
+
+def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
+    """What else has to meet in pairs: sizes, and of each tensor its base and how far rows lie."""
+    yield tuple(case.dims.values())
+    for argument in task.tensors:
+        yield case.offsets.get(argument.name, 0)
+        if argument.strided:
+            yield case.row_padding.get(argument.name, 0)
+
+
+_WHY_NEAR = "at, or next to, a size that this source compares with"
+_WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
+_WHY_DATA = "inputs hold numbers that this source may compare them with"
+_WHY_PAIRS = "on each path of this source, every two of size, layout, values and scalars meet"
+
+
+def _case_of(name: str, why: str, dtype: DType, dims: dict[str, int], seed: int) -> Case:
+    return Case(name, why, dtype, dims, seed=seed_of_case(seed, dtype, name))
 
 
 def untried_paths(
@@ -59,6 +341,81 @@ def untried_paths(
     return tuple(found)
 
 
+def many_rows(
+    task: KernelTask, source: Source, attributes: Mapping[str, int], seed: int
+) -> tuple[Case, ...]:
+    """Workloads' rows, of little width, on layouts, values and scalars of every kind.
+
+    A few for each path that workloads take: those with most rows come first.
+    """
+    if not task.rows:
+        return ()
+    finder = _Finder(task, source, attributes)
+    seen: set[Path] = set()
+    found = []
+    for workload in sorted(task.workloads, key=lambda w: -w.dims[task.rows]):
+        narrow = finder.narrow(dict(workload.dims), workload.dtype, seen)
+        if narrow is not None:
+            sizes = "x".join(map(str, narrow.values()))
+            for levels in _varied(task, workload.dtype, seed):
+                name = f"{MANY_ROWS}{sizes}: {words_of(levels)}"
+                case = _case_of(name, _WHY_PAIRS, workload.dtype, narrow, seed)
+                found.append(combine(case, levels))
+    return tuple(found)
+
+
+def _varied(task: KernelTask, dtype: DType, seed: int) -> Iterator[tuple[Level, ...]]:
+    """The first of a pairwise set of levels, of which none is all as usual."""
+    random = random_of(seed, task, dtype.value, "many rows")
+    bases, rows = base_levels(task, random), row_levels(task, random)
+    values, scalars = value_levels(task, dtype), scalar_levels(task, random)
+    drawn = []
+    for _ in range(64):
+        value = random.choice(random.choice(values))
+        levels = (*map(random.choice, (bases, rows)), value, random.choice(scalars))
+        drawn += [levels] if words_of(levels) != words_of(()) else []
+    chosen = cover_pairs([tuple(level.words for level in levels) for levels in drawn])
+    yield from (drawn[k] for k in chosen[:MOST_VARIED])
+
+
+def far_cases(
+    task: KernelTask, source: Source, attributes: Mapping[str, int], seed: int
+) -> tuple[tuple[Case, bool], ...]:
+    """Sizes far beyond the listed ones for each path of a workload that can be launched there.
+
+    Beyond 2**16 rows of little width, and an output of more than 2**32 elements. The latter has a
+    True with it: it is looked at in part.
+    """
+    if not task.rows:
+        return ()
+    finder = _Finder(task, source, attributes)
+    random = random_of(seed, task, "far")
+    shift = base_levels(task, random)[1]
+    paths: tuple[set[Path], set[Path]] = set(), set()
+    found = []
+    for workload in task.workloads:
+        of_row = max(
+            math.prod(task.shape_of(a, {**workload.dims, task.rows: 1}, workload.dtype))
+            for a in task.outputs
+        )
+        more = random.randint(1, 64)
+        for in_part, rows in ((False, (1 << 16) + more), (True, (1 << 32) // of_row + more)):
+            wide = {**workload.dims, task.rows: rows}
+            for level in (AS_USUAL, shift):
+                seen = paths[in_part]
+                dims = wide if in_part else finder.narrow(wide, workload.dtype, seen, level)
+                if dims is None or task.violated(dims, workload.dtype):
+                    continue
+                name = f"{FAR}{'x'.join(map(str, dims.values()))}"
+                name += f": {level.words}" if level.words else ""
+                case = combine(_case_of(name, _WHY_FAR, workload.dtype, dims, seed), (level,))
+                path = finder.path(case)
+                if path and (not in_part or path not in seen):
+                    seen.add(path)
+                    found.append((case, in_part))
+    return tuple(found)
+
+
 class _Finder:
     def __init__(self, task: KernelTask, source: Source, attributes: Mapping[str, int]):
         self.task = task
@@ -75,6 +432,15 @@ class _Finder:
         if isinstance(resolved, Refused):
             return frozenset()
         return frozenset((launch.place.line, launch.kernel) for launch in resolved.launches)
+
+    def on_path(self, case: Case, path: Path) -> Case | None:
+        """The case, with bases shifted by one element where only that takes a path; or None."""
+        if self.path(case) == path:
+            return case
+        shifts = dict.fromkeys((a.name for a in self.task.tensors), 1)
+        name = f"{case.name}, all shifted by 1"
+        shifted = msgspec.structs.replace(case, name=name, offsets=shifts)
+        return shifted if self.path(shifted) == path else None
 
     def smaller(self, own: Case, path: Path) -> Case | None:
         """A case that takes the path, with as few rows as do; None where none is small enough."""
@@ -95,6 +461,31 @@ class _Finder:
                 if is_small and not self.task.violated(dims, own.dtype):
                     yield dims
 
+    def narrow(
+        self, dims: dict[str, int], dtype: DType, seen: set[Path], level: Level = AS_USUAL
+    ) -> dict[str, int] | None:
+        """Sizes of as many rows and little width that take the same path, which is noted.
+
+        None where the path is in `seen` already, or nothing is launched.
+        """
+        task = self.task
+        path = self.path(combine(Case("", "", dtype, dims), (level,)))
+        if not path or path in seen:
+            return None
+        seen.add(path)
+        others = [name for name in dims if name != task.rows]
+        sizes = [{dims[n], *(s for s in task.dims[n].sizes if 0 < s < dims[n])} for n in others]
+        every = [
+            {**dims, **dict(zip(others, chosen, strict=True))}
+            for chosen in itertools.product(*sizes)
+        ]
+        every = [d for d in every if not task.violated(d, dtype)]
+        every.sort(key=lambda d: abs(task.elements(d, dtype) - _VARIED_ELEMENTS))
+        for tried in every[:_MOST_WIDTHS]:
+            if self.path(combine(Case("", "", dtype, tried), (level,))) == path:
+                return tried
+        return dims
+
     def _named(self, name: str, size: int) -> list[int]:
         smaller = {s for s in self.task.dims[name].sizes if 0 < s < size}
         return [size, *sorted(smaller, reverse=True)]
@@ -105,8 +496,8 @@ class _Finder:
             yield {}
             return
         most = own.dims[name]
-        powers = (1 << k for k in range(MANY_ROWS.bit_length(), most.bit_length()))
-        for rows in (*range(1, min(most, MANY_ROWS) + 1), *powers):
+        powers = (1 << k for k in range(FEW_ROWS.bit_length(), most.bit_length()))
+        for rows in (*range(1, min(most, FEW_ROWS) + 1), *powers):
             yield {name: rows}
-        if most > MANY_ROWS:
+        if most > FEW_ROWS:
             yield {name: most}

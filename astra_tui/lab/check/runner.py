@@ -8,31 +8,55 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
+from astra_tui.lab.check.beside import Beside, EmulatorCheck
+from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
+from astra_tui.lab.check.fullsize import FullSize, Written
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
-from astra_tui.lab.check.layout import POISON_SENTINEL
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.paths import UntriedPath, untried_paths
+from astra_tui.lab.check.paths import (
+    UntriedPath,
+    far_cases,
+    many_rows,
+    source_cases,
+    untried_paths,
+)
 from astra_tui.lab.check.properties import check_properties, split_cases
+from astra_tui.lab.check.reruns import (
+    Difference,
+    Edges,
+    of_float_atomics,
+    run_at_edges,
+    second_run,
+    seed_of,
+)
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import Device
+from astra_tui.lab.conditions.closing import Closing
+from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
+from astra_tui.lab.device import PLAIN, Device, Sides, Variation, has_float_atomics
+from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import (
+    FAR,
     OWN_SIZE_OF,
     Case,
     CaseOutcome,
     CaseResult,
+    CaseTrail,
     CheckReport,
+    ConditionResult,
+    ConditionStatus,
     FakeResult,
+    FullSizeResult,
     OutputError,
     PropertyResult,
     Verdict,
@@ -51,8 +75,12 @@ from astra_tui.model.launch import (
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 
-CheckEvent = Compilation | CaseResult | PropertyResult | FakeResult | CheckReport
+CheckEvent = Compilation | CaseResult | PropertyResult | FullSizeResult | FakeResult | CheckReport
 """What a check tells while it runs; the report comes last."""
+
+
+CHECK_STEPS = 12_000_000
+"""Steps of the emulator that a whole check may take (a case alone may take 300,000)."""
 
 
 class NoSuchCase(UserError):
@@ -71,9 +99,9 @@ def read_source(task: KernelTask, text: str, file: str) -> Source:
     return Source(text, plan, file)
 
 
-def select_cases(task: KernelTask, patterns: tuple[str, ...]) -> tuple[Case, ...]:
+def select_cases(task: KernelTask, patterns: tuple[str, ...], seed: int = 0) -> tuple[Case, ...]:
     """The task's cases whose id or name matches a pattern such as `float16/*`; all without one."""
-    suite = build_suite(task)
+    suite = build_suite(task, seed)
     if not patterns:
         return suite
     chosen = tuple(
@@ -88,15 +116,39 @@ def select_cases(task: KernelTask, patterns: tuple[str, ...]) -> tuple[Case, ...
 
 
 class Checker:
-    """Checks sources of one task on one device, with one compiler and one oracle."""
+    """Checks sources of one task on one device, with one compiler and one oracle.
 
-    def __init__(self, task: KernelTask, device: Device, compiler: Compiler, oracle: Oracle):
+    `seed` decides the cases that are drawn; they are the same for all sources.
+    """
+
+    def __init__(
+        self,
+        task: KernelTask,
+        device: Device,
+        compiler: Compiler,
+        oracle: Oracle,
+        seed: int = 0,
+        beside: EmulatorCheck | None = None,
+    ):
         self.task = task
         self.device = device
         self.compiler = compiler
         self.oracle = oracle
+        self.seed = seed
+        self.beside = beside
+        """What checks every source on the emulator as well, where the device is a GPU."""
         self._baseline: tuple[Source, Compilation] | None = None
-        self._allowances: dict[tuple[str, str], Allowance] = {}
+        self._allowances: dict[tuple[str, str, Variation], Allowance] = {}
+        self._baseline_wrong: dict[tuple[str, str], str] = {}
+        """By case and output, what is wrong with the baseline's."""
+        self._of_source: (
+            tuple[
+                tuple[str, tuple[Case, ...]],
+                tuple[tuple[Case, ...], tuple[UntriedPath, ...]],
+            ]
+            | None
+        ) = None
+        self._beyond: tuple[str, tuple[tuple[Case, bool], ...]] | None = None
         self._proof: tuple[tuple[Case, ...], tuple[FakeResult, ...]] | None = None
 
     def check(
@@ -106,8 +158,12 @@ class Checker:
         cases: tuple[Case, ...] | None = None,
         *,
         whole_suite: bool | None = None,
+        known: tuple[CaseResult, ...] = (),
     ) -> Iterator[CheckEvent]:
         """Checks a source; yields events as they come, the report last.
+
+        Cases with `known` results, from a check of the same source that was cut off, do not run
+        again: their results come as they are, in their places.
 
         `whole_suite` says that `cases` hold the task's suite and more, so that the suite is put
         to the proof as well; by default this is so when no cases are given.
@@ -116,10 +172,51 @@ class Checker:
         UserErrors for a task whose reference fails.
         """
         whole_suite = cases is None if whole_suite is None else whole_suite
-        suite = build_suite(self.task) if cases is None else cases
-        check = _Check(self, read_source(self.task, text, file), suite)
+        suite = build_suite(self.task, self.seed) if cases is None else cases
+        check = _Check(self, read_source(self.task, text, file), suite, known)
         self.oracle.warm_up(suite)
+        if whole_suite and self.device.name != EMULATOR:
+            self.oracle.start()  # It judges workloads at their own size there, never cached.
         yield from check.run(whole_suite)
+
+    def drawing_from(self, seed: int) -> Checker:
+        """The same with cases drawn from another seed."""
+        if seed == self.seed:
+            return self
+        parts = self.task, self.device, self.compiler, self.oracle
+        return Checker(*parts, seed, self.beside)
+
+    def kernels_of(self, source: Source) -> tuple[str, ...]:
+        """The kernels that a check of the whole suite needs, as C++ names. Raises PlanError."""
+        suite = build_suite(self.task, self.seed)
+        own, _ = self.cases_of(source, suite)
+        beyond = (case for case, _ in self.beyond(source))
+        cases = (*suite, *own, *workload_cases(self.task), *beyond)
+        return kernels_to_compile(self.task, source, cases, self.device.attributes)
+
+    def cases_of(
+        self, source: Source, suite: tuple[Case, ...]
+    ) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
+        """The cases that a source makes necessary beside a suite, and its workloads' own paths."""
+        if self._of_source is None or self._of_source[0] != (source.text, suite):
+            parts = self.task, source, suite, self.device.attributes
+            untried = untried_paths(*parts)
+            paths = tuple(path.case for path in untried if path.case is not None)
+            cases = (*source_cases(*parts, untried, self.seed), *paths)
+            self._of_source = (source.text, suite), (cases, untried)
+        return self._of_source[1]
+
+    def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:
+        """Cases beyond workloads and small cases, and whether each is looked at in part: many rows
+        on all kinds of inputs, and far sizes. On the emulator alone.
+        """
+        if not isinstance(self.device, Emulator):
+            return ()
+        if self._beyond is None or self._beyond[0] != source.text:
+            parts = self.task, source, self.device.attributes, self.seed
+            varied = ((case, False) for case in many_rows(*parts))
+            self._beyond = source.text, (*varied, *far_cases(*parts))
+        return self._beyond[1]
 
     def prove(self, suite: tuple[Case, ...]) -> Iterator[FakeResult]:
         """What the fakes come to on a suite; computed once, since no candidate takes part."""
@@ -132,20 +229,41 @@ class Checker:
         else:
             yield from self._proof[1]
 
-    def allowance(self, case: Case, inputs: Inputs, output: str) -> Allowance:
+    def allowance(
+        self, case: Case, inputs: Inputs, output: str, variation: Variation = PLAIN
+    ) -> Allowance:
         """The baseline's own error for one output of a case, as a fraction of the tolerance."""
-        key = (case.id, output)
+        key = (case.id, output, variation)
         if key not in self._allowances:
-            for judged in self._baseline_errors(case, inputs):
+            for judged in self._baseline_errors(case, inputs, variation):
                 # What is wrong itself gives no measure for others, nor for itself.
                 if judged.ok:
                     allowance = Allowance(judged.error, judged.relative_l2)
-                    self._allowances[(case.id, judged.argument)] = allowance
+                    self._allowances[(case.id, judged.argument, variation)] = allowance
+                elif variation == PLAIN:
+                    self._baseline_wrong[(case.id, judged.argument)] = judged.problem
             self._allowances.setdefault(key, Allowance())
         return self._allowances[key]
 
-    def _baseline_errors(self, case: Case, inputs: Inputs) -> list[OutputError]:
-        source, compilation = self._baseline_source()
+    def fault_of_task(self, case: Case, inputs: Inputs, outputs: Iterable[str]) -> str:
+        """Why a case says nothing about a source whose outputs are wrong there.
+
+        That is so where the task's own baseline is wrong in each of them as well; "" elsewhere.
+        """
+        for output in outputs:
+            self.allowance(case, inputs, output)
+            if (case.id, output) not in self._baseline_wrong:
+                return ""
+            problem = f"{output}: {self._baseline_wrong[(case.id, output)]}"
+        return (
+            f"the task's own baseline fails this case as well ({problem}): "
+            "the task's limit or tolerance is not fair here"
+        )
+
+    def _baseline_errors(
+        self, case: Case, inputs: Inputs, variation: Variation
+    ) -> list[OutputError]:
+        source, compilation = self.baseline_source()
         resolved = resolve_case(self.task, source, case, inputs.scalars, self.device.attributes)
         if isinstance(resolved, Refused) or not compilation.ok:
             return []
@@ -154,15 +272,15 @@ class Checker:
             compilation = self.compiler.compile(source.text, kernels)
         run = run_case(
             self.task, source, compilation, resolved, case, inputs, self.device,
-            checked=False, counted=False,
+            checked=False, counted=False, variation=variation,
         )  # fmt: skip
         return [] if run.outcome.faults else self.judge(case, inputs, run, None)
 
-    def _baseline_source(self) -> tuple[Source, Compilation]:
+    def baseline_source(self) -> tuple[Source, Compilation]:
         if self._baseline is None:
             file = self.task.baseline_file
             source = read_source(self.task, file.read_text(encoding="utf-8"), str(file))
-            cases = (*build_suite(self.task), *workload_cases(self.task))
+            cases = (*build_suite(self.task, self.seed), *workload_cases(self.task))
             expressions = kernels_to_compile(self.task, source, cases, self.device.attributes)
             self._baseline = source, self.compiler.compile(source.text, expressions)
         return self._baseline
@@ -188,6 +306,27 @@ class Checker:
             judged.append(result)
         return judged
 
+    def judge_rows(
+        self, case: Case, inputs: Callable[[], Inputs], written: Mapping[str, Written]
+    ) -> list[OutputError]:
+        """Compares what was written of some rows with the reference for these rows."""
+        expected = self.oracle.known(case) or self.oracle.expected(case, inputs())
+        judged = []
+        for name, part in written.items():
+            places = np.flatnonzero(part.where)
+            dtype = self.task.dtype_of(self.task.args[name], case.dtype)
+            bits = part.bits.reshape(-1)[places]
+            reference = expected.outputs[name].reshape(-1)[places]
+            parts = (name, bits, reference, dtype, self.task.tolerances.get(dtype))
+            result = judge_output(*parts)
+            if not result.ok and np.isfinite(result.error):
+                result = judge_output(*parts, self.allowance(case, inputs(), name))
+            if result.at:
+                at = np.unravel_index(places[result.at[0]], part.bits.shape)
+                result = msgspec.structs.replace(result, at=tuple(int(i) for i in at))
+            judged.append(result)
+        return judged
+
     def problem_of(self, case: Case, inputs: Inputs, run: Run) -> str:
         """What is wrong with the outputs of a counted workload; nothing where they are right."""
         # A case of the suite has the same name, and other sizes.
@@ -199,28 +338,51 @@ class Checker:
 class _Check:
     """One pass over the cases of one source."""
 
-    def __init__(self, checker: Checker, source: Source, suite: tuple[Case, ...]):
+    def __init__(
+        self,
+        checker: Checker,
+        source: Source,
+        suite: tuple[Case, ...],
+        known: tuple[CaseResult, ...] = (),
+    ):
         self.checker = checker
         self.task = checker.task
         self.source = source
         self.suite = suite
+        self.counted = frozenset(case.id for case in suite)
+        """The cases that are counted: the same for all sources, so that sums compare."""
+        self.known = {result.case.id: result for result in known}
+        """What need not run again, by the case's id."""
         self.started = time.perf_counter()
         self.results: list[CaseResult] = []
         self.properties: list[PropertyResult] = []
         self.fakes: list[FakeResult] = []
+        self.full_size: list[FullSizeResult] = []
         self.lines: set[int] = set()
         """Lines of the launch plan whose launches were taken."""
+        self.beside: Beside | None = None
+        self.edges = Edges()
+        self.steps = 0
+        """What an emulator has spent on this check so far."""
+        self.repeated: set[tuple[str, ...]] = set()
+        """Kernels that ran on another poison, too."""
+        self.reporting: Reporting | None = None
+        self.coverage: Coverage | None = None
+        self.conditions: tuple[ConditionResult, ...] = ()
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
         attributes = self.checker.device.attributes
-        untried = (
-            untried_paths(self.task, self.source, self.suite, attributes) if whole_suite else ()
-        )
-        tried = (*self.suite, *(path.case for path in untried if path.case is not None))
-        parts = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
-        workloads = workload_cases(self.task) if whole_suite else ()
+        tried: tuple[Case, ...] = self.suite
+        if whole_suite:
+            own, _ = self.checker.cases_of(self.source, self.suite)
+            tried = (*tried, *own)
+        split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
+        workloads: tuple[Case, ...] = ()
+        if whole_suite:
+            beyond = (case for case, _ in self.checker.beyond(self.source))
+            workloads = (*workload_cases(self.task), *beyond)
         expressions = kernels_to_compile(
-            self.task, self.source, (*tried, *parts, *workloads), attributes
+            self.task, self.source, (*tried, *split, *workloads), attributes
         )
         compilation = self.checker.compiler.compile(self.source.text, expressions)
         compilation = _with_plan_lines(compilation, self.source)
@@ -228,34 +390,181 @@ class _Check:
         if not compilation.ok:
             yield self._report(compilation, Verdict.COMPILE_ERROR, _first_error(compilation))
             return
+        if self.checker.beside is not None:
+            known = {case.id for case in build_suite(self.task)}
+            added = tuple(case for case in self.suite if case.id not in known)
+            only = None if whole_suite else self.suite
+            self.checker.beside.begin(self.source, added, only, self.checker.seed)
+        if whole_suite and self.checker.device.name == EMULATOR:
+            self._let_conditions_report(expressions)
         for case in tried:
             result, run, inputs = self._case(compilation, case)
             self.results.append(result)
             yield result
-            if run is not None and _has_properties(case) and result.outcome.ok:
+            if _hangs(result) or self.steps > CHECK_STEPS:
+                failed = any(not r.outcome.ok for r in self.results)
+                verdict = Verdict.FAILED if failed else Verdict.INCONCLUSIVE
+                yield self._report(compilation, verdict, self._ended(result, len(tried)))
+                return
+            if _has_properties(case) and result.outcome is CaseOutcome.PASSED:
+                if run is None:
+                    run, inputs = self._again(compilation, case)
                 yield from self._properties(compilation, case, inputs, run)
         if whole_suite:
-            yield from self._workloads(untried)
+            yield from self._workloads(compilation)
+            for found in self._at_full_size(compilation):
+                self.full_size.append(found)
+                yield found
             for fake in self.checker.prove(self.suite):
                 self.fakes.append(fake)
                 yield fake
+            yield from self._close_conditions(compilation)
+        if self.checker.beside is not None:
+            self.beside = self.checker.beside.result()
+            self.results += self.beside.failed
+            yield from self.beside.failed
         yield self._report(compilation, *self._verdict(), whole_suite)
 
-    def _workloads(self, untried: tuple[UntriedPath, ...]) -> Iterator[CaseResult]:
-        """What is to be said of the workloads at their own sizes, where nothing runs them.
+    def _ended(self, last: CaseResult, cases: int) -> str:
+        """Why a check ends before its last case."""
+        done = f"after {len(self.results)} of {cases} cases"
+        if _hangs(last):
+            return f"{last.message}; the check ends {done}: the others would take as long"
+        return (
+            f"the check ends {done}: together they took {self.steps:,} steps, {CHECK_STEPS:,} may"
+        )
 
-        A GPU compares outputs of the launches that it times.
-        """
-        unreached = {path.workload.name: path for path in untried if path.case is None}
+    def _close_conditions(self, compilation: Compilation) -> Iterator[CaseResult]:
+        """Looks for cases that take the sides of conditions that are still open, and runs them."""
+        if self.coverage is None or self.reporting is None:
+            return
+        if any(not r.outcome.ok for r in self.results):
+            return  # The verdict does not depend on them any more.
+        found: list[Case] = []
+
+        def probe(case: Case) -> bool:
+            took = self._takes_new_sides(case)
+            found.extend([case] if took else [])
+            return took
+
+        suite = tuple(self.results)
+        closed = Closing(
+            self.task, self.source, self.reporting, self.coverage, suite, probe
+        ).close()
+        self.conditions = tuple(map(self._ruled, closed))
+        for case in found:
+            result, _, _ = self._case(compilation, case)
+            self.results.append(result)
+            yield result
+
+    def _ruled(self, condition: ConditionResult) -> ConditionResult:
+        """An open side as accepted, where the task says so."""
+        if condition.status is not ConditionStatus.OPEN:
+            return condition
+        file = Path(self.source.file).name
+        line = self.source.text.splitlines()[condition.line - 1]
+        names = (condition.kernel, condition.function)
+        for ruling in self.task.accepted:
+            about = "".join(ruling.condition.split()) == "".join(condition.text.split())
+            if ruling.condition and about and any(ruling.covers(file, n, line) for n in names):
+                return msgspec.structs.replace(
+                    condition, status=ConditionStatus.ACCEPTED, why=ruling.reason
+                )
+        return condition
+
+    def _takes_new_sides(self, case: Case) -> bool:
+        """Runs a case with reporting conditions only, unchecked."""
+        assert self.coverage is not None
+        assert self.reporting is not None
+        try:
+            inputs = draw_inputs(self.task, case)
+            resolved = self._resolve(case, inputs)
+            if isinstance(resolved, Refused):
+                return False
+            run = run_case(
+                self.task, self.source, self.reporting.compilation, resolved, case, inputs,
+                self.checker.device, checked=False, counted=False,
+            )  # fmt: skip
+        except PlanError:
+            return False
+        return self.coverage.note(run.outcome.sides, case.id)
+
+    def _let_conditions_report(self, expressions: tuple[str, ...]) -> None:
+        compiler = self.checker.compiler
+        self.reporting = compile_reporting(compiler, self.source.text, expressions)
+        if self.reporting is not None:
+            self.coverage = Coverage(self.reporting.source)
+
+    def _workloads(self, compilation: Compilation) -> Iterator[CaseResult]:
+        """The workloads that the plan cannot launch at their own sizes; on a GPU, all of them."""
         for case in workload_cases(self.task):
             own = msgspec.structs.replace(case, name=OWN_SIZE_OF + case.name)
             result = self._unless_resolved(own)
-            path = unreached.get(case.name)
-            if result is None and path is not None and self.checker.device.name == EMULATOR:
-                result = CaseResult(own, CaseOutcome.UNSUPPORTED, path.describe())
+            if result is None and self.checker.device.name != EMULATOR:
+                result = self._on_gpu(compilation, case.name)
             if result is not None:
                 self.results.append(result)
                 yield result
+
+    def _on_gpu(self, compilation: Compilation, workload: str) -> CaseResult | None:
+        """What all rows of a workload came to at its own size."""
+        # Only where there is a GPU: its package knows this one.
+        from astra_tui.lab.cuda.device import CudaDevice
+        from astra_tui.lab.cuda.own_size import OwnSize
+        from astra_tui.lab.cuda.workload import Compiled
+
+        device = self.checker.device
+        if not isinstance(device, CudaDevice):
+            return None
+        (wanted,) = (w for w in self.task.workloads if w.name == workload)
+        own = OwnSize.drawn(self.task, wanted, device, self.checker.oracle)
+
+        def allowed() -> Mapping[str, Allowance]:
+            source, compiled = self.checker.baseline_source()
+            return own.errors(Compiled(source, compiled)) if compiled.ok else {}
+
+        return own.check(Compiled(self.source, compilation), allowed)
+
+    def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
+        """The workloads at their own sizes, on the emulator, unless a case has failed already."""
+        checker = self.checker
+        failed = any(not r.outcome.ok for r in self.results)
+        if failed or not isinstance(checker.device, Emulator):
+            return
+        for case in workload_cases(self.task):
+            try:
+                resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+                if isinstance(resolved, ResolvedPlan):
+                    self.lines.update(launch.place.line for launch in resolved.launches)
+                    yield self._one_at_full_size(compilation, checker.device, case, resolved)
+            except PlanError as error:
+                yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
+        for case, in_part in checker.beyond(self.source):
+            try:
+                resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+                if isinstance(resolved, ResolvedPlan):
+                    parts = self.task, checker.device, self.source, compilation, case, checker.seed
+                    found = FullSize(*parts, in_part=in_part).run(resolved, checker.judge_rows)
+                    if case.name.startswith(FAR) and found.outcome is CaseOutcome.INCONCLUSIVE:
+                        found = FullSize(*parts, in_part=True).run(resolved, checker.judge_rows)
+                    yield found
+            except PlanError:
+                continue  # What cannot be launched does nothing wrong.
+
+    def _one_at_full_size(
+        self, compilation: Compilation, device: Emulator, case: Case, resolved: ResolvedPlan
+    ) -> FullSizeResult:
+        reporting = None
+        if self.coverage is not None and self.reporting is not None:
+            kernels = tuple(launch.kernel for launch in resolved.launches)
+            may_take = self.coverage.may_take(kernels)
+            reporting = self.reporting.compilation if may_take else None
+        seed = self.checker.seed
+        run = FullSize(self.task, device, self.source, compilation, case, seed, reporting)
+        result = run.run(resolved, self.checker.judge_rows)
+        if self.coverage is not None and result.outcome is CaseOutcome.PASSED:
+            self.coverage.note(run.sides, OWN_SIZE_OF + case.name)
+        return result
 
     def _unless_resolved(self, case: Case) -> CaseResult | None:
         """What becomes of a case that the plan cannot launch."""
@@ -272,12 +581,59 @@ class _Check:
             if isinstance(resolved, Refused):
                 return self._refused(case, resolved), None, inputs
             self.lines.update(launch.place.line for launch in resolved.launches)
+            known = self._known(case)
+            if known is not None:
+                return known, None, inputs
+            before = self.steps, len(self.repeated), self._noted
             inputs = draw_inputs(self.task, case)
             run = self._run(compilation, resolved, case, inputs)
         except PlanError as error:
             return CaseResult(case, CaseOutcome.PLAN_ERROR, error.describe()), None, inputs
         result = self._judge(compilation, resolved, case, inputs, run)
-        return result, run, inputs
+        return msgspec.structs.replace(result, trail=self._trail(case, *before)), run, inputs
+
+    @property
+    def _noted(self) -> tuple[int, int]:
+        return self.coverage.noted if self.coverage is not None else (0, 0)
+
+    def _trail(
+        self, case: Case, steps: int, repeated: int, noted_before: tuple[int, int]
+    ) -> CaseTrail:
+        """What a case added to this check, which stood at these figures before."""
+        noted = self.coverage.since(*noted_before) if self.coverage is not None else {}
+        return CaseTrail(
+            steps=self.steps - steps,
+            repeated=len(self.repeated) > repeated,
+            edge_lines=self.edges.lines.get(case.id, ()),
+            sides={name: seen.as_rows() for name, seen in noted.items()},
+        )
+
+    def _known(self, case: Case) -> CaseResult | None:
+        """The result of a case that ran before this check was cut off, with all it left behind."""
+        result = self.known.get(case.id)
+        if result is None or result.case != case or result.trail is None:
+            return None
+        trail = result.trail
+        self.steps += trail.steps
+        if trail.repeated:
+            self.repeated.add(result.kernels)
+        if trail.edge_lines:
+            self.edges.note(case, result.kernels, trail.edge_lines)
+        if self.coverage is not None:
+            sides = {name: Sides.of_rows(rows) for name, rows in trail.sides.items()}
+            self.coverage.note(sides, case.id)
+        return result
+
+    def _again(self, compilation: Compilation, case: Case) -> tuple[Run, Inputs]:
+        """The outputs of a case that is known to pass."""
+        inputs = draw_inputs(self.task, case)
+        resolved = self._resolve(case, inputs)
+        assert isinstance(resolved, ResolvedPlan)
+        run = run_case(
+            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
+            checked=False, counted=False,
+        )  # fmt: skip
+        return run, inputs
 
     def _resolve(self, case: Case, inputs: Inputs) -> ResolvedPlan | Refused:
         attributes = self.checker.device.attributes
@@ -286,9 +642,12 @@ class _Check:
     def _run(
         self, compilation: Compilation, resolved: ResolvedPlan, case: Case, inputs: Inputs
     ) -> Run:
-        return run_case(
-            self.task, self.source, compilation, resolved, case, inputs, self.checker.device
-        )
+        run = run_case(
+            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
+            counted=case.id in self.counted,
+        )  # fmt: skip
+        self.steps += run.outcome.steps
+        return run
 
     def _refused(self, case: Case, refused: Refused) -> CaseResult:
         if case.outside_contract:
@@ -304,8 +663,10 @@ class _Check:
         inputs: Inputs,
         run: Run,
     ) -> CaseResult:
-        counters = run.outcome.counters
+        counters = run.outcome.counters if case.id in self.counted else None
         faults = [f for f in run.findings if not f.is_warning]
+        if self.task.deterministic:
+            faults += [f for f in run.findings if f.kind is FindingKind.FLOAT_ATOMICS]
         if faults:
             kind = faults[0].kind
             outcome = CaseOutcome.FAULT
@@ -320,35 +681,100 @@ class _Check:
         )
         wrong = [o for o in judged if not o.ok]
         message = f"{wrong[0].argument}: {wrong[0].problem}" if wrong else ""
+        findings = run.findings
         if not wrong and not case.outside_contract:
-            message = self._second_poison(compilation, resolved, case, inputs, run)
+            for found in self._reruns(compilation, resolved, case, inputs, run):
+                if found.finding is not None:
+                    findings = (*findings, found.finding)
+                if found.finding is None or not found.finding.is_warning:
+                    message = found.message
+                    break
         if not message:
-            return CaseResult(
-                case, CaseOutcome.PASSED, "", judged, run.findings, run.kernels, counters
-            )
+            return CaseResult(case, CaseOutcome.PASSED, "", judged, findings, run.kernels, counters)
         if case.outside_contract:
             message = f"outside the contract, and not refused: {message}"
-        return CaseResult(
-            case, CaseOutcome.WRONG, message, judged, run.findings, run.kernels, counters
-        )
+        elif wrong and self.source.text != self.checker.baseline_source()[0].text:
+            fault = self.checker.fault_of_task(case, inputs, [o.argument for o in wrong])
+            if fault:
+                outcome = CaseOutcome.INCONCLUSIVE
+                return CaseResult(case, outcome, fault, judged, findings, run.kernels, counters)
+        return CaseResult(case, CaseOutcome.WRONG, message, judged, findings, run.kernels, counters)
 
-    def _second_poison(
+    def _poison_may_hide(self, run: Run) -> bool:
+        """Whether another poison could show what this run did not.
+
+        The emulator reports reads of undefined memory, so that there only what has still the bits
+        of the poison can be unwritten. Each path is run again once all the same.
+        """
+        is_first = run.kernels not in self.repeated
+        self.repeated.add(run.kernels)
+        if is_first or self.checker.device.name != EMULATOR:
+            return True
+        return any((bits == np.iinfo(bits.dtype).max).any() for bits in run.outputs.values())
+
+    def _may_take_sides(self, run: Run) -> bool:
+        """Whether a kernel of a run has conditions that have not gone both ways yet."""
+        return self.coverage is not None and self.coverage.may_take(run.kernels)
+
+    def _reruns(
         self,
         compilation: Compilation,
         resolved: ResolvedPlan,
         case: Case,
         inputs: Inputs,
         first: Run,
-    ) -> str:
-        """Runs again with other bytes in undefined memory; the outputs may not change."""
-        again = run_case(
-            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
-            poison=POISON_SENTINEL, checked=False, counted=False,
-        )  # fmt: skip
-        for name, bits in first.outputs.items():
-            if not np.array_equal(bits, again.outputs[name]):
-                return f"{name}: the result depends on what was in undefined memory before"
-        return ""
+    ) -> Iterator[Difference]:
+        """What other runs of a case that passed show; see reruns.py."""
+        accepts = accepts_of(self.task, self.source)
+
+        def again(poison: str, variation: Variation, program: Compilation = compilation) -> Run:
+            run = run_case(
+                self.task, self.source, program, resolved, case, inputs, self.checker.device,
+                poison=poison, checked=False, counted=False, variation=variation,
+            )  # fmt: skip
+            self.steps += run.outcome.steps
+            return run
+
+        def problem(run: Run, edges: Variation = PLAIN) -> str:
+            if run.outcome.faults:
+                return run.outcome.faults[0].describe()
+
+            def allowance(name: str) -> Allowance:
+                return self.checker.allowance(case, inputs, name, edges)
+
+            judged = self.checker.judge(case, inputs, run, allowance)
+            return next((f"{o.argument}: {o.problem}" for o in judged if not o.ok), "")
+
+        def same(other: Run) -> bool:
+            equal = not other.outcome.faults and all(
+                np.array_equal(b, other.outputs[n]) for n, b in first.outputs.items()
+            )
+            return equal or (by_tolerance and not problem(other))
+
+        def second(poison: str, variation: Variation) -> Run:
+            """Instructions that conditions add can change roundings: a difference counts only if
+            the source itself shows it, too.
+            """
+            if self.reporting is not None and self.coverage is not None:
+                run = again(poison, variation, self.reporting.compilation)
+                self.coverage.note(run.outcome.sides, case.id)
+                if same(run):
+                    return run
+            return again(poison, variation)
+
+        by_tolerance = has_float_atomics(compilation.ptx) and not self.task.deterministic
+        caution = of_float_atomics(first, self.task.deterministic)
+        if caution is not None:
+            yield Difference(caution.message, caution)
+        found = None
+        if self._poison_may_hide(first) or self._may_take_sides(first):
+            found = second_run(first, second, same, seed_of(self.source.text, case))
+        if found is not None:
+            yield found.unless(accepts)
+        if self.edges.wants(case, first, self.task.elements(case.dims, case.dtype)):
+            found = run_at_edges(first, again, case, problem)
+            if found is not None:
+                yield found.unless(accepts)
 
     def _properties(
         self, compilation: Compilation, case: Case, inputs: Inputs, run: Run
@@ -378,17 +804,37 @@ class _Check:
         if CaseOutcome.PLAN_ERROR in outcomes:
             first = next(r for r in bad if r.outcome is CaseOutcome.PLAN_ERROR)
             return Verdict.PLAN_ERROR, first.message
-        wrong = [r for r in bad if r.outcome is not CaseOutcome.UNSUPPORTED]
+        says_nothing = (CaseOutcome.UNSUPPORTED, CaseOutcome.INCONCLUSIVE)
+        wrong = [r for r in bad if r.outcome not in says_nothing]
         if wrong:
             return Verdict.FAILED, f"{len(wrong)} of {len(outcomes)} cases failed"
+        at_size = [f for f in self.full_size if not f.outcome.ok]
+        for found in at_size:
+            if found.outcome not in (CaseOutcome.UNSUPPORTED, CaseOutcome.INCONCLUSIVE):
+                return Verdict.FAILED, _at_size(found)
         broken = [p for p in self.properties if not p.ok]
         if broken:
             return Verdict.FAILED, f"{broken[0].name}: {broken[0].message}"
         missed = [f for f in self.fakes if not f.caught]
         if missed:
             return Verdict.FAILED, f"the suite accepts a fake ({missed[0].name}): it proves nothing"
+        unsupported = [r for r in bad if r.outcome is CaseOutcome.UNSUPPORTED]
+        if unsupported:
+            return Verdict.UNSUPPORTED, unsupported[0].message
         if bad:
-            return Verdict.UNSUPPORTED, bad[0].message
+            return Verdict.INCONCLUSIVE, f"{bad[0].case.id}: {bad[0].message}"
+        if self.beside is not None and self.beside.open:
+            return Verdict.INCONCLUSIVE, f"on the emulator: {self.beside.open}"
+        if at_size:
+            return (
+                Verdict.UNSUPPORTED
+                if at_size[0].outcome is CaseOutcome.UNSUPPORTED
+                else Verdict.INCONCLUSIVE
+            ), _at_size(at_size[0])
+        left = [c for c in self.conditions if c.status is ConditionStatus.OPEN]
+        if left:
+            more = f", and {len(left) - 1} more" if len(left) > 1 else ""
+            return Verdict.INCONCLUSIVE, f"{left[0].describe()}{more}"
         return Verdict.PASSED, f"{len(outcomes)} cases passed"
 
     def _report(
@@ -410,10 +856,26 @@ class _Check:
             cases=tuple(self.results),
             properties=tuple(self.properties),
             fakes=tuple(self.fakes),
+            full_size=tuple(self.full_size),
             counters=counters,
             seconds=time.perf_counter() - self.started,
+            emulated=self.beside.cases if self.beside is not None else 0,
+            not_emulated=self.beside.not_emulated if self.beside is not None else (),
+            seed=self.checker.seed,
             untried_lines=tuple(sorted(launches - self.lines)) if whole_suite else (),
+            conditions=self.conditions,
+            condition_sides=len(self.coverage.taken) if self.coverage is not None else 0,
+            accepted=self.task.accepted,
         )
+
+
+def _hangs(result: CaseResult) -> bool:
+    """Whether a case ran for as long as it may: the others would do so, too."""
+    return any(f.kind in (FindingKind.BUDGET, FindingKind.HANG) for f in result.findings)
+
+
+def _at_size(result: FullSizeResult) -> str:
+    return f"workload {result.workload} at its own size: {result.message}"
 
 
 def _has_properties(case: Case) -> bool:

@@ -1,6 +1,7 @@
 """The cases that follow from a task: sizes, layouts, values, and why each is there.
 
-The floor suite is fixed: agents and engineers may add cases, nobody removes or loosens one.
+The floor suite is fixed: agents and engineers may add cases, nobody removes or loosens one. Cases
+that are drawn from the seed of a session come on top, so that no candidate can know all of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,24 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from astra_tui.lab.check.combinations import (
+    TINY,
+    Level,
+    base_levels,
+    combine,
+    draw_dims,
+    large,
+    largest_size,
+    nearest_size,
+    normal_inputs,
+    random_of,
+    row_levels,
+    scalar_levels,
+    seed_of_case,
+    subnormal,
+    value_levels,
+    words_of,
+)
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
@@ -18,17 +37,27 @@ MAX_ELEMENTS = 1 << 16
 """Elements of the largest tensor of most cases, so that the emulator answers in milliseconds."""
 
 LARGE_ELEMENTS = 5 << 16
-"""Elements of the one large case, enough to pass every cap on the grid that a kernel may have."""
+"""Elements of the largest cases, enough to pass every cap on the grid that a kernel may have."""
+
+DRAWN_SIZES = 2
+DRAWN_COMBINATIONS = 4
+"""Drawn cases of one element type: of each dimension, and of everything at once."""
 
 _SMALL_ROWS = 3
 
+ROUND = 64
+"""Divides sizes on which kernels use wide accesses."""
 
-def build_suite(task: KernelTask) -> tuple[Case, ...]:
-    """All cases of a task, in order; names are unique for each element type."""
+
+def build_suite(task: KernelTask, seed: int = 0) -> tuple[Case, ...]:
+    """All cases of a task, in order; names are unique for each element type.
+
+    `seed` decides the drawn ones; whoever knows it, knows them.
+    """
     cases: dict[str, Case] = {}
     for dtype in task.dtypes:
         suite = _Suite(task, dtype)
-        for case in suite.floor():
+        for case in (*suite.floor(), *suite.drawn(seed)):
             cases.setdefault(case.id, case)
         for case in suite.added():
             # A case that somebody added never takes the place of one of the floor suite.
@@ -53,6 +82,53 @@ class _Suite:
         yield from self._layouts()
         yield from self._values()
         yield from self._scalars()
+
+    def drawn(self, seed: int) -> Iterator[Case]:
+        """Sizes, layouts, values and scalars that a seed decides, inside the contract.
+
+        Each dimension gets sizes of its own, all else as in use; then everything is drawn at once.
+        """
+        random = random_of(seed, self.task, self.dtype.value, "suite")
+        bases, rows = base_levels(self.task, random), row_levels(self.task, random)
+        values, scalars = value_levels(self.task, self.dtype), scalar_levels(self.task, random)
+        for name in self.task.dims:
+            others = {n: size for n, size in self.typical.items() if n != name}
+            for _ in range(DRAWN_SIZES):
+                dims = draw_dims(self.task, self.dtype, MAX_ELEMENTS, random, others)
+                if dims is not None:
+                    yield self._drawn(f"{name}={dims[name]}, drawn", dims, seed=seed)
+            yield from self._beyond(name, seed)
+        for _ in range(DRAWN_COMBINATIONS):
+            dims = draw_dims(self.task, self.dtype, MAX_ELEMENTS, random)
+            if dims is not None:
+                value = random.choice(random.choice(values))
+                chosen = [*map(random.choice, (bases, rows)), value, random.choice(scalars)]
+                sizes = "x".join(str(size) for size in dims.values())
+                yield self._drawn(f"drawn {sizes}: {words_of(chosen)}", dims, *chosen, seed=seed)
+
+    def _beyond(self, name: str, seed: int) -> Iterator[Case]:
+        """Sizes that no workload has, one that vectors divide and one that they do not.
+
+        The contract allows them, and a kernel that counts its passes over a row would not finish
+        it. Many rows are left to the full-size stage: each costs a block.
+        """
+        if name == self.task.rows:
+            return
+        random = random_of(seed, self.task, self.dtype.value, "beyond", name)
+        largest = 2 * largest_size(self.task, self.task.dims[name])
+        size = largest + random.randrange(largest // 8 + 1)
+        others = {n: 1 if n == self.task.rows else s for n, s in self.typical.items()}
+        for wanted in (-(-size // ROUND) * ROUND, size | 1):
+            beyond = nearest_size(self.task, self.dtype, {**others, name: wanted}, name, 1)
+            if beyond is not None:
+                dims = self._fit({**others, name: beyond}, MAX_ELEMENTS, keep=name)
+                if self.task.elements(dims, self.dtype) <= LARGE_ELEMENTS:
+                    yield self._drawn(f"{name}={beyond}, beyond all workloads", dims, seed=seed)
+
+    def _drawn(self, name: str, dims: dict[str, int], *levels: Level, seed: int) -> Case:
+        case = self._case(name, "drawn from the seed of the session", dims)
+        case = msgspec.structs.replace(case, seed=seed_of_case(seed, self.dtype, name))
+        return combine(case, levels)
 
     def added(self) -> Iterator[Case]:
         """The cases that the task's author has added."""
@@ -92,11 +168,12 @@ class _Suite:
                     yield self._case(f"{name}={size}", _why_size(size), dims)
         smallest = {n: self._smallest(n) for n in self.task.dims}
         yield self._case("smallest", "every size as small as the contract allows", smallest)
-        yield self._case(
-            "large",
-            "more work than one wave of a capped grid",
-            self._fit(dict(self.task.workloads[-1].dims), LARGE_ELEMENTS),
-        )
+        if not any(w.dtype is self.dtype for w in self.task.workloads):
+            yield self._case(
+                "large",
+                "more work than one wave of a capped grid: no workload of this type is as large",
+                self._fit(dict(self.task.workloads[-1].dims), LARGE_ELEMENTS),
+            )
 
     def _workloads(self) -> Iterator[Case]:
         for workload in self.task.workloads:
@@ -105,8 +182,15 @@ class _Suite:
             if rows:
                 dims[rows] = min(dims[rows], _SMALL_ROWS)
             dims = self._fit(dims, MAX_ELEMENTS)
+            shrunk = ", ".join(
+                f"{name}={size} of {workload.dims[name]}"
+                for name, size in dims.items()
+                if size != workload.dims[name]
+            )
             yield self._case(
-                f"workload {workload.name}", f"the shape of workload {workload.name}", dims
+                f"workload {workload.name}" + (f" with {shrunk}" if shrunk else ""),
+                "the shape of a workload, as large as runs in milliseconds",
+                dims,
             )
 
     def _smallest(self, name: str) -> int:
@@ -149,20 +233,13 @@ class _Suite:
 
     def _layouts(self) -> Iterator[Case]:
         tensors = [a.name for a in self.task.tensors]
-        for shift in (1, 2, 4):
-            yield self._case(
-                f"all shifted by {shift}",
-                f"bases {shift} elements past their alignment: wide accesses have to fall back",
-                self.typical,
-                offsets=dict.fromkeys(tensors, shift),
-            )
-        for name in tensors:
-            yield self._case(
-                f"{name} shifted by 1",
-                f"only {name} is misaligned",
-                self.typical,
-                offsets={name: 1},
-            )
+        # Other shifts, single tensors and different strides: in pairs on each path (paths.py).
+        yield self._case(
+            "all shifted by 1",
+            "bases one element past their alignment: wide accesses have to fall back",
+            self.typical,
+            offsets=dict.fromkeys(tensors, 1),
+        )
         yield self._case(
             "odd sizes shifted by 1",
             "sizes that nothing divides, on misaligned bases",
@@ -182,13 +259,6 @@ class _Suite:
                 self.typical,
                 row_padding=dict.fromkeys(names, padding),
             )
-            for name in names if len(names) > 1 else ():
-                yield self._case(
-                    f"rows of {name} apart by {padding}",
-                    "tensors with different row strides",
-                    self.typical,
-                    row_padding={name: padding},
-                )
         odd = self._odd()
         yield self._case(
             "odd rows at round distances",
@@ -216,18 +286,14 @@ class _Suite:
     # -- values --------------------------------------------------------------------------------
 
     def _values(self) -> Iterator[Case]:
-        floats = [
-            a
-            for a in self.task.tensors
-            if a.is_read
-            and self.task.dtype_of(a, self.dtype).is_float
-            and a.values.kind is ValueKind.NORMAL
-        ]
+        floats = normal_inputs(self.task, self.dtype)
         if not floats:
             return
         has_limit = any(a.limit is not None for a in floats)
         for name, why, make in _VALUE_CLASSES:
             if name == _OUTLIERS and not has_limit:
+                continue
+            if name == _BELOW_HALF and self.dtype is DType.FLOAT16:
                 continue
             if name == _HUGE and not has_limit:
                 why = _NO_LIMIT
@@ -256,28 +322,29 @@ class _Suite:
                 )
 
 
-def _limit(argument: Argument, dtype: DType) -> float:
-    return argument.limit if argument.limit is not None else math.sqrt(dtype.largest) / 4
-
-
-_HUGE, _OUTLIERS = "huge values", "outliers"
+_HUGE, _OUTLIERS, _BELOW_HALF = "huge values", "outliers", "values below float16"
 _NO_LIMIT = "as large as can be squared: the task gives no argument a limit, which would go further"
 
 _VALUE_CLASSES: tuple[tuple[str, str, Callable[[Argument, DType], Values]], ...] = (
     (
         "tiny values",
         "outputs far below the absolute tolerance: only a relative bound sees a zero output",
-        lambda _a, _t: Values(ValueKind.NORMAL, 0.0, 2.0**-10),
+        lambda _a, _t: TINY,
+    ),
+    (
+        _BELOW_HALF,
+        "normal numbers of the type that float16 cannot hold: it is no accumulator for them",
+        lambda _a, _t: Values(ValueKind.NORMAL, 0.0, 2.0**-30),
     ),
     (
         "subnormal values",
         "the smallest magnitudes of the type",
-        lambda _a, t: Values(ValueKind.UNIFORM, -t.smallest_normal, t.smallest_normal),
+        lambda _a, t: subnormal(t),
     ),
     (
         _HUGE,
         "up to the largest magnitude that the contract names",
-        lambda a, t: Values(ValueKind.UNIFORM, -_limit(a, t), _limit(a, t)),
+        large,
     ),
     (
         "zeros of both signs",

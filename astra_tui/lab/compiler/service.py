@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -12,8 +14,9 @@ from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.compiler.directives import refuse_unsafe
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
-from astra_tui.lab.compiler.standins import PRELUDE_NAME, STAND_INS
+from astra_tui.lab.compiler.standins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
+from astra_tui.lab.escapes import Targets
 from astra_tui.model.compilation import (
     Compilation,
     CompiledKernel,
@@ -45,7 +48,7 @@ class CompilerUnavailable(Exception):
 class CompilerInfo:
     """Which compiler answers, and whether its process is locked down.
 
-    `origin` is the version of the wheel it came from, or the path that was chosen.
+    `origin` is its full version; the path that was chosen only where that cannot be had.
     """
 
     version: str
@@ -137,6 +140,26 @@ class Compiler:
                 self._cache.put(key, msgspec.msgpack.encode(answer))
         return self._compilation(answer, info, source, expressions, arch, from_cache)
 
+    def compile_to_ptx(self, source: str, expressions: tuple[str, ...], header: str) -> Compilation:
+        """Compiles a source to PTX that is never assembled, `header` included before it.
+
+        For the emulator alone: such PTX may hold instructions that no GPU has.
+        """
+        arch = self.arch.replace("sm_", "compute_")
+        expressions = tuple(dict.fromkeys(expressions))
+        info = self.start()
+        key = self._key(info, source + "\0" + header, expressions, arch)
+        answer = self._stored(key)
+        from_cache = answer is not None
+        if answer is None:
+            try:
+                answer = self._request(source, expressions, arch, cubin=False, header=header)
+            except (ChildTimeout, ChildDied) as error:
+                return _failure(_gave_up(str(error)), arch, str(info))
+            if answer.status in _LASTING:
+                self._cache.put(key, msgspec.msgpack.encode(answer))
+        return self._compilation(answer, info, source, expressions, arch, from_cache)
+
     def _stored(self, key: str) -> _Answer | None:
         stored = self._cache.get(key)
         if stored is None:
@@ -149,6 +172,40 @@ class Compiler:
     def raw_log(self, source: str) -> str:
         """The compiler's own log for a source that was not scanned first, for `doctor`."""
         return self._request(source, (), ARCH, cubin=False).log
+
+    def content_hash(self) -> str:
+        """SHA-256 of the library with its builtins: what makes the code, wherever it lies.
+
+        Computed once for a file of some size and time. Empty where there is no library.
+        """
+        library = self.toolchain.library
+        if library is None:
+            return ""
+        digest = hashlib.sha256()
+        for file in (library, *sorted(library.parent.glob("libnvrtc-builtins.so.*"))):
+            digest.update(self._file_hash(file))
+        return digest.hexdigest()
+
+    def _file_hash(self, file: Path) -> bytes:
+        try:
+            known = file.stat()
+            key = content_key("library", str(file), str(known.st_size), str(known.st_mtime_ns))
+            found = self._cache.get(key)
+            if found is None:
+                with file.open("rb") as stream:
+                    found = hashlib.file_digest(stream, "sha256").digest()
+                self._cache.put(key, found)
+        except OSError:
+            return b""
+        return found
+
+    def try_escapes(self, targets: Targets) -> dict[str, str]:
+        """Has the process try to get out; see lab/escapes.py. Raises ChildDied, ChildTimeout."""
+        self.start()
+        outcomes: dict[str, str] = self._child.ask(
+            {"escapes": msgspec.to_builtins(targets)}, self.seconds
+        )
+        return outcomes
 
     def _key(self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str) -> str:
         headers = [f"{name}={wheel_version(name)}" for name in _HEADER_WHEELS]
@@ -178,18 +235,19 @@ class Compiler:
         return answer
 
     def _request(
-        self, source: str, expressions: tuple[str, ...], arch: str, cubin: bool
+        self, source: str, expressions: tuple[str, ...], arch: str, cubin: bool, header: str = ""
     ) -> _Answer:
         self.start()
+        included = {EXTRA_NAME: header} if header else {}
         message = {
             "source": source,
             "name": SOURCE_NAME,
             "expressions": expressions,
-            "headers": STAND_INS,
-            "options": self._options(arch),
+            "headers": {**STAND_INS, **included},
+            "options": [*self._options(arch), *(f"--pre-include={name}" for name in included)],
             "cubin": cubin,
         }
-        return msgspec.convert(self._child.ask(message, self.seconds), _Answer)
+        return msgspec.convert(self._child.ask(message, self.seconds, cpu=True), _Answer)
 
     def _compilation(
         self,

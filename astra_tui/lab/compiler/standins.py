@@ -296,6 +296,9 @@ _EMPTY = "#pragma once\n"
 PRELUDE_NAME = "astra_tui_prelude.h"
 """What nvcc includes in every file by itself (through cuda_runtime.h), and NVRTC does not."""
 
+EXTRA_NAME = "astra_tui_extra.h"
+"""A header that one compilation may have of its own."""
+
 STAND_INS: dict[str, str] = {
     PRELUDE_NAME: _PRELUDE,
     "stdint.h": _INTEGERS,

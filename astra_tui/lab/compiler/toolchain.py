@@ -45,6 +45,9 @@ def find_toolchain() -> Toolchain:
             (), None, "no CUDA headers were found; pip install nvidia-cuda-runtime nvidia-cuda-crt"
         )
     library = _library()
+    chosen = os.environ.get(LIBRARY_VARIABLE)
+    if chosen and not Path(chosen).is_file():
+        return Toolchain(includes, None, f"{LIBRARY_VARIABLE} names {chosen}, which is no file")
     if library is None:
         return Toolchain(includes, None, "NVRTC was not found; pip install nvidia-cuda-nvrtc")
     return Toolchain(includes, library)

@@ -6,6 +6,7 @@ Started by `service.py` as `python -m astra_tui.lab.compiler.worker READ_FD WRIT
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from typing import Any
@@ -18,7 +19,8 @@ from astra_tui.lab.compiler.toolchain import (
     load_nvrtc,
     wheel_version,
 )
-from astra_tui.lab.confine import confine_to_reading, limit_resources
+from astra_tui.lab.confine import confine, limit_resources
+from astra_tui.lab.escapes import try_escapes
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.lab.orphan import end_with_owner
 
@@ -36,10 +38,10 @@ def main() -> None:
     load_nvrtc(toolchain)
     major, minor = _call(nvrtc.nvrtcVersion())
     chosen = os.environ.get(LIBRARY_VARIABLE)
-    origin = chosen or wheel_version("nvidia-cuda-nvrtc")
+    origin = (_own_version() or chosen) if chosen else wheel_version("nvidia-cuda-nvrtc")
     os.chdir(toolchain.include_dirs[0])  # NVRTC looks for includes in the current folder too.
     limit_resources(MEMORY_LIMIT)
-    confined = confine_to_reading(toolchain.readable_roots)
+    confined = bool(confine(toolchain.readable_roots))
     end_with_owner(read_fd)  # Not before: a thread that exists already is not confined.
     write_frame(write_fd, {"version": f"{major}.{minor}", "origin": origin, "confined": confined})
     while True:
@@ -47,7 +49,22 @@ def main() -> None:
             request = read_frame(read_fd)
         except FrameError:
             return
-        write_frame(write_fd, compile_source(request))
+        escapes = request.get("escapes")
+        write_frame(write_fd, try_escapes(escapes) if escapes else compile_source(request))
+
+
+def _own_version() -> str:
+    """The full version, which NVRTC tells only at the head of the PTX that it makes."""
+    program = _call(nvrtc.nvrtcCreateProgram(b"", b"empty.cu", 0, [], []))[0]
+    try:
+        _call(nvrtc.nvrtcCompileProgram(program, 0, []))
+        head = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+    except _Failed:
+        return ""
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    match = re.search(r"\bV(\d+\.\d+\.\d+)\b", head)
+    return match[1] if match else ""
 
 
 def compile_source(request: dict[str, Any]) -> dict[str, Any]:

@@ -146,4 +146,5 @@ class Bench:
         )
 
     def _own_processes(self) -> tuple[int, ...]:
-        return (*self.gpu_processes, *self.idle_processes)
+        of_oracle = (self._oracle.pid,) if self._oracle.pid else ()
+        return (*self.gpu_processes, *of_oracle, *self.idle_processes)

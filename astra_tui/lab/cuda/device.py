@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,10 +12,20 @@ from astra_tui.lab.cuda.faults import finding_of
 from astra_tui.lab.cuda.gpu_process import MODULE, GpuFailure, GpuProcess
 from astra_tui.lab.cuda.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
 from astra_tui.lab.cuda.tools import ToolKernels
-from astra_tui.lab.device import DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.lab.device import (
+    PLAIN,
+    Accepts,
+    DeviceBuffer,
+    PackedLaunch,
+    RunOutcome,
+    Variation,
+    accept_nothing,
+    has_float_atomics,
+)
 from astra_tui.lab.explain.elf import STRING_LITERAL, ElfError, writable_globals
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
 
 CASE_SECONDS = 10.0
 """How long the launches of one case may take, copies and all repeats included."""
@@ -29,6 +39,8 @@ _PROCESSES = 2
 
 class CudaDevice:
     """One GPU. `run` never raises for what a candidate does: that is in the findings."""
+
+    workspace_bytes = MAX_WORKSPACE_BYTES
 
     def __init__(
         self,
@@ -87,12 +99,14 @@ class CudaDevice:
         *,
         checked: bool = True,
         counted: bool = True,
+        variation: Variation = PLAIN,
+        accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Runs launches in order on fresh buffers; `checked` repeats them to see them agree.
 
-        Nothing is counted here, whatever `counted` says.
+        Nothing is counted here, whatever `counted` says, and hardware varies as it likes.
         """
-        del counted
+        del counted, variation, accepts
         hidden = self._hidden_state(compilation.cubin) if checked else ()
         if hidden:
             return RunOutcome({b.name: b.content for b in buffers}, hidden)
@@ -113,7 +127,17 @@ class CudaDevice:
         contents = {
             name: np.frombuffer(content, np.uint8) for name, content in ran.contents.items()
         }
-        return RunOutcome(contents, tuple(_findings(ran)))
+        return RunOutcome(contents, tuple(_findings(ran, has_float_atomics(compilation.ptx))))
+
+    @contextlib.contextmanager
+    def process_of(self, cubin: bytes) -> Iterator[GpuProcess]:
+        """The process in which a candidate's cases ran, for other requests to it."""
+        process, is_new = self._process(cubin)
+        try:
+            yield process
+        finally:
+            if is_new or not process.is_running:  # `run` has not loaded the cubin there.
+                self._forget(cubin)
 
     def _hidden_state(self, cubin: bytes) -> tuple[Finding, ...]:
         """Variables that would carry something from one launch to the next."""
@@ -180,7 +204,7 @@ def _writable(cubin: bytes) -> tuple[Finding, ...]:
     )
 
 
-def _findings(ran: CaseRan) -> list[Finding]:
+def _findings(ran: CaseRan, float_atomics: bool) -> list[Finding]:
     found = []
     for name, distance in sorted(ran.overrun.items()):
         side = f"{-distance} bytes before" if distance < 0 else f"{distance} bytes past the end of"
@@ -188,5 +212,6 @@ def _findings(ran: CaseRan) -> list[Finding]:
         found.append(Finding(FindingKind.WROTE_OUTSIDE, text))
     if ran.unstable:
         text = f"{', '.join(ran.unstable)}: not the same bytes in every one of {REPEATS} runs"
-        found.append(Finding(FindingKind.NOT_DETERMINISTIC, text))
+        kind = FindingKind.FLOAT_ATOMICS if float_atomics else FindingKind.NOT_DETERMINISTIC
+        found.append(Finding(kind, text))
     return found

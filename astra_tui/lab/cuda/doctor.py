@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.child import ChildDied
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.cuda.bench import Bench
 from astra_tui.lab.cuda.device import CudaDevice
@@ -12,12 +12,14 @@ from astra_tui.lab.cuda.discovery import find_devices
 from astra_tui.lab.cuda.gpu_process import GpuFailure, GpuProcess
 from astra_tui.lab.cuda.launcher.tools import tool_version
 from astra_tui.lab.cuda.measuring import MeasurementFailed, Options
-from astra_tui.lab.cuda.messages import DeviceFacts, Drop, Dropped
+from astra_tui.lab.cuda.messages import DeviceFacts, Escapes, TryEscapes
 from astra_tui.lab.cuda.ncu import find_ncu, may_read_counters
 from astra_tui.lab.cuda.ncu.permission import REMEDY
-from astra_tui.lab.cuda.opening import OLDEST, Gpu, open_gpu
+from astra_tui.lab.cuda.opening import OLDEST, Gpu, open_gpu, open_oracle
 from astra_tui.lab.cuda.sanitizer import find_sanitizer
 from astra_tui.lab.cuda.sources import compile_source
+from astra_tui.lab.doctor import probe_containment
+from astra_tui.lab.escapes import Targets
 from astra_tui.lab.nvml import GpuReader
 from astra_tui.lab.timing.verdict import minimum_detectable
 from astra_tui.model.errors import UserError
@@ -84,33 +86,24 @@ def _on_the_gpu(facts: DeviceFacts) -> Iterator[Probe]:
     try:
         with Compiler() as compiler:
             gpu = open_gpu(facts, compiler)
-            yield _confinement(gpu)
+            yield _gpu_contained(gpu)
             yield _self_comparison(gpu, compiler)
     except (CompilerUnavailable, RuntimeError, UserError) as error:
         yield Probe("GPU timing", Health.BROKEN, str(error), gives, needed=False)
 
 
-def _confinement(gpu: Gpu) -> Probe:
-    """Whether the process in which candidates run is confined, by its own word."""
-    gives = "candidates that cannot read or write your files while they run on the GPU"
-    process = GpuProcess(gpu.facts.uuid, gpu.tools)
-    try:
-        process.ask(Drop(), Dropped, _ANSWER_SECONDS)
-        opened = process.opened
-    except GpuFailure as error:
-        return Probe("GPU process", Health.BROKEN, str(error), gives, needed=False)
-    finally:
-        process.close()
-    if opened is not None and opened.confined:
-        return Probe("GPU process", Health.OK, "it is confined", gives, needed=False)
-    return Probe(
-        "GPU process",
-        Health.MISSING,
-        "it runs with all of your rights",
-        gives,
-        "a Linux kernel with Landlock (5.13 or newer)",
-        needed=False,
-    )
+def _gpu_contained(gpu: Gpu) -> Probe:
+    def outcomes(targets: Targets) -> dict[str, str]:
+        process = GpuProcess(gpu.facts.uuid, gpu.tools)
+        try:
+            return process.ask(TryEscapes(targets), Escapes, _ANSWER_SECONDS).outcomes
+        except GpuFailure as error:
+            raise ChildDied(str(error)) from None
+        finally:
+            process.close()
+
+    gives = "candidates that cannot reach your files while they run on the GPU"
+    return probe_containment("GPU process", gives, outcomes)
 
 
 def _self_comparison(gpu: Gpu, compiler: Compiler) -> Probe:
@@ -143,7 +136,7 @@ def time_beside_itself(gpu: Gpu, compiler: Compiler) -> Timing:
     """
     task = find_task(TASK)
     file = task.production_file if task.production_file.is_file() else task.baseline_file
-    with CudaDevice(gpu.facts, gpu.tools) as device, Oracle(task) as oracle:
+    with CudaDevice(gpu.facts, gpu.tools) as device, open_oracle(task, gpu) as oracle:
         text = file.read_text(encoding="utf-8")
         version = compile_source(task, compiler, device.attributes, text, str(file))
         with Bench(task, gpu.facts, gpu.tools, oracle, Options(warm=False)) as bench:

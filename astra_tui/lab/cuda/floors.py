@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
 from astra_tui.lab.cache import ContentCache, content_key
+from astra_tui.lab.check.drawing import Fill
 from astra_tui.lab.cuda.gpu_process import GpuProcess
 from astra_tui.lab.cuda.messages import (
     Block,
     Build,
     Built,
     DeviceFacts,
-    Fill,
     Kernel,
     Prepare,
     Prepared,
@@ -25,15 +26,44 @@ from astra_tui.lab.cuda.messages import (
 from astra_tui.lab.cuda.tools import ToolKernels
 from astra_tui.lab.timing.pairing import PairedRounds
 from astra_tui.lab.timing.schedule import mirrored_orders, takes_single
-from astra_tui.lab.timing.sizes import cold_size
-from astra_tui.model.timing import Floor
+from astra_tui.lab.timing.sizes import GraphSize, cold_size
+from astra_tui.model.timing import Doubt, Floor
 
 ROUNDS = 20
-_VERSION = "1"
+_VERSION = "2"
 _VECTOR = 16
 _THREADS = 256
 _NOISE = Fill("float16", "normal", 0.0, 1.0, 0.0, ())
 SECONDS = 60.0
+
+
+LEAST_OF_LAUNCH = 0.9
+"""Of the time of an empty launch that any launch takes, with room for noise."""
+LEAST_OF_PEAK = 0.98
+"""Of the time at peak bandwidth; the clock of the memory is known to the megahertz."""
+
+
+def floor_doubts(
+    floor: Floor, launch_us: float, size: GraphSize, facts: DeviceFacts
+) -> Iterator[Doubt]:
+    """Doubts that void a time that no kernel can reach.
+
+    Launches are cold, so what has to be moved crosses the memory's pins, but for what L2 holds at
+    the end of a replay: results that are still to be written back.
+    """
+    if launch_us < LEAST_OF_LAUNCH * floor.launch_us:
+        text = f"{launch_us:.2f} us are less than an empty launch takes ({floor.launch_us:.2f} us)"
+        yield Doubt("below_floor", text, voids=True)
+    if facts.peak_bytes_per_us <= 0 or not size.is_cold:
+        return
+    kept = facts.attributes["l2_cache_bytes"] / (2 * size.launches)
+    least = (floor.compulsory_bytes - kept) / facts.peak_bytes_per_us
+    if launch_us < LEAST_OF_PEAK * least:
+        text = (
+            f"{launch_us:.2f} us are less than the {floor.compulsory_bytes} bytes that have to be "
+            f"moved take at the memory's peak ({least:.2f} us)"
+        )
+        yield Doubt("below_floor", text, voids=True)
 
 
 class Floors:

@@ -20,6 +20,7 @@ from astra_tui.lab.cuda.messages import (
     encode,
 )
 from astra_tui.lab.cuda.tools import ToolKernels
+from astra_tui.lab.shared_window import window_fd
 
 MODULE = "astra_tui.lab.cuda.process.main"
 START_SECONDS = 60.0
@@ -57,7 +58,7 @@ class GpuProcess:
     def __init__(self, uuid: str, tools: ToolKernels, module: str = MODULE):
         self._uuid = uuid
         self._tools = tools
-        self._child = Child(module, name="the GPU process")
+        self._child = Child(module, name="the GPU process", fds=(window_fd(),))
         self._is_opening = False
         self.opened: Opened | None = None
 
@@ -105,7 +106,8 @@ class GpuProcess:
         self._child.kill()
 
     def _opening(self) -> Any:
-        return encode(Open(self._uuid, self._tools.cubin, self._tools.symbols))
+        tools = self._tools
+        return encode(Open(self._uuid, tools.cubin, tools.symbols, window=window_fd()))
 
     @contextmanager
     def _closed_if_fatal(self) -> Iterator[None]:

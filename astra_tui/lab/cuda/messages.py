@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.lab.check.drawing import Fill
+from astra_tui.lab.escapes import Targets
+
 
 class DeviceFacts(msgspec.Struct, frozen=True):
     """What the driver says of a device. Sizes in bytes."""
@@ -23,6 +26,8 @@ class DeviceFacts(msgspec.Struct, frozen=True):
     memory: int
     attributes: dict[str, int]
     """The names that launch plans may read."""
+    peak_bytes_per_us: float = 0.0
+    """What the memory's clock and width allow, in bytes a microsecond; 0 where they are unknown."""
 
     @property
     def arch(self) -> str:
@@ -48,17 +53,6 @@ class CaseBuffer(msgspec.Struct, frozen=True):
     name: str
     content: bytes
     misalignment: int = 0
-
-
-class Fill(msgspec.Struct, frozen=True):
-    """How elements are drawn on the device; see lab/cuda/drawing.py for the twin in NumPy."""
-
-    dtype: str
-    kind: str
-    low: float
-    high: float
-    limit: float
-    planted: tuple[float, ...]
 
 
 class SetBuffer(msgspec.Struct, frozen=True):
@@ -94,6 +88,8 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
     """The cubin of our own kernels (tools.cu)."""
     tool_symbols: dict[str, str]
     confine: bool = True
+    window: int = -1
+    """Descriptor of the memory into which Fetch puts bytes (lab/shared_window.py)."""
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run_case"):
@@ -118,18 +114,58 @@ class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
     seed: int
     families: int = 1
     """How often all buffer sets are there, with the same values in other places."""
+    estimate: bool = True
+    red_zone: int = 0
+    """Bytes after every buffer that nothing may write."""
+
+
+class RunSets(msgspec.Struct, frozen=True, tag="run_sets"):
+    """Runs the first version once on every set there is, without a graph. Answered by SetsRan."""
+
+    poison: int
+    """The byte that fills outputs and workspaces before."""
+    key: int
+
+
+class Fetch(msgspec.Struct, frozen=True, tag="fetch"):
+    """Copies what some sets hold into the window, range by range. Answered by Fetched.
+
+    `ranges` are (buffer, first byte, bytes, where in the window the first set goes); the sets
+    follow each other there without gaps.
+    """
+
+    first_set: int
+    sets: int
+    ranges: tuple[tuple[str, int, int, int], ...]
 
 
 class Build(msgspec.Struct, frozen=True, tag="build"):
-    """Makes buffer sets and graphs of `launches` and twice as many. Answered by Built."""
+    """Makes buffer sets and graphs of `launches` and twice as many. Answered by Built.
+
+    Launch i of a graph uses set i modulo `sets`.
+    """
 
     launches: int
     sets: int
     flush_bytes: int
 
 
+class Poison(msgspec.Struct, frozen=True):
+    """What outputs hold before a replay: a byte in all sets, but another from set to set."""
+
+    byte: int = 0xFF
+    other: int = 0xFF
+    first: int = 0
+    last: int = 0
+    """The sets from `first` to before `last` get the other byte."""
+
+
 class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
-    """Replays every version once a round, in a given order. Answered by a Block."""
+    """Replays every version once a round, in a given order. Answered by a Block.
+
+    Before a replay, what is changed in place is restored, outputs and workspaces are poisoned, and
+    L2 is flushed; after it, the outputs' digests are taken. None of that is timed.
+    """
 
     orders: tuple[tuple[int, ...], ...]
     """Order of the versions, a round each."""
@@ -137,16 +173,12 @@ class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
     """The family of sets that each version uses, a round each; empty: all use the first."""
     short: tuple[int, ...] = ()
     """The rounds, counted from 0, in which the short graphs are replayed as well."""
-
-
-class Verify(msgspec.Struct, frozen=True, tag="verify"):
-    """Replays the short graph of a version on poisoned outputs. Answered by Outputs.
-
-    `ranges` are (buffer, set, first byte, bytes).
-    """
-
-    version: int
-    ranges: tuple[tuple[str, int, int, int], ...]
+    stale: tuple[int, ...] = ()
+    """The rounds in which each long graph is replayed once more on its own outputs."""
+    poisons: tuple[Poison, ...] = ()
+    """A round each; empty: outputs become NaN."""
+    key: int = 0
+    """Of the digests; 0: none are taken."""
 
 
 class PaperRun(msgspec.Struct, frozen=True, tag="paper_run"):
@@ -168,7 +200,26 @@ class Drop(msgspec.Struct, frozen=True, tag="drop"):
     """Gives back what Prepare and Build took. Answered by Dropped."""
 
 
-Request = List | Open | RunCase | Prepare | Build | Rounds | Verify | PaperRun | Spin | Drop
+class TryEscapes(msgspec.Struct, frozen=True, tag="try_escapes"):
+    """Has the process try to get out, as `lab/escapes.py` does. Answered by Escapes."""
+
+    targets: Targets
+
+
+Request = (
+    List
+    | Open
+    | RunCase
+    | Prepare
+    | RunSets
+    | Fetch
+    | Build
+    | Rounds
+    | PaperRun
+    | Spin
+    | Drop
+    | TryEscapes
+)
 
 
 class Listed(msgspec.Struct, frozen=True, tag="listed"):
@@ -203,10 +254,38 @@ class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
     """Blocks that one multiprocessor holds, by version and launch."""
 
 
+class SetsRan(msgspec.Struct, frozen=True, tag="sets_ran"):
+    """Digests after a run: of the outputs of every set; of all that is only read; of red zones.
+
+    The last two are there as they were before the run, too.
+    """
+
+    outputs: tuple[int, ...]
+    inputs: tuple[int, int]
+    red_zones: tuple[int, int]
+
+
+class Fetched(msgspec.Struct, frozen=True, tag="fetched"):
+    """The bytes are in the window."""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A kernel node of a graph, as the driver tells it."""
+
+    symbol: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+
 class Built(msgspec.Struct, frozen=True, tag="built"):
-    """Sets and graphs are ready."""
+    """Sets and graphs are ready. `calls` says what the long graphs hold, by version.
+
+    The nodes of one call, and of how many such calls in a row the graph consists.
+    """
 
     seconds: float
+    calls: tuple[tuple[tuple[Node, ...], int], ...] = ()
 
 
 class Block(msgspec.Struct, frozen=True, tag="block"):
@@ -219,12 +298,9 @@ class Block(msgspec.Struct, frozen=True, tag="block"):
     short: tuple[tuple[float, ...], ...]
     sm_mhz: float
     seconds: float
-
-
-class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
-    """The bytes that were asked for, in order."""
-
-    pieces: tuple[bytes, ...]
+    stale: tuple[tuple[float, ...], ...] = ()
+    digests: tuple[tuple[int, bytes], ...] = ()
+    """A replay each, in no particular order: the version, and a 64-bit digest a set it used."""
 
 
 class PaperTimes(msgspec.Struct, frozen=True, tag="paper_times"):
@@ -244,6 +320,12 @@ class Dropped(msgspec.Struct, frozen=True, tag="dropped"):
     """Done."""
 
 
+class Escapes(msgspec.Struct, frozen=True, tag="escapes"):
+    """Why each try was refused; an empty text where it was done."""
+
+    outcomes: dict[str, str]
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """The driver, or this process, could not do it. After a sticky error it is gone."""
 
@@ -258,12 +340,14 @@ Reply = (
     | Opened
     | CaseRan
     | Prepared
+    | SetsRan
+    | Fetched
     | Built
     | Block
-    | Outputs
     | PaperTimes
     | Spun
     | Dropped
+    | Escapes
     | Failed
 )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.discovery import find_devices
 from astra_tui.lab.cuda.messages import DeviceFacts
 from astra_tui.lab.cuda.tools import ToolKernels, compile_tools
 from astra_tui.model.errors import DeviceMissing
+from astra_tui.model.task import KernelTask
 
 OLDEST = (7, 5)
 """The lowest compute capability that NVRTC 13 compiles for."""
@@ -44,3 +46,11 @@ def open_gpu(facts: DeviceFacts, compiler: Compiler) -> Gpu:
     """Prepares a compiler and our own kernels for a device. Raises CompilerUnavailable."""
     compiler.arch = facts.arch
     return Gpu(facts, compile_tools(compiler, facts.arch))
+
+
+def open_oracle(task: KernelTask, gpu: Gpu | None) -> Oracle:
+    """The reference of a task; it judges whole outputs on the GPU where there is one."""
+    oracle = Oracle(task)
+    if gpu is not None:
+        oracle.use_gpu(gpu.facts.uuid, gpu.tools.cubin, gpu.tools.symbols)
+    return oracle

@@ -1,106 +1,163 @@
-"""Compares outputs of the graphs that were timed with the reference, on a few sets and rows."""
+"""Compares whole outputs with the reference: of one run, or of all sets of a timed graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from astra_tui.lab.check.judge import Allowance, judge_output
+from astra_tui.lab.check.bulk import BulkJob, BulkOutput, BulkOutputJudge
+from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.cuda.gpu_process import GpuProcess
-from astra_tui.lab.cuda.messages import Outputs, Verify
+from astra_tui.lab.cuda.messages import Fetch, Fetched
 from astra_tui.lab.cuda.workload import WorkloadBuffers
+from astra_tui.lab.shared_window import WINDOW_BYTES, window_fd
 from astra_tui.model.check import OutputError
-from astra_tui.model.timing import WRONG_OUTPUT, Doubt
+from astra_tui.model.errors import UserError
 
-VERIFIED_SETS = 3
-VERIFIED_ROWS = 8
 SECONDS = 60.0
+ORACLE_BYTES = 4 << 30
+"""What the reference may take at once for its numbers and those in between."""
+_IN_BETWEEN = 8
+"""Float64 numbers that a reference holds for each element that it reads or writes, at most."""
+_FETCHED_BYTES = 256 << 20
+"""What is brought to the oracle at once, where rows can be judged apart."""
+_MOST_SETS = 256
+CPU_ELEMENTS = 1 << 25
+"""Elements of outputs that an oracle without a GPU judges of a timed graph; the digests of sets
+beyond are compared among the replays alone."""
+_ALIGNMENT = 256
 
 
 @dataclass(frozen=True)
-class Verifier:
-    """The versions of one workload whose graphs are built over `sets` buffer sets.
+class Judged:
+    """What came of the outputs of some sets. `where` is the device that the reference ran on."""
 
-    A graph is replayed once more on poisoned outputs. The judge draws the inputs of random rows of
-    random sets itself, and has the reference compute what they give.
-    """
+    errors: tuple[OutputError, ...]
+    sets: int
+    where: str
+    note: str = ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, or nothing."""
+        return next((f"{e.argument}: {e.problem}" for e in self.errors if not e.ok), "")
+
+    @property
+    def allowances(self) -> dict[str, Allowance]:
+        """What these errors allow another version; nothing where they are no measure."""
+        return {
+            e.argument: Allowance(e.error, e.relative_l2)
+            for e in self.errors
+            if math.isfinite(e.error)
+        }
+
+
+@dataclass(frozen=True)
+class WholeOutputs:
+    """All rows of all outputs of a workload, as they lie in a GPU process."""
 
     buffers: WorkloadBuffers
     process: GpuProcess
     oracle: Oracle
-    random: np.random.Generator
-    sets: int
 
-    def doubts(self, versions: Sequence[int]) -> dict[int, tuple[Doubt, ...]]:
-        """What is wrong with each version but the first, the base, whose own error widens bounds.
+    def judge(
+        self, sets: int, allowed: Mapping[str, Allowance] | None = None, start: int = 0
+    ) -> Judged:
+        """Compares what all sets hold now, beginning with set `start`.
 
-        All of these doubts void. Raises GpuFailure.
+        An oracle without a GPU stops after some. Raises GpuFailure, ReferenceFailed, UserError.
         """
-        base, *candidates = versions
-        count = min(VERIFIED_SETS, self.sets)
-        numbers = self.random.choice(self.sets, count, replace=False).tolist()
-        rows = self._some_rows()
-        outputs = {v: self._outputs(v, numbers, rows) for v in versions}
-        found: dict[int, tuple[Doubt, ...]] = dict.fromkeys(candidates, ())
-        for number in numbers:
-            case, inputs = self.buffers.inputs(number, rows)
-            expected = self.oracle.compute(case, inputs).outputs
-            of_base = self._judge(outputs[base][number], expected)
-            base_wrong = tuple(_no_number(of_base, number))
-            allowed = {e.argument: Allowance(_finite(e.error), e.relative_l2) for e in of_base}
-            for version in candidates:
-                judged = self._judge(outputs[version][number], expected, allowed)
-                found[version] = (*found[version], *base_wrong, *_wrong(judged, number))
-        return found
+        task = self.buffers.task
+        judges = {
+            name: BulkOutputJudge(
+                name, of_type, shape, task.tolerances.get(of_type), (allowed or {}).get(name)
+            )
+            for name, of_type, shape in self.buffers.outputs()
+        }
+        where, note = "", ""
+        done: dict[int, int] = {}
+        for job in self._jobs(sets, start, judges):
+            is_next = job.first_set not in done
+            if where == "cpu" and is_next and sum(done.values()) >= self._most_on_cpu():
+                break
+            ranges = tuple(self._range(output, job) for output in job.outputs)
+            self.process.ask(Fetch(job.first_set, job.sets, ranges), Fetched, SECONDS)
+            answer = self.oracle.judge_bulk(job)
+            where, note = answer.where, answer.note or note
+            for output, part in zip(job.outputs, answer.parts, strict=True):
+                within = math.prod(output.shape[1:]) * job.first_row
+                judges[output.name].add(part, job.first_set, within)
+            done[job.first_set] = job.sets
+        self.oracle.finish_bulk()
+        errors = tuple(judge.result() for judge in judges.values())
+        return Judged(errors, sum(done.values()), where, note)
 
-    def _some_rows(self) -> Any:
+    def _most_on_cpu(self) -> int:
+        elements = sum(math.prod(shape) for _, _, shape in self.buffers.outputs())
+        return max(1, CPU_ELEMENTS // max(elements, 1))
+
+    def _jobs(
+        self, sets: int, start: int, judges: Mapping[str, BulkOutputJudge]
+    ) -> Iterator[BulkJob]:
         rows = self.buffers.rows()
-        if not rows:
-            return np.zeros(0, np.int64)
-        return np.sort(self.random.choice(rows, min(VERIFIED_ROWS, rows), replace=False))
+        at_once, rows_at_once = self._sizes(sets)
+        firsts = (*range(start, sets, at_once), *range(0, start, at_once))
+        for first in firsts:
+            count = min(at_once, (sets if first >= start else start) - first)
+            for row in range(0, max(rows, 1), rows_at_once):
+                taken = min(rows_at_once, rows - row) if rows else 0
+                yield BulkJob(
+                    window_fd(),
+                    self.buffers.inputs(),
+                    tuple(self._outputs(judges, count, taken)),
+                    self.buffers.arguments(taken),
+                    first,
+                    count,
+                    row,
+                    taken,
+                )
 
-    def _outputs(self, version: int, numbers: list[int], rows: Any) -> dict[int, dict[str, Any]]:
-        ranges = [self.buffers.ranges(number, rows) for number in numbers]
-        flat = tuple(r for of_set in ranges for r in of_set)
-        pieces = self.process.ask(Verify(version, flat), Outputs, SECONDS).pieces
-        found, at = {}, 0
-        for number, of_set in zip(numbers, ranges, strict=True):
-            found[number] = self.buffers.outputs(list(pieces[at : at + len(of_set)]), rows)
-            at += len(of_set)
-        return found
+    def _sizes(self, sets: int) -> tuple[int, int]:
+        """Sets, and rows of each, that are judged at once."""
+        outputs = self.buffers.outputs()
+        size = sum(math.prod(shape) * dtype.size for _, dtype, shape in outputs)
+        elements = sum(b.elements for b in self.buffers.buffers) + sum(
+            math.prod(shape) for _, _, shape in outputs
+        )
+        wide = 8 * _IN_BETWEEN * elements
+        rows = self.buffers.rows()
+        if size <= _FETCHED_BYTES and wide <= ORACLE_BYTES:
+            fitting = min(_FETCHED_BYTES // max(size, 1), ORACLE_BYTES // max(wide, 1), _MOST_SETS)
+            return max(1, min(sets, fitting)), max(rows, 1)
+        if self.buffers.has_independent_rows and rows:
+            fitting = min(_FETCHED_BYTES * rows // size, ORACLE_BYTES * rows // wide)
+            return 1, max(1, fitting)
+        if size + len(outputs) * _ALIGNMENT > WINDOW_BYTES:
+            raise UserError(
+                f"the outputs of workload {self.buffers.workload.name} have {size} bytes, and "
+                f"nothing says that their rows are independent: no more than {WINDOW_BYTES} can "
+                "be compared at once",
+                file=str(self.buffers.task.file),
+                hint="name the dimension of independent rows: rows",
+            )
+        return 1, max(rows, 1)
 
-    def _judge(
-        self,
-        outputs: Mapping[str, Any],
-        expected: Mapping[str, Any],
-        allowed: Mapping[str, Allowance] | None = None,
-    ) -> list[OutputError]:
-        task, judged = self.buffers.task, []
-        for argument in task.outputs:
-            name, dtype = argument.name, task.dtype_of(argument, self.buffers.workload.dtype)
-            parts = (name, outputs[name], expected[name], dtype, task.tolerances.get(dtype))
-            judged.append(judge_output(*parts, allowed[name] if allowed else None))
-        return judged
+    def _outputs(
+        self, judges: Mapping[str, BulkOutputJudge], sets: int, rows: int
+    ) -> Iterator[BulkOutput]:
+        at = 0
+        for name, dtype, shape in self.buffers.outputs():
+            judge = judges[name]
+            part = (rows, *shape[1:]) if self.buffers.task.rows else shape
+            tolerance = judge.tolerance
+            yield BulkOutput(
+                name, dtype.value, part, at, tolerance.atol, tolerance.rtol, judge.allowed
+            )
+            at += -(-sets * math.prod(part) * dtype.size // _ALIGNMENT) * _ALIGNMENT
 
-
-def _finite(error: float) -> float:
-    return error if np.isfinite(error) else 0.0
-
-
-def _no_number(judged: list[OutputError], number: int) -> Iterator[Doubt]:
-    """Doubts about a base that did not work: its error must not become an allowance."""
-    for error in judged:
-        if not np.isfinite(error.error):
-            text = f"a timed launch of the base was wrong (set {number}): {error.problem}"
-            yield Doubt("wrong_base", text, voids=True)
-
-
-def _wrong(judged: list[OutputError], number: int) -> Iterator[Doubt]:
-    for error in judged:
-        if not error.ok:
-            text = f"a timed launch was wrong (set {number}): {error.problem}"
-            yield Doubt(WRONG_OUTPUT, text, voids=True)
+    def _range(self, output: BulkOutput, job: BulkJob) -> tuple[str, int, int, int]:
+        size = next(d.size for name, d, _ in self.buffers.outputs() if name == output.name)
+        first = math.prod(output.shape[1:]) * size * job.first_row
+        return output.name, first, math.prod(output.shape) * size, output.at

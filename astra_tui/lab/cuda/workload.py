@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-import numpy as np
-
+from astra_tui.lab.check import drawing
 from astra_tui.lab.check.binding import bind_launch
+from astra_tui.lab.check.bulk import BulkInput
 from astra_tui.lab.check.execution import Source, resolve_case
-from astra_tui.lab.check.inputs import Inputs, planted_value, scalars_of
+from astra_tui.lab.check.inputs import fill_of, scalars_of
 from astra_tui.lab.check.layout import layouts_of
-from astra_tui.lab.cuda import drawing
 from astra_tui.lab.cuda.device import kernels_of
-from astra_tui.lab.cuda.messages import Fill, SetBuffer, Version
+from astra_tui.lab.cuda.messages import SetBuffer, Version
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import Refused
-from astra_tui.model.launch.expression import Name
+from astra_tui.model.launch.expression import Name, names_in
 from astra_tui.model.task import Argument, KernelTask, Workload
 
 
@@ -76,55 +75,37 @@ class WorkloadBuffers:
         """Independent rows of the workload; 0 where the task names none."""
         return self.workload.dims[self.task.rows] if self.task.rows else 0
 
-    def inputs(self, number: int, rows: Any) -> tuple[Case, Inputs]:
-        """The inputs of some rows of a set, drawn here, as a case of so many rows."""
-        dims = dict(self.workload.dims)
-        if self.task.rows:
-            dims[self.task.rows] = len(rows)
-        case = Case(self.workload.name, "", self.workload.dtype, dims)
-        tensors = {
-            b.name: self._values(self.task.args[b.name], b, number, rows)
+    @property
+    def has_independent_rows(self) -> bool:
+        """Whether some rows of the outputs follow from the same rows of the inputs."""
+        named = {name for a in self.task.tensors for size in a.shape[1:] for name in names_in(size)}
+        return bool(self.task.rows) and self.task.rows not in named
+
+    def inputs(self) -> tuple[BulkInput, ...]:
+        """What the reference is given, and how it is drawn."""
+        return tuple(
+            BulkInput(
+                b.name,
+                b.fill,
+                drawing.seed_of(self.seed, b.name),
+                self._layouts[b.name].shape,
+                self._has_rows(self.task.args[b.name]),
+            )
             for b in self.buffers
             if b.fill is not None
-        }
-        return case, Inputs(tensors, scalars_of(self.task, case))
+        )
 
-    def ranges(self, number: int, rows: Any) -> list[tuple[str, int, int, int]]:
-        """Where the outputs of these rows lie: (buffer, set, first byte, bytes)."""
-        found = []
-        for argument in self.task.outputs:
-            layout = self._layouts[argument.name]
-            size = layout.elements * layout.dtype.size
-            if not self._has_rows(argument):
-                found.append((argument.name, number, 0, size))
-                continue
-            of_row = size // max(layout.shape[0], 1)
-            found += [(argument.name, number, int(r) * of_row, of_row) for r in rows]
-        return found
+    def arguments(self, rows: int) -> dict[str, int | float]:
+        """Scalars, and dimensions with so many rows."""
+        dims = dict(self.workload.dims)
+        if self.task.rows:
+            dims[self.task.rows] = rows
+        return {**scalars_of(self.task, self.case), **dims}
 
-    def outputs(self, pieces: list[bytes], rows: Any) -> dict[str, Any]:
-        """The outputs of these rows as bit patterns, from the pieces that `ranges` asked for."""
-        found, at = {}, 0
-        for argument in self.task.outputs:
-            layout = self._layouts[argument.name]
-            count = len(rows) if self._has_rows(argument) else 1
-            raw = b"".join(pieces[at : at + count])
-            shape = (count, *layout.shape[1:]) if self._has_rows(argument) else layout.shape
-            found[argument.name] = np.frombuffer(raw, f"u{layout.dtype.size}").reshape(shape)
-            at += count
-        return found
-
-    def _values(self, argument: Argument, buffer: SetBuffer, number: int, rows: Any) -> Any:
-        assert buffer.fill is not None
-        shape = self._layouts[argument.name].shape
-        if self._has_rows(argument):
-            row = prod(shape[1:])
-            indices = np.asarray(rows)[:, None] * row + np.arange(row)[None, :]
-            shape = (len(rows), *shape[1:])
-        else:
-            indices = np.arange(prod(shape))
-        seed = drawing.seed_of(self.seed, buffer.name)
-        return drawing.draw(buffer.fill, seed, number, indices.reshape(-1)).reshape(shape)
+    def outputs(self) -> tuple[tuple[str, DType, tuple[int, ...]], ...]:
+        """Name, type and shape of every output."""
+        layouts = (self._layouts[a.name] for a in self.task.outputs)
+        return tuple((t.argument.name, t.dtype, t.shape) for t in layouts)
 
     def _has_rows(self, argument: Argument) -> bool:
         first = argument.shape[0] if argument.shape else None
@@ -134,17 +115,7 @@ class WorkloadBuffers:
         layout = self._layouts[argument.name]
         fill = None
         if argument.is_read:
-            values = argument.values
-            fill = Fill(
-                dtype=layout.dtype.value,
-                kind=values.kind.value,
-                low=values.low,
-                high=values.high,
-                limit=argument.limit or 0.0,
-                planted=tuple(
-                    planted_value(name, argument, layout.dtype) for name in values.planted
-                ),
-            )
+            fill = fill_of(argument, layout.dtype, argument.values)
         return SetBuffer(
             argument.name,
             argument.role.value,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astra_tui.lab.emulator.address_space import GLOBAL, LOCAL, SHARED, space_of
+from astra_tui.lab.emulator.address_space import LOCAL, SHARED, space_of
 from astra_tui.lab.emulator.faults import Fault, first_true
 from astra_tui.lab.emulator.memory import Buffer, require_aligned
 from astra_tui.lab.emulator.registers import spread
@@ -33,6 +33,8 @@ class AccessSpec:
     """"load", "store" or "atomic"."""
     synchronising: bool = False
     """Whether it may meet atomics of other threads without a race."""
+    non_coherent: bool = False
+    """Whether it is a load through a cache that does not see writes of the same launch."""
 
     @property
     def writes(self) -> bool:
@@ -95,22 +97,41 @@ def _global(
     group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
 ) -> Target:
     machine, memory = group.chunk.machine, group.chunk.machine.memory
-    offsets = (addresses - np.uint64(GLOBAL)).view(np.int64)
-    buffer = memory.locate(offsets, spec.size, spec.direction)
+    offsets = (addresses - np.uint64(memory.base)).view(np.int64)
+    buffer = _located(group, spec, offsets)
     require_aligned(offsets, spec.size, spec.direction)
-    target = Target(memory.views, offsets, "global")
     if spec.writes:
-        _require_writable(memory, offsets, buffer, spec)
+        require_writable(memory, offsets, buffer, spec)
+    places = memory.physical(offsets)
+    target = Target(memory.views, places, "global")
     if machine.checked:
         if spec.reads:
-            memory.require_defined(offsets, spec.size, buffer)
+            try:
+                memory.require_defined(places, spec.size, buffer)
+            except Fault as fault:
+                if not machine.tolerates(fault, spec.index, group):
+                    raise
         _check_global_race(group, spec, target, buffer, unchanged)
     if machine.counted:
         machine.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
     return target
 
 
-def _require_writable(memory: Any, offsets: Any, buffer: Buffer | None, spec: AccessSpec) -> None:
+def _located(group: Group, spec: AccessSpec, offsets: Any) -> Buffer | None:
+    """The buffer of an access; a load may leave it where an engineer accepts that."""
+    machine = group.chunk.machine
+    try:
+        return machine.memory.locate(offsets, spec.size, spec.direction)
+    except Fault as fault:
+        if spec.writes or not machine.memory.near(offsets, spec.size):
+            raise
+        if not machine.tolerates(fault, spec.index, group):
+            raise
+        return None
+
+
+def require_writable(memory: Any, offsets: Any, buffer: Buffer | None, spec: AccessSpec) -> None:
+    """Raises Fault where a lane writes what it may only read. `offsets` are in their buffers."""
     if buffer is not None and buffer.tracked:
         return
     owners = memory.owners(offsets)
@@ -143,19 +164,46 @@ def _check_global_race(
     memory, history = machine.memory, machine.history
     words = memory.words(target.offsets, spec.size)
     per_lane = len(words) // group.n
+    if spec.non_coherent:
+        written = history.writer[words] != 0
+        if written.any():
+            fault = _non_coherent(group, spec, target, written, per_lane)
+            if not machine.tolerates(fault, spec.index, group):
+                raise fault
     by = group.accessors("global", per_lane)
-    acquired = machine.acquired if machine.program.uses_release else None
+    acquired = machine.fences.ordered if machine.program.uses_release else None
     try:
         if spec.writes:
             history.store(
                 words, by, acquired, spec.synchronising, _per_word(unchanged, target, per_lane)
             )
-            memory.defined[words] = True
         else:
             history.load(words, by, acquired, spec.synchronising)
+        if spec.reads:
+            memory.note_loads(words, spec.writes)
     except Fault as fault:
         fault.lane //= per_lane
-        raise
+        if not machine.tolerates(fault, spec.index, group):
+            raise
+        note = history.note_store if spec.writes else history.note_load
+        note(words, by, spec.synchronising)
+    if spec.writes:
+        memory.note_stores(words)
+
+
+def _non_coherent(
+    group: Group, spec: AccessSpec, target: Target, written: Any, per_lane: int
+) -> Fault:
+    index, _ = first_true(written)
+    lane = index // per_lane
+    place = group.chunk.machine.memory.describe_physical(int(target.offsets[lane]))
+    return Fault(
+        FindingKind.NON_COHERENT_LOAD,
+        f"a non-coherent load (ld.global.nc) of {spec.size} bytes at {place}, which this "
+        "launch has written: it may give what was there before",
+        lane,
+        int(written.reshape(-1, per_lane).any(axis=1).sum()),
+    )
 
 
 def _shared(
@@ -183,30 +231,25 @@ def _check_shared_words(
     words = shared_words(group, target.offsets, spec.size)
     per_lane = len(words) // group.n
     if spec.reads:
-        state = chunk.shared_state[words]
-        if not state.all():
-            _raise_undefined_shared(group, target, ~state, per_lane)
-        pending = chunk.pending_copies
-        if pending is not None and pending[words].any():
-            lane, _ = first_true(pending[words])
-            place = _shared_place(group, target, lane // per_lane)
-            raise Fault(
-                FindingKind.UNINITIALISED_SHARED,
-                f"load of {place}: its cp.async copy has not been waited for",
-                lane // per_lane,
-            )
-    by = group.accessors("shared", per_lane)
+        fault = _undefined_shared(group, target, words, per_lane)
+        if fault is not None and not chunk.machine.tolerates(fault, spec.index, group):
+            raise fault
+    by, history = group.accessors("shared", per_lane), chunk.shared_history
     try:
         if spec.writes:
-            chunk.shared_history.store(
+            history.store(
                 words, by, None, spec.synchronising, _per_word(unchanged, target, per_lane)
             )
-            chunk.shared_state[words] = True
         else:
-            chunk.shared_history.load(words, by, None, spec.synchronising)
+            history.load(words, by, None, spec.synchronising)
     except Fault as fault:
         fault.lane //= per_lane
-        raise
+        if not chunk.machine.tolerates(fault, spec.index, group):
+            raise
+        note = history.note_store if spec.writes else history.note_load
+        note(words, by, spec.synchronising)
+    if spec.writes:
+        chunk.shared_state[words] = True
 
 
 def shared_words(group: Group, offsets: Any, size: int) -> Any:
@@ -217,16 +260,22 @@ def shared_words(group: Group, offsets: Any, size: int) -> Any:
     return first if count == 1 else (first[:, None] + np.arange(count)).reshape(-1)
 
 
-def _raise_undefined_shared(group: Group, target: Target, missing: Any, per_lane: int) -> None:
-    index, _ = first_true(missing)
-    lanes = int(missing.reshape(-1, per_lane).any(axis=1).sum())
-    place = _shared_place(group, target, index // per_lane)
-    raise Fault(
-        FindingKind.UNINITIALISED_SHARED,
-        f"load of {place}: no thread has written it",
-        index // per_lane,
-        lanes,
-    )
+def _undefined_shared(group: Group, target: Target, words: Any, per_lane: int) -> Fault | None:
+    """The fault of a load of shared memory that no thread has written, or no copy yet."""
+    state = group.chunk.shared_state[words]
+    if not state.all():
+        index, _ = first_true(~state)
+        lanes = int((~state).reshape(-1, per_lane).any(axis=1).sum())
+        place = _shared_place(group, target, index // per_lane)
+        text = f"load of {place}: no thread has written it"
+        return Fault(FindingKind.UNINITIALISED_SHARED, text, index // per_lane, lanes)
+    pending = group.chunk.pending_copies
+    if pending is not None and pending[words].any():
+        lane, _ = first_true(pending[words])
+        place = _shared_place(group, target, lane // per_lane)
+        text = f"load of {place}: its cp.async copy has not been waited for"
+        return Fault(FindingKind.UNINITIALISED_SHARED, text, lane // per_lane)
+    return None
 
 
 def _shared_place(group: Group, target: Target, lane: int) -> str:

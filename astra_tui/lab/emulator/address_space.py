@@ -12,6 +12,14 @@ GLOBAL = 0x7F00_0000_0000
 """Windows of generic addresses. Shared and local addresses proper are offsets from these; a
 global address is the generic one."""
 
+_PAGE = 2 << 20
+
+
+def elsewhere(seed: int) -> int:
+    """Another address where global memory may begin: up to 512 GiB below GLOBAL."""
+    return GLOBAL - _PAGE * (1 + (seed * 0x9E37_79B1 >> 7) % (1 << 18))
+
+
 _WINDOW = 1 << 32
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from astra_tui.lab.emulator import special
+from astra_tui.lab.emulator.address_space import GLOBAL
 from astra_tui.lab.emulator.faults import Unsupported
 from astra_tui.lab.emulator.ptx.module import (
     Address,
@@ -25,6 +26,7 @@ from astra_tui.lab.emulator.ptx.module import (
     Vector,
 )
 from astra_tui.lab.emulator.ptx.parser import float_value
+from astra_tui.lab.emulator.step import Written
 
 Reader = Callable[[dict[int, Any]], Any]
 Writer = Callable[[dict[int, Any], Any], None]
@@ -45,6 +47,8 @@ UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 CARRY = "%carry"
 """A hidden register for the carry flag of add.cc and its kin."""
+GLOBAL_BASE = "%global_base"
+"""A hidden register: how far global memory lies from where variables are taken to be."""
 
 
 class Decoder:
@@ -59,6 +63,21 @@ class Decoder:
         self.special_slots: dict[int, str] = {}
         self.index = 0
         """The number of the instruction that is being decoded."""
+        self.traits: set[str] = set()
+        """What leaves hardware some freedom in it; see `RunOutcome.reached`."""
+        self.reads: set[int] = set()
+        self.writes: set[int] = set()
+        self.addresses: set[int] = set()
+        """The slots that the instruction being decoded reads, writes, and takes addresses from."""
+        self.written: Written | None = None
+        """What it writes in memory."""
+
+    def begin(self, index: int) -> None:
+        """Starts on the next instruction."""
+        self.index = index
+        self.reads, self.writes, self.addresses = set(), set(), set()
+        self.written = None
+        self.traits = set()
 
     def label(self, name: str) -> int:
         """The instruction that a label stands before."""
@@ -76,12 +95,17 @@ class Decoder:
 
     def slot(self, name: str) -> int:
         """The slot of a register; it has to be declared, or be special."""
+        if name in special.OF_MACHINE:
+            self.traits.add(name)
         if name not in self.slots:
             kind = self.function.registers.get(name)
             if name == CARRY:
                 kind = "u32"
             if kind is None and name in special.DTYPES:
                 kind = special.DTYPES[name]
+                self.special_slots[len(self.slots)] = name
+            if name == GLOBAL_BASE:
+                kind = "u64"
                 self.special_slots[len(self.slots)] = name
             if kind is None:
                 raise Unsupported(f"the register {name} is not declared, or not emulated")
@@ -108,15 +132,33 @@ class Decoder:
             case Symbol(name=name):
                 if name not in self.symbols:
                     raise Unsupported(f"'{name}' is not a variable that is emulated")
-                address = self.symbols[name] & ((1 << (8 * dtype.itemsize)) - 1)
-                value = dtype.type(address)
+                address = self.symbols[name]
+                if address >= GLOBAL and dtype.itemsize == 8:
+                    return self._moving(address, dtype)
+                value = dtype.type(address & ((1 << (8 * dtype.itemsize)) - 1))
                 return lambda regs: value
             case _:
                 raise Unsupported("an operand of this form is not emulated")
 
+    def _moving(self, address: int, dtype: np.dtype[Any]) -> Reader:
+        """The address of a variable in global memory, wherever that lies in a launch."""
+        slot, absolute = self.slot(GLOBAL_BASE), np.uint64(address)
+        return lambda regs: (regs[slot] + absolute).view(dtype)
+
+    def _read_timer(self, slot: int, dtype: np.dtype[Any]) -> Reader:
+        def read(regs: dict[int, Any]) -> Any:
+            value = regs[slot]
+            regs[slot] = special.advanced(value)
+            return value.astype(dtype)
+
+        return read
+
     def _read_register(self, name: str, dtype: np.dtype[Any]) -> Reader:
         slot = self.slot(name)
+        self.reads.add(slot)
         have = self.slot_dtypes[slot]
+        if name in special.TIMERS:
+            return self._read_timer(slot, dtype)
         if have.itemsize == dtype.itemsize:
 
             def read(regs: dict[int, Any]) -> Any:
@@ -143,6 +185,7 @@ class Decoder:
         if not isinstance(operand, Register):
             raise Unsupported("a destination of this form is not emulated")
         slot = self.slot(operand.name)
+        self.writes.add(slot)
         have, dtype = self.slot_dtypes[slot], DTYPES[kind]
         if have.itemsize == dtype.itemsize:
 
@@ -179,9 +222,14 @@ class Decoder:
         if isinstance(base, Symbol):
             if base.name not in self.symbols:
                 raise Unsupported(f"'{base.name}' is not a variable that is emulated")
-            absolute = np.uint64(self.symbols[base.name] + offset)
+            found = self.symbols[base.name]
+            if found >= GLOBAL:
+                return self._moving(found + offset, DTYPES["u64"])
+            absolute = np.uint64(found + offset)
             return lambda regs: absolute
         slot = self.slot(base.name)
+        self.reads.add(slot)
+        self.addresses.add(slot)
         size = self.slot_dtypes[slot].itemsize
         step = np.uint64(offset & ((1 << 64) - 1))
         raw, wide = UNSIGNED[size], np.dtype(np.uint64)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch, RunOutcome
-from astra_tui.lab.emulator.address_space import to_generic
+from astra_tui.lab.confine import ConfinedThread
+from astra_tui.lab.device import (
+    PLAIN,
+    Accepts,
+    BufferUse,
+    DeviceBuffer,
+    PackedLaunch,
+    RunOutcome,
+    Sides,
+    Variation,
+    accept_nothing,
+)
+from astra_tui.lab.emulator.address_space import GLOBAL, elsewhere, to_generic
 from astra_tui.lab.emulator.faults import EmulationStopped, Unsupported
 from astra_tui.lab.emulator.machine import MAX_BLOCKS, Machine
 from astra_tui.lab.emulator.memory import (
@@ -20,7 +33,9 @@ from astra_tui.lab.emulator.program import Program, decode
 from astra_tui.lab.emulator.ptx.inline import inline_calls
 from astra_tui.lab.emulator.ptx.module import Address, Function, Module, PtxError, Symbol, Variable
 from astra_tui.lab.emulator.ptx.parser import parse_ptx
-from astra_tui.lab.emulator.tally import Tally, counters_of
+from astra_tui.lab.emulator.slicing import Slice, slice_of
+from astra_tui.lab.emulator.tally import Tally, counters_of, reached_lines
+from astra_tui.lab.explain.occupancy import UnknownArchitecture, launch_refusal
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding, FindingKind
@@ -29,7 +44,40 @@ from astra_tui.model.launch import DEVICE_ATTRIBUTES
 BUDGET = 300_000
 """Steps that one case may take: an instruction of up to 1,024 lanes costs one."""
 
+BUDGET_OF_THREADS = 500
+"""Steps more for each 1,024 threads that a case launches: instructions of each thread."""
+
+WORKSPACE_BYTES = 1 << 28
+"""Each byte of a workspace costs about 14 here: what is known of who wrote and who read it."""
+
 _KEPT_MODULES = 8
+_LAUNCH_BOUNDS = re.compile(
+    r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?:maxntid|reqntid)\s+(?P<sizes>[\d, ]+)"
+)
+_CLUSTERS = re.compile(
+    r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?P<how>reqnctapercluster|explicitcluster)\b"
+    r"(?:\s+(?P<sizes>\d[\d, ]*))?(?:\s*\.reqnctapercluster\s+(?P<more>\d[\d, ]*))?"
+)
+_PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that every GPU with clusters takes; more need an attribute of the kernel."""
+
+
+def _sizes(text: str | None) -> tuple[int, ...]:
+    return tuple(int(n) for n in text.split(",")) if text else ()
+
+
+def _cluster_refusal(grid: tuple[int, int, int], cluster: tuple[int, ...]) -> str:
+    """Why a grid cannot be launched in clusters; nothing where it can."""
+    if not cluster:
+        return "the kernel asks for clusters of blocks, and a launch plan gives none"
+    if math.prod(cluster) > _PORTABLE_CLUSTER:
+        return f"clusters of {math.prod(cluster)} blocks, where {_PORTABLE_CLUSTER} are portable"
+    if any(blocks % size for blocks, size in zip(grid, cluster, strict=False)):
+        return (
+            f"a grid of {'x'.join(map(str, grid))} blocks is no multiple of clusters of "
+            f"{'x'.join(map(str, cluster))}"
+        )
+    return ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +89,7 @@ class Kernel:
     local_variables: tuple[Variable, ...]
 
 
-class _Loaded:
+class Loaded:
     """One compiled source: its PTX, parsed, and the kernels decoded so far."""
 
     def __init__(self, ptx: str):
@@ -49,6 +97,24 @@ class _Loaded:
         self.globals = tuple(v for v in self.module.variables if v.space in ("global", "const"))
         self.addresses = variable_addresses(self.globals)
         self.kernels: dict[str, Kernel] = {}
+        self.most_threads = {
+            m["kernel"]: math.prod(int(n) for n in m["sizes"].split(","))
+            for m in _LAUNCH_BOUNDS.finditer(ptx)
+        }
+        """By the kernel's symbol, where its source sets bounds."""
+        self.clusters = {
+            m["kernel"]: _sizes(m["sizes"] or m["more"]) for m in _CLUSTERS.finditer(ptx)
+        }
+        """Blocks of a cluster by axis, where a source asks for clusters; empty where it leaves
+        them to the launch."""
+        self.slices: dict[tuple[str, frozenset[str]], Slice] = {}
+
+    def slice(self, symbol: str, roots: frozenset[str]) -> Slice:
+        """The slice of a kernel with these roots. Raises PtxError or Unsupported."""
+        key = symbol, roots
+        if key not in self.slices:
+            self.slices[key] = slice_of(self.kernel(symbol).program, roots)
+        return self.slices[key]
 
     def kernel(self, symbol: str) -> Kernel:
         """The decoded kernel. Raises PtxError or Unsupported."""
@@ -79,10 +145,14 @@ class Emulator:
 
     name = "emulator"
     attributes = DEVICE_ATTRIBUTES
+    workspace_bytes = WORKSPACE_BYTES
+
+    thread = ConfinedThread()
+    """Where PTX is read and run: files, sockets and processes are closed to it."""
 
     def __init__(self, budget: int = BUDGET):
         self.budget = budget
-        self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
 
     def run(
         self,
@@ -92,21 +162,45 @@ class Emulator:
         *,
         checked: bool = True,
         counted: bool = True,
+        variation: Variation = PLAIN,
+        accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Runs launches in order on fresh buffers; stops at the first finding that fails a case."""
+        return self.thread.run(
+            self._run, compilation, launches, buffers, checked, counted, variation, accepts
+        )
+
+    def _run(
+        self,
+        compilation: Compilation,
+        launches: tuple[PackedLaunch, ...],
+        buffers: tuple[DeviceBuffer, ...],
+        checked: bool,
+        counted: bool,
+        variation: Variation,
+        accepts: Accepts,
+    ) -> RunOutcome:
         try:
-            loaded = self._module(compilation.ptx)
+            loaded = self.loaded(compilation.ptx)
             kernels = [loaded.kernel(launch.kernel.symbol) for launch in launches]
         except (PtxError, Unsupported) as error:
             return _cannot_run(str(error), buffers)
-        call = _Call(loaded, kernels, buffers, self.budget, checked, counted)
-        return call.run(launches, compilation.compiler)
+        # Conditions that report make a program longer.
+        budget = (2 if any(k.program.conditions for k in kernels) else 1) * (
+            self.budget + BUDGET_OF_THREADS * _threads(launches) // 1024
+        )
+        try:
+            call = _Call(loaded, kernels, buffers, budget, checked, counted, variation, accepts)
+            return call.run(launches, compilation)
+        except MemoryError as error:
+            return _out_of_memory(str(error), launches, buffers)
 
-    def _module(self, ptx: str) -> _Loaded:
+    def loaded(self, ptx: str) -> Loaded:
+        """A compiled source, parsed once."""
         if ptx in self._loaded:
             self._loaded.move_to_end(ptx)
         else:
-            self._loaded[ptx] = _Loaded(ptx)
+            self._loaded[ptx] = Loaded(ptx)
             if len(self._loaded) > _KEPT_MODULES:
                 self._loaded.popitem(last=False)
         return self._loaded[ptx]
@@ -117,26 +211,38 @@ class _Call:
 
     def __init__(
         self,
-        loaded: _Loaded,
+        loaded: Loaded,
         kernels: list[Kernel],
         buffers: tuple[DeviceBuffer, ...],
         budget: int,
         checked: bool,
         counted: bool,
+        variation: Variation,
+        accepts: Accepts,
     ):
+        self.loaded = loaded
         self.kernels = kernels
         self.buffers = buffers
-        self.budget = budget
+        self.given = self.budget = budget
         self.checked = checked
         self.counted = counted
+        self.variation = variation
+        self.accepts = accepts
         granule = min((k.program.smallest_global_access for k in kernels), default=1)
-        self.memory = GlobalMemory(buffers, loaded.globals, granule)
+        self.memory = GlobalMemory(
+            buffers,
+            loaded.globals,
+            granule,
+            base=elsewhere(variation.seed) if variation.elsewhere else GLOBAL,
+        )
         self.findings: list[Finding] = []
         self.tallies: dict[str, Tally] = {}
+        self.sides: dict[str, Sides] = {}
 
-    def run(self, launches: tuple[PackedLaunch, ...], compiler: str) -> RunOutcome:
+    def run(self, launches: tuple[PackedLaunch, ...], compilation: Compilation) -> RunOutcome:
         try:
             for launch, kernel in zip(launches, self.kernels, strict=True):
+                self._require_resources(launch, compilation.arch)
                 self._launch(launch, kernel)
         except EmulationStopped as stopped:
             self.findings.append(stopped.finding)
@@ -145,10 +251,46 @@ class _Call:
         return RunOutcome(
             contents={b.name: self.memory.content(b.name) for b in self.buffers},
             findings=tuple(self.findings),
-            counters=counters_of(list(self.tallies.values()), compiler)
+            counters=counters_of(list(self.tallies.values()), compilation.compiler)
             if self.counted
             else Counters(),
+            reached=reached_lines(list(self.tallies.values())),
+            steps=self.given - self.budget,
+            sides=self.sides,
         )
+
+    def _require_resources(self, launch: PackedLaunch, arch: str) -> None:
+        """Raises EmulationStopped for a launch that a GPU would refuse."""
+        needs = launch.kernel.resources
+        threads = math.prod(launch.block)
+        most = self.loaded.most_threads.get(launch.kernel.symbol, threads)
+        why = ""
+        if threads > most:
+            why = f"{threads} threads a block, where __launch_bounds__ promises at most {most}"
+        elif launch.kernel.symbol in self.loaded.clusters:
+            why = _cluster_refusal(launch.grid, self.loaded.clusters[launch.kernel.symbol])
+        if not why:
+            try:
+                why = launch_refusal(
+                    arch,
+                    threads,
+                    needs.registers,
+                    needs.static_shared,
+                    launch.shared_bytes,
+                    needs.stack,
+                )
+            except UnknownArchitecture:
+                return
+        if why:
+            raise EmulationStopped(
+                Finding(
+                    FindingKind.OUT_OF_RESOURCES,
+                    f"a GPU refuses this launch: {why}",
+                    line=launch.line,
+                    kernel=launch.kernel.expression,
+                    launch_line=launch.line,
+                )
+            )
 
     def _launch(self, launch: PackedLaunch, kernel: Kernel) -> None:
         if launch.grid[0] * launch.grid[1] * launch.grid[2] > MAX_BLOCKS:
@@ -170,7 +312,7 @@ class _Call:
             self.memory,
             shared,
             LocalMemory(kernel.local_variables),
-            self._parameters(launch),
+            parameters_of(launch, self.memory),
             launch.grid,
             launch.block,
             tally=tally,
@@ -180,18 +322,18 @@ class _Call:
             dynamic_shared=launch.shared_bytes,
             checked=self.checked,
             counted=self.counted,
+            variation=self.variation,
+            accepts=self.accepts,
         )
         try:
             machine.run()
         finally:
             self.budget = machine.budget
             self.findings.extend(machine.warnings.values())
-
-    def _parameters(self, launch: PackedLaunch) -> bytes:
-        data = bytearray(launch.parameters)
-        for offset, name in launch.pointers:
-            data[offset : offset + 8] = self.memory.address_of(name).to_bytes(8, "little")
-        return bytes(data)
+            if kernel.program.conditions:
+                name = launch.kernel.expression
+                sides = Sides(kernel.program.conditions, machine.sides)
+                self.sides[name] = sides.joined(self.sides.get(name))
 
     def _look_at_outputs(self, launches: tuple[PackedLaunch, ...]) -> None:
         """What shows only at the end: unwritten parts of outputs, bytes changed beside buffers."""
@@ -236,6 +378,21 @@ class _Call:
         return lines[-1] if lines else 0
 
 
+def _threads(launches: tuple[PackedLaunch, ...]) -> int:
+    """All threads of all launches that the emulator runs."""
+    return sum(
+        min(math.prod(launch.grid), MAX_BLOCKS) * math.prod(launch.block) for launch in launches
+    )
+
+
+def parameters_of(launch: PackedLaunch, memory: GlobalMemory) -> bytes:
+    """The parameters of a launch, with the addresses that its buffers have."""
+    data = bytearray(launch.parameters)
+    for offset, name in launch.pointers:
+        data[offset : offset + 8] = memory.address_of(name).to_bytes(8, "little")
+    return bytes(data)
+
+
 def _symbols_in(function: Function) -> set[str]:
     used: set[str] = set()
     for instruction in function.instructions:
@@ -246,6 +403,16 @@ def _symbols_in(function: Function) -> set[str]:
                 if isinstance(base, Symbol):
                     used.add(base.name)
     return used
+
+
+def _out_of_memory(
+    message: str, launches: tuple[PackedLaunch, ...], buffers: tuple[DeviceBuffer, ...]
+) -> RunOutcome:
+    line = launches[0].line if launches else 0
+    text = "these launches need more memory than the emulator may have"
+    text += f" ({message[0].lower()}{message[1:]})" if message else ""
+    finding = Finding(FindingKind.UNSUPPORTED, text, line=line, launch_line=line)
+    return RunOutcome({b.name: b.content for b in buffers}, (finding,))
 
 
 def _cannot_run(message: str, buffers: tuple[DeviceBuffer, ...]) -> RunOutcome:

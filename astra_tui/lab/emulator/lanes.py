@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from astra_tui.lab.emulator import special
+from astra_tui.lab.emulator.address_space import GLOBAL
 from astra_tui.lab.emulator.copies import PendingCopies
+from astra_tui.lab.emulator.decode import GLOBAL_BASE
 from astra_tui.lab.emulator.memory import views_of
-from astra_tui.lab.emulator.races import AccessHistory, Accessors
+from astra_tui.lab.emulator.races import AccessHistory, Accessors, PartOfWarp
 from astra_tui.lab.emulator.registers import GroupRegisters, HomeRegisters
 from astra_tui.model.findings import FindingKind
 
@@ -18,37 +21,71 @@ if TYPE_CHECKING:
     from astra_tui.lab.emulator.machine import Machine
 
 WARP = 32
+_ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF
+_LARGE = (
+    *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
+    "copies",
+)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the lanes of a chunk are: the same for all chunks of one shape, never changed."""
+
+    lanes: Any
+    thread: Any
+    block: Any
+    lane: Any
+    warp: Any
+    live_bits: Any
+
+
+@lru_cache(maxsize=8)
+def _places(blocks: int, threads: int, order: tuple[int, ...] | None) -> _Places:
+    """`order` is that of the threads of a block; None where they are in their own."""
+    lanes = np.arange(blocks * threads)
+    thread, block = lanes % threads, lanes // threads
+    if order is not None:
+        thread = np.array(order)[thread]
+    lane, warps_per_block = thread % WARP, -(-threads // WARP)
+    warp = block * warps_per_block + thread // WARP
+    weights = 2.0 ** lane[:threads]
+    of_block = np.bincount(warp[:threads], weights=weights).astype(np.uint32)
+    return _Places(lanes, thread, block, lane, warp, np.tile(of_block, blocks))
 
 
 class Chunk:
     """Some blocks that run together, one lane a thread."""
 
-    def __init__(self, machine: Machine, first_block: int, blocks: int):
+    def __init__(self, machine: Machine, blocks: Any):
+        """`blocks` are the linear indices of its blocks, in order."""
         self.machine = machine
-        self.first_block = first_block
-        self.blocks = blocks
+        self.blocks = len(blocks)
         self.grid, self.block = machine.grid, machine.block
         threads = machine.threads
-        self.width = blocks * threads
-        self.lanes = np.arange(self.width)
-        self.thread = self.lanes % threads
-        self.block_slot = self.lanes // threads
-        self.block_index = self.block_slot + first_block
-        self.lane = self.thread % WARP
-        self.warp = self.block_slot * machine.warps_per_block + self.thread // WARP
+        places = _places(self.blocks, threads, machine.thread_order)
+        self.width = self.blocks * threads
+        self.lanes, self.thread, self.block_slot = places.lanes, places.thread, places.block
+        self.lane, self.warp = places.lane, places.warp
+        self.block_index = np.repeat(blocks, threads)
         self.epoch = np.zeros(self.width, np.int32)
         self.sync = np.zeros(self.width, np.int32)
+        self.exchange = np.zeros(self.width, np.int32)
+        self.partly: Meetings | None = None
         self.all_live = True
-        self.live_in_block = np.full(blocks, threads)
-        self.live_bits = np.bincount(
-            self.warp, weights=2.0**self.lane, minlength=blocks * machine.warps_per_block
-        ).astype(np.uint32)
+        self.live_in_block = np.full(self.blocks, threads)
+        self.live_bits = places.live_bits.copy()
         self.dynamic_shared = machine.dynamic_shared
         self.shared_size = machine.shared.static_size + machine.dynamic_shared
         self.registers = HomeRegisters(self.width, machine.program.slot_dtypes)
         for slot, name in machine.program.special_slots.items():
-            self.registers[slot] = special.value(name, self)
+            moved = (machine.memory.base - GLOBAL) & _ALL_BITS
+            self.registers[slot] = (
+                np.uint64(moved)
+                if name == GLOBAL_BASE
+                else special.value(name, self, machine.variation)
+            )
         self.everyone = Group(self, self.lanes, self.registers)
 
     @cached_property
@@ -99,19 +136,86 @@ class Chunk:
         """The same, as integers of each width."""
         return views_of(self.local)
 
+    def note_meeting(self, group: Group, mask: Any, synchronises: bool) -> None:
+        """Lanes of warps have met: all that are left of a warp, or those of a mask."""
+        machine = self.machine
+        machine.time += 1
+        live = self.live_bits[group.warps]
+        whole = np.broadcast_to((mask & live) == live, (group.n,))
+        if whole.all():
+            lanes = group.lanes
+        else:
+            lanes = group.lanes[whole]
+            if self.partly is None:
+                self.partly = Meetings(self.warp)
+            some = np.flatnonzero(~whole)
+            masks = np.broadcast_to(mask, (group.n,))[some]
+            self.partly.note(group.lanes[some], masks, machine.time, synchronises)
+        self.exchange[lanes] = machine.time
+        if synchronises:
+            self.sync[lanes] = machine.time
+
+    def release(self) -> None:
+        """Gives back the memory of a chunk that has run, before the next one takes as much."""
+        for name in _LARGE:  # Groups and chunks know each other: only a collection would.
+            self.__dict__.pop(name, None)
+
     def place_of(self, lane: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Block and thread indices of a lane."""
         return (
-            _indices(int(self.block_index[lane]), self.grid),
-            _indices(int(self.thread[lane]), self.block),
+            special.indices(int(self.block_index[lane]), self.grid),
+            special.indices(int(self.thread[lane]), self.block),
         )
 
     def end(self, lanes: Any) -> None:
         """Marks lanes as having left the kernel."""
         self.all_live = False
+        if len(lanes) == self.width:  # No lane is left to ask.
+            return
         np.subtract.at(self.live_in_block, self.block_slot[lanes], 1)
         bits = np.uint32(1) << self.lane[lanes].astype(np.uint32)
         np.bitwise_and.at(self.live_bits, self.warp[lanes], ~bits)
+
+
+class Meetings:
+    """When each lane has last met each lane of its warp in an operation of a part of the warp."""
+
+    def __init__(self, warp: Any):
+        self.warp = warp
+        """The warp of each lane."""
+        self.synchronised = np.zeros((len(warp), WARP), np.int32)
+        self.exchanged = np.zeros((len(warp), WARP), np.int32)
+
+    def of(self, lanes: Any, per_lane: int) -> PartOfWarp:
+        """What an access asks that these lanes make, each `per_lane` times."""
+        return _PartOfWarp(self, lanes, per_lane)
+
+    def note(self, lanes: Any, masks: Any, time: int, synchronises: bool) -> None:
+        """Lanes meet those of their masks; each learns of the meetings of the others."""
+        key = (self.warp[lanes] << WARP) | masks.astype(np.int64)
+        order = np.argsort(key, kind="stable")
+        lanes, key, masks = lanes[order], key[order], masks[order]
+        first = np.concatenate([[True], key[1:] != key[:-1]])
+        row = np.cumsum(first) - 1
+        members = ((masks[:, None] >> np.arange(WARP, dtype=np.uint32)) & 1).astype(np.bool_)
+        for table in (self.exchanged, self.synchronised)[: 1 + synchronises]:
+            known = np.maximum.reduceat(table[lanes], np.flatnonzero(first), axis=0)[row]
+            table[lanes] = np.where(members, time, known)
+
+
+@dataclass(frozen=True)
+class _PartOfWarp:
+    """The meetings of the lanes that make an access, each `per_lane` times."""
+
+    meetings: Meetings
+    lanes: Any
+    per_lane: int
+
+    def sync(self, at: Any, lanes: Any) -> Any:
+        return self.meetings.synchronised[self.lanes[at // self.per_lane], lanes]
+
+    def exchange(self, at: Any, lanes: Any) -> Any:
+        return self.meetings.exchanged[self.lanes[at // self.per_lane], lanes]
 
 
 class Group:
@@ -208,11 +312,18 @@ class Group:
     def accessors(self, space: str, per_lane: int) -> Accessors:
         """Who accesses memory, for the race checker; each lane `per_lane` times."""
         thread = self._global_threads if space == "global" else self._shared_threads
-        epoch = self._of_lanes(self.chunk.epoch)
-        sync = self._of_lanes(self.chunk.sync)
+        chunk, machine = self.chunk, self.chunk.machine
+        epoch = self._of_lanes(chunk.epoch)
+        sync, exchange = self._of_lanes(chunk.sync), self._of_lanes(chunk.exchange)
+        fences = None
+        if space == "global" and machine.program.uses_release:
+            fences = machine.fences.counts(thread)
+            fences = np.repeat(fences, per_lane) if per_lane > 1 else fences
         if per_lane > 1:
-            thread, epoch, sync = (np.repeat(v, per_lane) for v in (thread, epoch, sync))
-        return Accessors(thread, epoch, sync)
+            thread, epoch = np.repeat(thread, per_lane), np.repeat(epoch, per_lane)
+            sync, exchange = np.repeat(sync, per_lane), np.repeat(exchange, per_lane)
+        partly = chunk.partly.of(self.lanes, per_lane) if chunk.partly is not None else None
+        return Accessors(thread, epoch, machine.time, sync, exchange, partly, fences)
 
 
 def _indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:

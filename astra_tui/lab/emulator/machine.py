@@ -11,9 +11,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from astra_tui.lab.device import PLAIN, Accepts, Variation, accept_nothing
 from astra_tui.lab.emulator.faults import EmulationStopped, Fault
+from astra_tui.lab.emulator.fences import Fences
 from astra_tui.lab.emulator.lanes import WARP, Chunk, Group
 from astra_tui.lab.emulator.memory import GlobalMemory, LocalMemory, SharedMemory
 from astra_tui.lab.emulator.program import Program
@@ -24,11 +27,17 @@ from astra_tui.lab.emulator.tally import Tally
 from astra_tui.model.findings import Finding, FindingKind
 
 CHUNK_LANES = 16_384
+CHUNK_LOCAL_BYTES = 1 << 28
+"""Local memory of all lanes of a chunk: fewer run together where each has much of it."""
+CHUNK_SHARED_BYTES = 1 << 26
 MAX_BLOCKS = 1 << 21
 
 
 class Machine:
     """The state of one launch: its program, memories, findings and what is left of its budget."""
+
+    chunk_lanes = CHUNK_LANES
+    scheduler = Scheduler
 
     def __init__(
         self,
@@ -47,6 +56,8 @@ class Machine:
         dynamic_shared: int,
         checked: bool,
         counted: bool,
+        variation: Variation = PLAIN,
+        accepts: Accepts = accept_nothing,
     ):
         self.program = program
         self.memory = memory
@@ -64,38 +75,83 @@ class Machine:
         self.dynamic_shared = dynamic_shared
         self.checked = checked
         self.counted = counted
+        self.variation = variation
+        self.accepts = accepts
         self.warps_per_block = -(-self.threads // WARP)
         self.block_bits = 5 + max(self.warps_per_block - 1, 0).bit_length()
         self.warnings: dict[tuple[FindingKind, int], Finding] = {}
-        self.releases: dict[int, dict[int, int]] = {}
-        self.acquires: dict[tuple[int, int], int] = {}
-        self.fenced: dict[int, int] = {}
-        self.block_epochs = np.zeros(self.blocks, np.int32)
+        self.time = 1
+        """Goes on at each operation that orders lanes of a warp."""
+        self.fences = Fences(self.block_bits)
+        self.sides: dict[int, int] = {}
+        """The sides that reporting conditions took, as bits."""
 
-    @cached_property
+    @property
     def history(self) -> AccessHistory:
         """Who touched global memory in this launch; kernel boundaries order everything."""
-        words = (self.memory.size >> self.memory.granule_bits) + 16
+        self._history.reach(len(self.memory.defined))
+        return self._history
+
+    @cached_property
+    def _history(self) -> AccessHistory:
         bits = self.memory.granule_bits
         return AccessHistory(
-            words,
+            len(self.memory.defined),
             FindingKind.GLOBAL_RACE,
             self.block_bits,
-            lambda word: self.memory.describe_offset(word << bits),
+            lambda word: self.memory.describe_physical(word << bits),
         )
 
-    def run(self) -> None:
-        """Runs all blocks. Raises EmulationStopped with the first finding that is no warning."""
-        chunk_blocks = max(1, CHUNK_LANES // self.threads)
+    def run(self, blocks: Any = None) -> None:
+        """Runs blocks by their linear indices, in the variation's order; by default all.
+
+        Raises EmulationStopped with the first finding that is no warning.
+        """
+        blocks = np.arange(self.blocks) if blocks is None else blocks
+        blocks = blocks[self._ordered(len(blocks))]
+        at_once = self._blocks_at_once()
         with np.errstate(all="ignore"):
-            for first in range(0, self.blocks, chunk_blocks):
-                chunk = Chunk(self, first, min(chunk_blocks, self.blocks - first))
-                Scheduler(chunk).run()
+            for first in range(0, len(blocks), at_once):
+                chunk = Chunk(self, blocks[first : first + at_once])
+                self.scheduler(chunk).run()
+                chunk.release()
+
+    def _blocks_at_once(self) -> int:
+        """How many blocks run at once: fewer where their threads or they need much memory."""
+        lanes = min(self.chunk_lanes, CHUNK_LOCAL_BYTES // max(self.local.size, 1))
+        return max(1, min(lanes // self.threads, CHUNK_SHARED_BYTES // self.shared.stride))
+
+    @cached_property
+    def thread_order(self) -> tuple[int, ...] | None:
+        """The threads of a block in the order in which they take their turns, warp by warp; None
+        where that is their own.
+        """
+        if self.threads % WARP or not self.variation.order:
+            return None
+        warps = self._ordered(self.warps_per_block)
+        return tuple((warps[:, None] * WARP + np.arange(WARP)).reshape(-1).tolist())
+
+    def _ordered(self, count: int) -> Any:
+        """Blocks, or the warps of a block, in the order of this variation."""
+        order = self.variation.order
+        if order > 1:
+            return np.random.Generator(np.random.Philox([order, count])).permutation(count)
+        return np.arange(count)[:: -1 if order else 1]
 
     def stop(self, fault: Fault, step: Step, group: Group) -> EmulationStopped:
         """The exception for a fault of one instruction."""
         finding = self.finding(fault.kind, fault.message, step, group, fault.lane, fault.lanes)
         return EmulationStopped(finding)
+
+    def tolerates(self, fault: Fault, index: int, group: Group) -> bool:
+        """Whether an engineer accepts a fault of an instruction: then it becomes a warning."""
+        step = self.program.steps[index]
+        finding = self.finding(fault.kind, fault.message, step, group, fault.lane, fault.lanes)
+        reason = self.accepts(finding)
+        if reason:
+            key = (fault.kind, step.location.line)
+            self.warnings.setdefault(key, msgspec.structs.replace(finding, accepted=reason))
+        return bool(reason)
 
     def warn(self, kind: FindingKind, message: str, step: Step, group: Group, lane: int) -> None:
         """Keeps a warning, once for each source line."""
@@ -124,30 +180,16 @@ class Machine:
     # -- fences and atomics between blocks -------------------------------------------------------
 
     def note_fence(self, group: Group) -> None:
-        """A fence: what these blocks wrote before can be released by an atomic."""
-        for block in np.unique(group.block_index):
-            self.fenced[int(block)] = int(self.block_epochs[block])
+        """These lanes make a fence that other blocks can see."""
+        by = group.accessors("global", 1)
+        self.fences.fence(by.thread, by.epoch, by.sync)
 
-    def note_atomic(self, group: Group, offsets: Any) -> None:
-        """An atomic after a fence releases its block's writes, and acquires those of others."""
-        if not self.program.uses_release:
-            return
-        pairs = zip(group.block_index.tolist(), offsets.tolist(), strict=True)
-        for block, offset in dict.fromkeys(pairs):  # in the order of the lanes' turns
-            known = self.releases.setdefault(offset, {})
-            for other, epoch in known.items():
-                key = (block, other)
-                self.acquires[key] = max(self.acquires.get(key, -1), epoch)
-            if block in self.fenced:
-                known[block] = max(known.get(block, -1), self.fenced[block])
-
-    def acquired(self, others: Any, threads: Any, epochs: Any) -> Any:
-        """Whether accesses of other threads, at their block's epochs, are visible to these."""
-        bits = self.block_bits
-        return np.array(
-            [
-                self.acquires.get(((int(t) - 1) >> bits, (int(o) - 1) >> bits), -1) >= e
-                for o, t, e in zip(others, threads, epochs, strict=True)
-            ],
-            np.bool_,
-        )
+    def note_atomic(
+        self, group: Group, offsets: Any, *, acquires: bool = True, releases: bool = True
+    ) -> None:
+        """These lanes access addresses through atomics, in their order."""
+        if self.program.uses_release:
+            by = group.accessors("global", 1)
+            self.fences.atomic(
+                by.thread, by.epoch, self.time, offsets, acquires=acquires, releases=releases
+            )

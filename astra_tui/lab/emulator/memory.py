@@ -20,6 +20,15 @@ SHARED_ALIGNMENT = 128
 _GAP = 128
 """Bytes between shared arrays: a multiple of all banks, so that conflicts stay as on the GPU."""
 
+_PAGE_BITS = 9
+PAGE = 1 << _PAGE_BITS
+"""Bytes of a page: small, since threads of sampled blocks touch little pieces far apart."""
+
+LOADED, ATOMIC = 1, 2
+
+MAX_WORDS = 1 << 24
+"""Granules that paged memory may hold. The race table needs some 40 bytes for each."""
+
 _RED_ZONE_PATTERN = np.frombuffer(bytes((i * 37 + 11) & 0xFF for i in range(256)), np.uint8)
 
 
@@ -52,8 +61,17 @@ class GlobalMemory:
     """The buffers of one case in one heap, red zones around each."""
 
     def __init__(
-        self, buffers: tuple[DeviceBuffer, ...], variables: tuple[Variable, ...], granule: int
+        self,
+        buffers: tuple[DeviceBuffer, ...],
+        variables: tuple[Variable, ...],
+        granule: int,
+        *,
+        base: int = GLOBAL,
     ):
+        self.base = base
+        """The generic address of the heap; another one also puts buffers in another order."""
+        if base != GLOBAL:
+            buffers = buffers[::-1]
         self.granule_bits = granule.bit_length() - 1
         self.buffers: list[Buffer] = []
         top = RED_ZONE_BYTES
@@ -68,37 +86,61 @@ class GlobalMemory:
             self.buffers.append(Buffer(source.name, begin, end, source.use))
             top = end + RED_ZONE_BYTES
         self.size = _align(top, RED_ZONE_BYTES)
-        self.heap = np.resize(_RED_ZONE_PATTERN, self.size)
-        self.views = views_of(self.heap)
         self.begins = [b.begin for b in self.buffers]
         self._begins = np.array(self.begins, np.int64)
         self._ends = np.array([b.end for b in self.buffers], np.int64)
-        contents = [_initial(v) for v in variables] + [b.content for b in buffers]
-        for buffer, content in zip(self.buffers, contents, strict=True):
+        self.undefined = [b for b in self.buffers if b.use is not None and b.use.starts_undefined]
+        self.contents = [_initial(v) for v in variables] + [b.content for b in buffers]
+        self._make()
+
+    def _make(self) -> None:
+        self.heap = np.resize(_RED_ZONE_PATTERN, self.size)
+        self.views = views_of(self.heap)
+        for buffer, content in zip(self.buffers, self.contents, strict=True):
             self.heap[buffer.begin : buffer.end] = content
         self.defined = np.ones((self.size >> self.granule_bits) + 16, np.bool_)
-        self.undefined = [b for b in self.buffers if b.use is not None and b.use.starts_undefined]
         for buffer in self.undefined:
             self.defined[self._granules(buffer)] = False
 
+    def physical(self, offsets: Any) -> Any:
+        """Where the bytes at these offsets lie in `heap`, whose words the tables are about."""
+        return offsets
+
+    def describe_physical(self, offset: int) -> str:
+        """As `describe_offset`, for a place in `heap`."""
+        return self.describe_offset(offset)
+
+    def note_loads(self, words: Any, atomic: bool) -> None:
+        """Told of every checked load of a buffer that may be written."""
+
+    def note_stores(self, words: Any) -> None:
+        """Told of every checked store."""
+        self.defined[words] = True
+
     def address_of(self, name: str) -> int:
         """The generic address of a buffer or variable."""
-        return GLOBAL + next(b.begin for b in self.buffers if b.name == name)
+        return self.base + next(b.begin for b in self.buffers if b.name == name)
 
     def content(self, name: str) -> Any:
         """A copy of a buffer's bytes."""
         buffer = next(b for b in self.buffers if b.name == name)
         return self.heap[buffer.begin : buffer.end].copy()
 
+    def holder(self, low: int, high: int, size: int) -> Buffer | None:
+        """The one buffer that holds accesses of `size` bytes at offsets from `low` to `high`."""
+        index = bisect.bisect_right(self.begins, low) - 1
+        return (
+            self.buffers[index] if index >= 0 and high + size <= self.buffers[index].end else None
+        )
+
     def locate(self, offsets: Any, size: int, what: str) -> Buffer | None:
         """The buffer that holds all of an access, or None when lanes access several.
 
         Raises Fault when a lane leaves its buffer. `offsets` are relative to the heap.
         """
-        low, high = int(offsets.min()), int(offsets.max())
-        index = bisect.bisect_right(self.begins, low) - 1
-        if index >= 0 and high + size <= self.buffers[index].end:
-            return self.buffers[index]
+        buffer = self.holder(int(offsets.min()), int(offsets.max()), size)
+        if buffer is not None:
+            return buffer
         owners = np.searchsorted(self._begins, offsets, "right") - 1
         outside = (owners < 0) | (offsets + size > self._ends[np.maximum(owners, 0)])
         if outside.any():
@@ -108,6 +150,10 @@ class GlobalMemory:
                 FindingKind.GLOBAL_OUT_OF_BOUNDS, f"{what} of {size} bytes at {place}", lane, lanes
             )
         return None
+
+    def near(self, offsets: Any, size: int) -> bool:
+        """Whether all of an access lies in buffers and the red zones around them."""
+        return bool((offsets >= 0).all() and (offsets + size <= self.size).all())
 
     def owners(self, offsets: Any) -> Any:
         """The index of the buffer that holds each (valid) offset."""
@@ -123,7 +169,7 @@ class GlobalMemory:
         if nearest is None or not -RED_ZONE_BYTES <= offset - nearest.begin <= (
             nearest.size + RED_ZONE_BYTES
         ):
-            absolute = offset + GLOBAL
+            absolute = offset + self.base
             near_null = 0 <= absolute < 4096
             return f"address {absolute:#x}, " + (
                 "a null pointer" if near_null else "near no buffer"
@@ -131,7 +177,10 @@ class GlobalMemory:
         return f"byte {offset - nearest.begin} of {nearest.name}, which has {nearest.size}"
 
     def require_defined(self, offsets: Any, size: int, buffer: Buffer | None) -> None:
-        """Raises Fault where a load reads bytes of an output or workspace that nobody wrote."""
+        """Raises Fault where a load reads bytes of an output or workspace that nobody wrote.
+
+        `offsets` are places in `heap`.
+        """
         if not self.undefined or (buffer is not None and buffer not in self.undefined):
             return
         words = self.words(offsets, size)
@@ -140,7 +189,7 @@ class GlobalMemory:
             index, _ = first_true(missing)
             per_lane = len(words) // len(offsets)
             lane = index // per_lane
-            place = self.describe_offset(int(offsets[lane]))
+            place = self.describe_physical(int(offsets[lane]))
             raise Fault(
                 FindingKind.UNINITIALISED_GLOBAL,
                 f"load of {size} bytes at {place}: nobody has written them",
@@ -182,6 +231,151 @@ class GlobalMemory:
     def _granules(self, buffer: Buffer) -> slice:
         size = 1 << self.granule_bits
         return slice(buffer.begin // size, -(-buffer.end // size))
+
+
+class PagedMemory(GlobalMemory):
+    """The same, of which only pages exist that something touches.
+
+    Places in `heap` follow from the order in which pages were first touched. Raises Fault when
+    more is touched than MAX_WORDS granules.
+    """
+
+    def _make(self) -> None:
+        self.pages = np.zeros(-(-self.size // PAGE), np.int32)
+        """For each page of the address space, 1 + the page of the heap that holds it, or 0."""
+        self.stored: Any = np.zeros(0, np.bool_)
+        """Which granules of the heap something has stored."""
+        self.used = 0
+        """Pages of the heap in use."""
+        self.places = np.zeros(0, np.int64)
+        """Where in the address space each page of the heap is."""
+        self.loaded: Any = None
+        """LOADED and ATOMIC for each granule of the heap; None where nothing asks."""
+        self.lenient = False
+        """Whether bytes that nothing wrote may be read."""
+        self._resize(256)
+
+    def _resize(self, pages: int) -> None:
+        """Makes room. What is not used yet is zero, and costs nothing."""
+        old, words = self.used, (pages * PAGE >> self.granule_bits) + 16
+        heap, defined = np.zeros(pages * PAGE, np.uint8), np.zeros(words, np.bool_)
+        stored = np.zeros(words, np.bool_)
+        if old:
+            used = old * PAGE
+            heap[:used] = self.heap[:used]
+            defined[: used >> self.granule_bits] = self.defined[: used >> self.granule_bits]
+            stored[: used >> self.granule_bits] = self.stored[: used >> self.granule_bits]
+        places = np.zeros(pages, np.int64)
+        places[:old] = self.places[:old]
+        self.heap, self.defined, self.stored, self.places = heap, defined, stored, places
+        self.views = views_of(heap)
+
+    def physical(self, offsets: Any) -> Any:
+        """Makes pages that were never touched."""
+        pages = offsets >> _PAGE_BITS
+        held = self.pages[pages]
+        if not held.all():
+            self._touch(np.unique(pages[held == 0]))
+            held = self.pages[pages]
+        return (held.astype(np.int64) - 1 << _PAGE_BITS) | (offsets & (PAGE - 1))
+
+    def virtual(self, places: Any) -> Any:
+        """The other way round: offsets for places in `heap`."""
+        return self.places[places >> _PAGE_BITS] + (places & (PAGE - 1))
+
+    def describe_physical(self, offset: int) -> str:
+        """As `describe_offset`, for a place in `heap`."""
+        return self.describe_offset(int(self.virtual(np.int64(offset))))
+
+    def note_loads(self, words: Any, atomic: bool) -> None:
+        """Keeps which granules were loaded, where that was asked for."""
+        if self.loaded is not None:
+            if len(self.loaded) < len(self.defined):
+                more = np.zeros(len(self.defined) - len(self.loaded), np.uint8)
+                self.loaded = np.concatenate([self.loaded, more])
+            self.loaded[words] |= ATOMIC if atomic else LOADED
+
+    def require_defined(self, offsets: Any, size: int, buffer: Buffer | None) -> None:
+        """As in `GlobalMemory`, unless it is lenient."""
+        if not self.lenient:
+            super().require_defined(offsets, size, buffer)
+
+    def note_stores(self, words: Any) -> None:
+        """Keeps which granules were stored; those of buffers with contents are defined before."""
+        self.defined[words] = True
+        self.stored[words] = True
+
+    def read(self, name: str, first: Any, size: int) -> tuple[Any, Any]:
+        """`size` bytes at offsets into a buffer, and which of them something has stored.
+
+        Both have a row for each offset; places that were never touched read as zeros.
+        """
+        buffer = next(b for b in self.buffers if b.name == name)
+        offsets = (first[:, None] + np.arange(size)) + buffer.begin
+        held = self.pages[offsets >> _PAGE_BITS].astype(np.int64) - 1
+        places = (np.maximum(held, 0) << _PAGE_BITS) | (offsets & (PAGE - 1))
+        stored = self.stored[places >> self.granule_bits] & (held >= 0)
+        return np.where(stored, self.heap[places], np.uint8(0)), stored
+
+    def granules(self, buffer: Buffer, marks: Any) -> Any:
+        """Offsets into a buffer of the granules that are marked in a table about the heap."""
+        used = self.used * PAGE >> self.granule_bits
+        offsets = self.virtual(np.flatnonzero(marks[:used]) << self.granule_bits)
+        inside = (offsets >= buffer.begin) & (offsets < buffer.end)
+        return offsets[inside] - buffer.begin
+
+    def _touch(self, pages: Any) -> None:
+        old = self.used
+        new = old + len(pages)
+        if new * PAGE >> self.granule_bits > MAX_WORDS:
+            raise Fault(
+                FindingKind.BUDGET,
+                f"more than {MAX_WORDS << self.granule_bits >> 20} MiB of global memory were "
+                "touched, which is all that is kept for sampled blocks",
+            )
+        if new > len(self.places):
+            self._resize(max(new, 2 * len(self.places)))
+        places = pages.astype(np.int64) << _PAGE_BITS
+        self.places[old:new] = places
+        self.used = new
+        self.pages[pages] = np.arange(old + 1, new + 1, dtype=np.int32)
+        granule = 1 << self.granule_bits
+        words = slice(old * PAGE >> self.granule_bits, new * PAGE >> self.granule_bits)
+        buffer = self.holder(int(places[0]), int(places[-1]), PAGE)
+        if buffer is not None:
+            content = self.contents[self.buffers.index(buffer)]
+            data = _bytes_of(content, places - buffer.begin, PAGE)
+            self.defined[words] = buffer not in self.undefined
+        else:
+            data = np.tile(np.resize(_RED_ZONE_PATTERN, PAGE), (len(pages), 1))
+            known = np.ones((len(pages), PAGE), np.bool_)
+            for buffer, content in zip(self.buffers, self.contents, strict=True):
+                self._fill(buffer, content, places, data, known)
+            self.defined[words] = known.reshape(-1, granule).all(axis=1)
+        self.heap[old * PAGE : new * PAGE] = data.reshape(-1)
+
+    def _fill(self, buffer: Buffer, content: Any, places: Any, data: Any, known: Any) -> None:
+        """Puts a buffer's content into new pages, and whether it is defined."""
+        within = np.flatnonzero((places + PAGE > buffer.begin) & (places < buffer.end))
+        whole = (places[within] >= buffer.begin) & (places[within] + PAGE <= buffer.end)
+        rows = within[whole]
+        defined = buffer not in self.undefined
+        if len(rows):
+            data[rows] = _bytes_of(content, places[rows] - buffer.begin, PAGE)
+            known[rows] = defined
+        for row in within[~whole].tolist():
+            begin = max(int(places[row]), buffer.begin)
+            end = min(int(places[row]) + PAGE, buffer.end)
+            part = slice(begin - int(places[row]), end - int(places[row]))
+            first = np.array([begin - buffer.begin])
+            data[row, part] = _bytes_of(content, first, end - begin)[0]
+            known[row, part] = defined
+
+
+def _bytes_of(content: Any, first: Any, size: int) -> Any:
+    if isinstance(content, np.ndarray):
+        return content[first[:, None] + np.arange(size)]
+    return content.read(first, size)
 
 
 class SharedMemory:

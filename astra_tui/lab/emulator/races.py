@@ -1,8 +1,9 @@
 """Remembers who last touched each word of a memory, to see accesses with nothing between them.
 
 Two accesses of one word by different threads, one of them a write, are a race unless something
-orders them: a block barrier, a __syncwarp() within one warp, or, between blocks, a fence and an
-atomic on each side. Atomics do not race with each other. A shuffle orders nothing.
+orders them: a block barrier, a __syncwarp() within one warp, or, between blocks, what `fences.py`
+says. A write after a read is ordered by a shuffle or a vote of the two lanes as well: what was read
+has arrived before the lanes exchange anything. Atomics do not race with each other.
 
 For every word the table keeps its last writer, and of its readers since the last barrier: one of
 them, whether there was a second in the same warp, in another warp, in another block. That is
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from astra_tui.lab.emulator.faults import Fault, first_true
+from astra_tui.lab.emulator.fences import Past
 from astra_tui.model.findings import FindingKind
 
 _NEVER = -1
@@ -25,21 +27,46 @@ _WARP_BITS = 5
 _ONE_BLOCK = 31
 
 
+_NEVER_AT_FIRST = ("second_sync", "second_epoch", "other_warp_epoch")
+
+
+def _lane(thread: Any) -> Any:
+    return (thread - 1) & ((1 << _WARP_BITS) - 1)
+
+
 @dataclass(frozen=True)
 class Accessors:
     """Who makes an access, one entry a word.
 
     `thread` counts from 1, its upper bits being the block, its bits above the fifth the warp.
-    `epoch` counts the barriers that the thread's block has passed, `sync` those of its warp.
+    `epoch` counts the barriers that the thread's block has passed. `time` is that of the launch,
+    which goes on at each operation of a warp; `sync` is when the whole warp last synchronised,
+    `exchange` when it last did or exchanged values.
     """
 
     thread: Any
     epoch: Any
+    time: int
     sync: Any
+    exchange: Any
+    partly: PartOfWarp | None = None
+    """What parts of warps have done on their own; None where they never have."""
+    fences: Any = None
+    """How many fences each thread has made; None where nothing orders blocks."""
 
 
-Acquired = Callable[[Any, Any, Any], Any]
-"""Whether the writes of other threads (their ids, at their epochs) are visible to these threads."""
+class PartOfWarp(Protocol):
+    """When each lane last synchronised, or exchanged values, with each lane of its warp."""
+
+    def sync(self, at: Any, lanes: Any) -> Any:
+        """The times for these entries of the accessors with these lanes."""
+
+    def exchange(self, at: Any, lanes: Any) -> Any:
+        """The same for exchanges; those count as well that synchronise."""
+
+
+Acquired = Callable[[Past, Any, Any, Any], Any]
+"""Whether accesses of other blocks come before those of threads, at their epochs and syncs."""
 
 
 Unchanged = Callable[[], Any]
@@ -59,21 +86,45 @@ class AccessHistory:
         """Names a word for a message."""
         self.writer = np.zeros(words, np.int32)
         self.write_epoch = np.zeros(words, np.int32)
-        self.write_sync = np.zeros(words, np.int32)
+        self.write_time = np.zeros(words, np.int32)
         self.reader = np.zeros(words, np.int32)
         self.read_epoch = np.zeros(words, np.int32)
-        self.read_sync = np.zeros(words, np.int32)
-        self.second_sync = np.full(words, _NEVER, np.int32)
+        self.read_time = np.zeros(words, np.int32)
+        self.second_time = np.full(words, _NEVER, np.int32)
         self.second_epoch = np.full(words, _NEVER, np.int32)
         self.other_warp_epoch = np.full(words, _NEVER, np.int32)
         self.other_block = np.zeros(words, np.bool_)
         self.any_second_reader = False
+        self.write_fences: Any = None
+        self.reads: list[tuple[Any, Past]] = []
+        """All reads, where fences may order blocks: of several blocks that read one word the table
+        keeps one."""
+
+    def reach(self, words: int) -> None:
+        """Makes the table longer where the memory has grown."""
+        more = words - len(self.writer)
+        if more <= 0:
+            return
+        for name, table in vars(self).items():
+            if isinstance(table, np.ndarray):
+                empty = _NEVER if name in _NEVER_AT_FIRST else 0
+                longer = np.full(words, empty, table.dtype)
+                longer[: len(table)] = table
+                setattr(self, name, longer)
 
     def load(self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""
         self._check_writers(words, by, acquired, atomic, None, "load of {} that {} wrote")
-        if not atomic:
-            self._record_readers(words, by)
+        self.note_load(words, by, atomic)
+
+    def note_load(self, words: Any, by: Accessors, atomic: bool) -> None:
+        """Records reads without a check."""
+        if atomic:
+            return
+        self._record_readers(words, by)
+        if by.fences is not None:
+            times, fences = np.full((2, len(words)), [[by.time], [-1]], np.int32)
+            self.reads.append((words, Past(by.thread, by.epoch.copy(), times, fences)))
 
     def store(
         self,
@@ -86,9 +137,17 @@ class AccessHistory:
         """Records writes. `unchanged` tells, when asked, which of them store what is there."""
         self._check_writers(words, by, acquired, atomic, unchanged, "store to {} that {} wrote")
         self._check_readers(words, by, acquired, unchanged)
+        self.note_store(words, by, atomic)
+
+    def note_store(self, words: Any, by: Accessors, atomic: bool) -> None:
+        """Records writes without a check."""
         self.writer[words] = -by.thread if atomic else by.thread
         self.write_epoch[words] = by.epoch
-        self.write_sync[words] = by.sync
+        self.write_time[words] = by.time
+        if by.fences is not None:
+            if self.write_fences is None:
+                self.write_fences = np.zeros(len(self.writer), np.int32)
+            self.write_fences[words] = by.fences
 
     def _record_readers(self, words: Any, by: Accessors) -> None:
         earlier = self.reader[words]
@@ -98,7 +157,7 @@ class AccessHistory:
                 self._note_earlier(words, by, earlier, known)
         self.reader[words] = by.thread
         self.read_epoch[words] = by.epoch
-        self.read_sync[words] = by.sync
+        self.read_time[words] = by.time
         # Lanes of one instruction that read the same word: only one of them is kept.
         kept = self.reader[words]
         lost = kept != by.thread
@@ -117,8 +176,8 @@ class AccessHistory:
         same_warp = self._same_warp(other, thread)
         elsewhere = recent & ~same_warp
         self.other_warp_epoch[word[elsewhere]] = by.epoch[at][elsewhere]
-        beside = recent & same_warp & (self.read_sync[word] == by.sync[at])
-        self.second_sync[word[beside]] = by.sync[at][beside]
+        beside = recent & same_warp
+        self.second_time[word[beside]] = self.read_time[word[beside]]
         self.second_epoch[word[beside]] = by.epoch[at][beside]
 
     def _check_writers(
@@ -139,11 +198,15 @@ class AccessHistory:
         word, other, thread = words[at], writer[at], by.thread[at]
         same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
         ordered = same_block & (self.write_epoch[word] != by.epoch[at])
-        ordered |= same_warp & (self.write_sync[word] != by.sync[at])
+        ordered |= same_warp & (self.write_time[word] < by.sync[at])
+        if by.partly is not None and not ordered.all():
+            ordered |= same_warp & (self.write_time[word] < by.partly.sync(at, _lane(other)))
         if unchanged is not None and not ordered.all():
             ordered |= unchanged()[at] & (signed[at] > 0)
         if acquired is not None and not ordered.all():
-            ordered |= acquired(other, thread, self.write_epoch[word])
+            fences = 0 if self.write_fences is None else self.write_fences[word]
+            past = Past(other, self.write_epoch[word], self.write_time[word], fences + 0 * other)
+            ordered |= acquired(past, thread, by.epoch[at], by.sync[at])
         if not ordered.all():
             self._raise(text, word, other, at, ordered)
 
@@ -158,24 +221,46 @@ class AccessHistory:
             return
         at = np.flatnonzero(suspect)
         word, other, thread = words[at], reader[at], by.thread[at]
-        epoch, sync = by.epoch[at], by.sync[at]
+        epoch, exchange = by.epoch[at], by.exchange[at]
         same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
         recent = same_block & (self.read_epoch[word] == epoch)
         racing = recent & ~same_warp
         racing |= recent & (self.other_warp_epoch[word] == epoch)
-        beside = recent & same_warp & (self.read_sync[word] == sync)
-        second = (self.second_sync[word] == sync) & (self.second_epoch[word] == epoch)
-        racing |= beside & ((other != thread) | second)
-        if not np.all(same_block):
-            far = ~same_block
-            if acquired is not None:
-                far &= ~acquired(other, thread, self.read_epoch[word])
-            racing |= far
-        racing |= self.other_block[word]
+        last = exchange
+        if by.partly is not None:
+            last = np.maximum(last, by.partly.exchange(at, _lane(other)))
+        unordered = (self.read_time[word] >= last) & (other != thread)
+        second = (self.second_time[word] >= last) & (self.second_epoch[word] == epoch)
+        racing |= recent & same_warp & (unordered | ((other == thread) & second))
+        if acquired is None:
+            racing |= ~same_block | self.other_block[word]
+        else:
+            racing |= self._read_elsewhere(word, by, at, same_block, acquired)
         if unchanged is not None and racing.any():
             racing &= ~unchanged()[at]
         if racing.any():
             self._raise("store to {} that {} read", word, other, at, ~racing)
+
+    def _read_elsewhere(
+        self, word: Any, by: Accessors, at: Any, same_block: Any, acquired: Acquired
+    ) -> Any:
+        """Whether threads of other blocks have read words, with nothing that orders them."""
+        racing = np.zeros(len(word), np.bool_)
+        shared = np.flatnonzero(~same_block | self.other_block[word])
+        if not len(shared):
+            return racing
+        for words, past in self.reads:
+            for position in shared[np.isin(word[shared], words)]:
+                who = at[position : position + 1]
+                mine = by.thread[who]
+                found = np.flatnonzero(
+                    (words == word[position]) & ~self._same_block(past.thread, mine)
+                )
+                if len(found):
+                    earlier = Past(*(v[found] for v in vars(past).values()))
+                    now = (np.repeat(v[who], len(found)) for v in (by.thread, by.epoch, by.sync))
+                    racing[position] |= not acquired(earlier, *now).all()
+        return racing
 
     def _same_block(self, a: Any, b: Any) -> Any:
         if self.block_bits >= _ONE_BLOCK:

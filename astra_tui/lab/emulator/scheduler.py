@@ -8,7 +8,7 @@ import numpy as np
 
 from astra_tui.lab.emulator.faults import EmulationStopped, Fault
 from astra_tui.lab.emulator.lanes import Chunk, Group
-from astra_tui.lab.emulator.step import Flow, Step
+from astra_tui.lab.emulator.step import Flow, Orders, Step
 from astra_tui.model.findings import FindingKind
 
 _FAR = 1 << 60
@@ -118,6 +118,7 @@ class Scheduler:
                 return index + 1
             if step.flow is Flow.WARP and self._is_complete(group, step):
                 step.run(group.registers, group)  # type: ignore[misc]
+                self._order(step, group)
                 return index + 1
         group.flush()
         lanes = group.lanes
@@ -197,11 +198,18 @@ class Scheduler:
                     return False
                 group = self._group(lanes)
             step.run(group.registers, group)  # type: ignore[misc]
+            self._order(step, group)
         except Fault as fault:
             raise self.machine.stop(fault, step, group) from None
         group.flush()
         self._make_ready(index + 1, lanes)
         return True
+
+    def _order(self, step: Step, group: Group) -> None:
+        """Notes what a warp operation that has run orders."""
+        if step.orders is not Orders.NOTHING and self.machine.checked:
+            mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+            self.chunk.note_meeting(group, mask, step.orders is Orders.ALL)
 
     # -- block barriers ----------------------------------------------------------------------------
 
@@ -224,8 +232,6 @@ class Scheduler:
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
         chunk.epoch[group.lanes] += 1
-        if self.machine.program.uses_release:
-            self.machine.block_epochs[np.unique(group.block_index)] += 1
         if step.run is not None:
             step.run(group.registers, group)
         if chunk.all_live:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from astra_tui.lab.emulator.lanes import Chunk
+from astra_tui.lab.device import PLAIN, Variation
 
 _U32 = np.uint32
 
@@ -16,6 +15,10 @@ def _axis(values: Any, sizes: tuple[int, int, int], axis: int) -> Any:
     below = int(np.prod(sizes[:axis], dtype=np.int64))
     return (values // below % sizes[axis]).astype(_U32)
 
+
+_TICK = 64
+_TODAY = 1_764_000_000_000_000_000
+TIMERS = ("%clock", "%clock64", "%globaltimer")
 
 _READ: dict[str, Any] = {
     **{f"%tid.{a}": lambda c, i=i: _axis(c.thread, c.block, i) for i, a in enumerate("xyz")},
@@ -43,10 +46,52 @@ _READ: dict[str, Any] = {
 
 _WIDE = ("%clock64", "%globaltimer", "%gridid")
 
+_OTHERWISE: dict[str, Any] = {
+    "%warpid": lambda c, s: ((c.thread // 32 + 5 * c.block_index + s) % 64).astype(_U32),
+    "%smid": lambda c, s: ((c.block_index * (2 * (s % 50) + 5) + s) % 114).astype(_U32),
+    "%nsmid": lambda c, s: _U32(114),
+    "%gridid": lambda c, s: np.uint64(1 + s % 0xFF_FFFF),
+    "%clock": lambda c, s: (s + 977 * c.block_index).astype(_U32),
+    "%clock_hi": lambda c, s: _U32(1 + s % 4099),
+    "%clock64": lambda c, s: (s * 4099 + 977 * c.block_index).astype(np.uint64),
+    "%globaltimer": lambda c, s: (_TODAY + s * 4099 + 448 * c.block_index).astype(np.uint64),
+}
+"""Other values that the registers of a machine may have, by a seed: those of a GPU with 114
+multiprocessors that has been running for a while."""
+
+OF_MACHINE = frozenset(_OTHERWISE)
+"""The registers that say nothing of the launch, only of where and when it runs."""
+
 DTYPES: dict[str, str] = {name: "u64" if name in _WIDE else "u32" for name in _READ}
-"""The special registers that are emulated, with their PTX types. Clocks stand still at zero."""
+"""The special registers that are emulated, with their PTX types. Timers advance when read."""
 
 
-def value(name: str, chunk: Chunk) -> Any:
+def indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The x, y and z of a block or thread from its number."""
+    x, y, _ = sizes
+    return linear % x, linear // x % y, linear // (x * y)
+
+
+class Threads(Protocol):
+    """Some threads of a launch: arrays of any shape that broadcast to one another."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    thread: Any
+    block_index: Any
+    lane: Any
+    dynamic_shared: int
+    shared_size: int
+
+
+def value(name: str, chunk: Threads, variation: Variation = PLAIN) -> Any:
     """The value of a special register for every thread of a chunk."""
-    return _READ[name](chunk)
+    if name not in variation.registers:
+        return _READ[name](chunk)
+    return _OTHERWISE[name](chunk, 1 + variation.seed % 0xFFFF_FFFF)
+
+
+def advanced(timer: Any) -> Any:
+    """What a timer shows when a thread reads it again: some cycles later, never twice the same."""
+    dtype = timer.dtype.type
+    return timer + dtype(_TICK) + (timer >> dtype(5)) % dtype(89)

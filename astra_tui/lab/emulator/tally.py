@@ -71,6 +71,17 @@ def counters_of(tallies: list[Tally], compiler: str) -> Counters:
     )
 
 
+def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:
+    """The source lines of instructions that ran, by what they leave to hardware."""
+    found: dict[str, set[int]] = {}
+    for tally in tallies:
+        for step, warps in zip(tally.steps, tally.warp_hits, strict=True):
+            if warps:
+                for trait in step.traits:
+                    found.setdefault(trait, set()).add(step.location.line)
+    return {trait: tuple(sorted(lines)) for trait, lines in found.items()}
+
+
 def _accumulate(sums: list[int], values: list[int]) -> None:
     for index, value in enumerate(values):
         sums[index] += value

@@ -1,4 +1,4 @@
-"""Reads from a cubin which global variables its kernels can write.
+"""Reads from a cubin which global variables its kernels can write, and what of it is loaded.
 
 A cubin is an ELF file (System V ABI, "Object Files") of 64 bits, little-endian. A `__device__`
 variable keeps its value between launches, so that a candidate could store results there.
@@ -15,6 +15,8 @@ _HEADER = struct.Struct("<40xQ10xHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
+_NO_BITS = 8
+_LOADED = 0b10
 _WRITABLE_IN_MEMORY = 0b11
 _OBJECT, _TYPE_MASK = 1, 0xF
 _PER_BLOCK_OR_THREAD = (".nv.shared", ".nv.local")
@@ -58,6 +60,26 @@ def writable_globals(cubin: bytes) -> tuple[Symbol, ...]:
         return tuple(_writable(cubin))
     except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ElfError(f"the cubin cannot be read: {error}") from None
+
+
+def loaded_sections(cubin: bytes) -> dict[str, bytes]:
+    """What of a cubin reaches a GPU, by section: code, constants, sizes, and facts for launches.
+
+    Two cubins that agree in it are the same program; tables for debuggers and names of files are
+    left out. Raises ElfError.
+    """
+    try:
+        sections, names = _sections(cubin)
+        found = {}
+        for section in sections:
+            name = _text(cubin, names, section.name_at)
+            if section.flags & _LOADED or name.startswith(".nv.info"):
+                content = cubin[section.offset : section.offset + section.size]
+                no_bytes = section.kind == _NO_BITS
+                found[name] = section.size.to_bytes(8, "little") if no_bytes else content
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
+        raise ElfError(f"the cubin cannot be read: {error}") from None
+    return found
 
 
 def _writable(cubin: bytes) -> Iterator[Symbol]:

@@ -32,6 +32,12 @@ MULTIPROCESSORS = {
 }
 _REGISTER_UNIT = 256
 _SHARED_UNIT = 128
+_WARP_UNIT = 4
+_REGISTERS_PER_THREAD = 255
+_MULTIPROCESSORS = 132
+_MEMORY_BYTES = 80 << 30
+_LOCAL_BYTES = 512 << 10
+"""Of an H100: multiprocessors, device memory, and the most local memory of one thread."""
 
 
 class UnknownArchitecture(Exception):
@@ -58,6 +64,42 @@ def resident_blocks(arch: str, threads: int, registers: int, shared_bytes: int) 
     by_registers = limits.registers // (_up(registers * WARP, _REGISTER_UNIT) * warps or 1)
     shared = _up(shared_bytes + limits.reserved_shared_bytes, _SHARED_UNIT)
     return min(limits.warps // warps, limits.blocks, by_registers, limits.shared_bytes // shared)
+
+
+def launch_refusal(
+    arch: str, threads: int, registers: int, static_shared: int, dynamic_shared: int, local: int
+) -> str:
+    """Why a GPU refuses a launch of blocks of so many threads, or ""; bytes but for registers.
+
+    `registers` and `local` (stack) are those of one thread, as ptxas reports them. Raises
+    UnknownArchitecture.
+    """
+    limits = _limits(arch)
+    warps = -(-threads // WARP)
+    of_warp = _up(registers * WARP, _REGISTER_UNIT)
+    fitting = limits.registers // of_warp // _WARP_UNIT * _WARP_UNIT if of_warp else limits.warps
+    if registers > _REGISTERS_PER_THREAD or warps > fitting:
+        return (
+            f"{registers} registers a thread: of such warps {fitting} fit into the "
+            f"{limits.registers:,} registers of a block, and {threads} threads are {warps}"
+        )
+    shared, most = (
+        static_shared + dynamic_shared,
+        limits.shared_bytes - limits.reserved_shared_bytes,
+    )
+    if shared > most:
+        return (
+            f"{static_shared:,} bytes of static and {dynamic_shared:,} of dynamic shared memory: "
+            f"together at most {most:,} fit"
+        )
+    resident = _MULTIPROCESSORS * limits.warps * WARP
+    most = min(_LOCAL_BYTES, _MEMORY_BYTES // resident)
+    if local > most:
+        return (
+            f"{local:,} bytes of local memory a thread: {resident:,} threads that may be resident "
+            f"leave {most:,} for each"
+        )
+    return ""
 
 
 def _limits(arch: str) -> Multiprocessor:

@@ -92,7 +92,8 @@ class _Profiler:
             self.missing["code"] = f"{found.problem} {found.remedy}".strip()
         code = tuple(KernelCode(kernel.name, kernel.histogram) for kernel in found.kernels)
         uses = tuple(self.kernels.values())
-        profile = Profile(self.device, workloads, uses, code, self.missing)
+        content = self.compiler.content_hash()
+        profile = Profile(self.device, workloads, uses, code, self.missing, content)
         return Profiled(profile, packed(found))
 
     def _workload(self, workload: Workload, plan: ResolvedPlan) -> WorkloadProfile:

@@ -22,6 +22,11 @@ def mirrored_orders(versions: int, rounds: int, random: np.random.Generator) -> 
     return np.stack([first, first[:, ::-1]], axis=1).reshape(rounds, versions)
 
 
+def takes_stale(index: int) -> bool:
+    """Whether the graphs G(2N) are replayed once more on their own outputs in this round."""
+    return index % SINGLE_EVERY == 1
+
+
 def takes_single(index: int) -> bool:
     """Whether G(N) is replayed in the round with this index (from 0), after the graphs G(2N)."""
     return index % SINGLE_EVERY == SINGLE_EVERY - 1

@@ -9,9 +9,10 @@ LEAST_REPLAY_US = 250.0
 """Of the short graph, so that what an event pair adds (5 to 8 us on an H100, most of it the start
 of a graph) stays under 2 % of the long one; the grain of an event is 0.5 us."""
 L2_TIMES = 5
-"""All sets together are so many times the L2 cache, so that a set has left it when used again."""
+"""All sets together are so many times the L2 cache, so that what a replay begins with (lines of
+the flush, which have to be written back) is a small part of it."""
 LEAST_LAUNCHES = 4
-MOST_LAUNCHES = 4096
+MOST_SETS = 4096
 MEMORY_SHARE = 0.25
 """Of the free device memory that the sets may take."""
 MOST_WARM_LAUNCHES = 256
@@ -19,7 +20,7 @@ MOST_WARM_LAUNCHES = 256
 
 
 class GraphSize(NamedTuple):
-    """Launches of the short graph, sets that they rotate over, and what is flushed before."""
+    """Launches of the short graph, sets that both graphs take in order, what is flushed before."""
 
     launches: int
     sets: int
@@ -31,21 +32,22 @@ class GraphSize(NamedTuple):
 def cold_size(
     fastest_us: float, set_bytes: int, l2_bytes: int, free_bytes: int, copies: int = 1
 ) -> GraphSize:
-    """The graph for cold launches: every launch has a set of its own.
+    """The graph for cold launches: every launch of the long graph has a set of its own.
 
-    `fastest_us` is about one call of the fastest version, `set_bytes` what one set takes with the
-    pristine copies of what is changed in place, `copies` how often the sets are there.
+    So no replay comes back to what it has written. `fastest_us` is about one call of the fastest
+    version, `set_bytes` what one set takes with the pristine copies of what is changed in place,
+    `copies` how often the sets are there.
     """
     set_bytes = max(set_bytes, 1)
     wanted = max(
-        math.ceil(L2_TIMES * l2_bytes / set_bytes),
+        math.ceil(L2_TIMES * l2_bytes / (2 * set_bytes)),
         math.ceil(LEAST_REPLAY_US / max(fastest_us, 0.1)),
         LEAST_LAUNCHES,
     )
-    fitting = int(MEMORY_SHARE * free_bytes / (set_bytes * copies))
-    launches = max(1, min(wanted, MOST_LAUNCHES, fitting))
-    is_cold = launches * set_bytes >= L2_TIMES * l2_bytes
-    return GraphSize(launches, launches, 2 * l2_bytes, is_cold)
+    fitting = int(MEMORY_SHARE * free_bytes / (2 * set_bytes * copies))
+    launches = max(1, min(wanted, MOST_SETS // 2, fitting))
+    is_cold = 2 * launches * set_bytes >= L2_TIMES * l2_bytes
+    return GraphSize(launches, 2 * launches, 2 * l2_bytes, is_cold)
 
 
 def warm_size(fastest_us: float) -> GraphSize:

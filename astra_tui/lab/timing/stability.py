@@ -20,6 +20,14 @@ LARGEST_OFFSET = 0.02
 LEAST_PAIRS = 20
 """Mirror pairs below which halves and neighbours say nothing."""
 
+LARGEST_OUTPUT_EFFECT = 0.02
+"""By how much a version's time may depend on the outputs' old contents, as a fraction."""
+
+_OUTPUTS_MATTER = "its time depends on what its outputs held before"
+
+LEAST_STALE = 6
+"""Pairs of replays below which that is not asked."""
+
 _SURE = 2.58
 """Standard deviations that one sound measurement in 200 exceeds on one side."""
 
@@ -85,6 +93,41 @@ def offset_doubt(rounds: PairedRounds) -> Doubt | None:
         f"the offset of {rounds.offset_us:.2f} us is {100 * share:.1f} % of a replay of "
         f"{2 * rounds.launches} launches; more launches in a graph would make it small",
     )
+
+
+def outputs_doubt(log_ratios: Floats) -> Doubt | None:
+    """A doubt that voids if a version's time depends on what its outputs held before.
+
+    `log_ratios` has one value a pair of replays that differ in nothing else. No honest kernel
+    looks at its outputs; one that leaves alone what is right already does. The bound is on the
+    end of the interval that is nearer to 0.
+    """
+    if len(log_ratios) < LEAST_STALE:
+        return None
+    found = median_interval(log_ratios)
+    low, high = float(found.low), float(found.high)
+    nearer = low if low > 0 else high if high < 0 else 0.0
+    if abs(nearer) <= LARGEST_OUTPUT_EFFECT:
+        return None
+    share = math.expm1(abs(float(found.median)))
+    text = f"{100 * share:.1f} % between poison and its own outputs"
+    return Doubt("outputs_matter", f"{_OUTPUTS_MATTER}: {text}", voids=True)
+
+
+def poisons_doubt(nan: Floats, finite: Floats) -> Doubt | None:
+    """A doubt that voids if a ratio depends on whether outputs held NaN or numbers before.
+
+    Log ratios of rounds of either kind. They differ when their intervals are that far apart.
+    """
+    if min(len(nan), len(finite)) < LEAST_STALE:
+        return None
+    one, other = median_interval(nan), median_interval(finite)
+    gap = max(float(one.low - other.high), float(other.low - one.high))
+    if gap <= LARGEST_OUTPUT_EFFECT:
+        return None
+    share = math.expm1(abs(float(one.median - other.median)))
+    text = f"{100 * share:.1f} % between NaN and finite numbers"
+    return Doubt("outputs_matter", f"{_OUTPUTS_MATTER}: {text}", voids=True)
 
 
 def _ranks(values: Floats) -> Floats:

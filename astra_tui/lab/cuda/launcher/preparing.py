@@ -10,10 +10,19 @@ from astra_tui.lab.cuda.device import kernels_of
 from astra_tui.lab.cuda.launcher.request import WatchedCase
 from astra_tui.lab.cuda.messages import CaseBuffer, RunCase
 from astra_tui.lab.cuda.workload import Compiled
-from astra_tui.lab.device import DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.lab.device import (
+    PLAIN,
+    Accepts,
+    DeviceBuffer,
+    PackedLaunch,
+    RunOutcome,
+    Variation,
+    accept_nothing,
+)
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.launch import Refused
+from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
 from astra_tui.model.task import KernelTask
 
 
@@ -21,6 +30,7 @@ class _Recorder:
     """A device that runs nothing and keeps what it was asked to run."""
 
     name = "recorder"
+    workspace_bytes = MAX_WORKSPACE_BYTES
 
     def __init__(self, attributes: Mapping[str, int]):
         self.attributes = attributes
@@ -35,9 +45,11 @@ class _Recorder:
         *,
         checked: bool = True,
         counted: bool = True,
+        variation: Variation = PLAIN,
+        accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Keeps launches and buffers."""
-        del compilation, checked, counted
+        del compilation, checked, counted, variation, accepts
         self.launches, self.buffers = launches, buffers
         return RunOutcome({b.name: b.content for b in buffers})
 

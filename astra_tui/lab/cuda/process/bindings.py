@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cuda
 
-from astra_tui.lab.cuda.messages import DeviceFacts
+from astra_tui.lab.cuda.messages import DeviceFacts, Node
 from astra_tui.lab.cuda.process.driver import DriverError, Launch
 from astra_tui.lab.nvml import uuid_of
 
@@ -34,6 +34,8 @@ class CudaDriver:
     def __init__(self) -> None:
         _call("cuInit", 0)
         self._stream: Any = None
+        self._graphs: dict[int, tuple[Any, list[Any]]] = {}
+        """By the handle of what runs: the graph that it was made from, with its nodes in order."""
 
     def devices(self) -> list[DeviceFacts]:
         """All devices that this process may use."""
@@ -96,6 +98,11 @@ class CudaDriver:
         self.wait()
         return data
 
+    def download_into(self, address: int, target: Any) -> None:
+        """Copies from the device into a uint8 array, in stream order; it is there after `wait`."""
+        if target.size:
+            _call("cuMemcpyDtoHAsync", target.ctypes.data, address, target.size, self._stream)
+
     def copy(self, target: int, source: int, size: int) -> None:
         """Copies within the device, in stream order."""
         if size:
@@ -124,14 +131,26 @@ class CudaDriver:
         """A graph in which every launch waits for the one before, ready to run."""
         graph = _call("cuGraphCreate", 0)
         try:
-            before: list[Any] = []
+            nodes: list[Any] = []
             for launch in launches:
                 packed = _Packed(launch.parameters)
-                node = _node_parameters(launch, packed)
-                before = [_call("cuGraphAddKernelNode", graph, before, len(before), node)]
-            return int(_call("cuGraphInstantiate", graph, 0))
-        finally:
+                before, node = nodes[-1:], _node_parameters(launch, packed)
+                nodes.append(_call("cuGraphAddKernelNode", graph, before, len(before), node))
+            made = int(_call("cuGraphInstantiate", graph, 0))
+        except BaseException:
             _call("cuGraphDestroy", graph)
+            raise
+        self._graphs[made] = graph, nodes
+        return made
+
+    def graph_nodes(self, graph: int) -> list[Node]:
+        """The kernels that a graph runs, in order. Raises DriverError for any other node."""
+        made_from, nodes = self._graphs[graph]
+        count = int(_call("cuGraphGetNodes", made_from, 0)[1])
+        if count != len(nodes):
+            raise DriverError(0, f"{count} nodes of {len(nodes)}", "cuGraphGetNodes")
+        names: dict[int, str] = {}
+        return [_node(_call("cuGraphKernelNodeGetParams", node), names) for node in nodes]
 
     def run_graph(self, graph: int) -> None:
         """Runs a graph, in stream order."""
@@ -140,6 +159,7 @@ class CudaDriver:
     def free_graph(self, graph: int) -> None:
         """Forgets a graph."""
         _call("cuGraphExecDestroy", cuda.CUgraphExec(graph))
+        _call("cuGraphDestroy", self._graphs.pop(graph)[0])
 
     def event(self) -> int:
         """An event that can be timed."""
@@ -190,6 +210,19 @@ def _node_parameters(launch: Launch, packed: _Packed) -> Any:
     return node
 
 
+def _node(found: Any, names: dict[int, str]) -> Node:
+    """`names` remembers kernels: a graph has thousands of nodes and few kernels."""
+    function = int(found.func)
+    if function not in names:
+        names[function] = _call("cuFuncGetName", found.func).decode()
+    return Node(
+        names[function],
+        (found.gridDimX, found.gridDimY, found.gridDimZ),
+        (found.blockDimX, found.blockDimY, found.blockDimZ),
+        found.sharedMemBytes,
+    )
+
+
 def _facts(ordinal: int) -> DeviceFacts:
     device = _call("cuDeviceGet", ordinal)
 
@@ -209,6 +242,10 @@ def _facts(ordinal: int) -> DeviceFacts:
         driver=int(_call("cuDriverGetVersion")),
         memory=int(_call("cuDeviceTotalMem", device)),
         attributes={ours: attribute(theirs) for ours, theirs in _ATTRIBUTES.items()},
+        # Kilohertz of a memory that transfers twice a clock; bits.
+        peak_bytes_per_us=attribute("MEMORY_CLOCK_RATE")
+        * attribute("GLOBAL_MEMORY_BUS_WIDTH")
+        / 4000,
     )
 
 

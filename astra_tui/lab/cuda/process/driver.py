@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from astra_tui.lab.cuda.messages import DeviceFacts
+from astra_tui.lab.cuda.messages import DeviceFacts, Node
 
 STICKY = frozenset({214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 """Errors after which the context is dead and its process has to go.
@@ -80,6 +80,9 @@ class Driver(Protocol):
     def download(self, address: int, size: int) -> Any:
         """Copies from the device into a new uint8 array, after all work of the stream."""
 
+    def download_into(self, address: int, target: Any) -> None:
+        """Copies from the device into a uint8 array, in stream order; it is there after `wait`."""
+
     def copy(self, target: int, source: int, size: int) -> None:
         """Copies within the device, in stream order."""
 
@@ -94,6 +97,9 @@ class Driver(Protocol):
 
     def run_graph(self, graph: int) -> None:
         """Runs a graph, in stream order."""
+
+    def graph_nodes(self, graph: int) -> list[Node]:
+        """The kernels that a graph runs, in order. Raises DriverError for any other node."""
 
     def free_graph(self, graph: int) -> None:
         """Forgets a graph."""

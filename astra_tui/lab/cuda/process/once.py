@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from astra_tui.lab.confine import unlimit_memory
 from astra_tui.lab.cuda.launcher.request import (
     WatchAnswer,
     WatchedCase,
@@ -94,6 +95,7 @@ def main() -> int:
     # Nobody catches it: a kernel that never ends goes with this process.
     signal.alarm(math.ceil(request.seconds))
     end_with(request.watcher)
+    unlimit_memory()
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     os.environ["CUDA_MODULE_LOADING"] = "EAGER"
     answer = _run(request)

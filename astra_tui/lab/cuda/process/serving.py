@@ -11,7 +11,9 @@ from astra_tui.lab.cuda.messages import (
     Build,
     Drop,
     Dropped,
+    Escapes,
     Failed,
+    Fetch,
     List,
     Listed,
     Open,
@@ -22,8 +24,9 @@ from astra_tui.lab.cuda.messages import (
     Request,
     Rounds,
     RunCase,
+    RunSets,
     Spin,
-    Verify,
+    TryEscapes,
     decode_request,
     encode,
 )
@@ -31,8 +34,10 @@ from astra_tui.lab.cuda.process.case import CaseRunner
 from astra_tui.lab.cuda.process.driver import Driver, DriverError
 from astra_tui.lab.cuda.process.replay import Replayer
 from astra_tui.lab.cuda.process.tools import Tools
+from astra_tui.lab.escapes import try_escapes
 from astra_tui.lab.frames import FrameError, read_frame, write_frame
 from astra_tui.lab.orphan import end_with_owner
+from astra_tui.lab.shared_window import window_bytes
 
 EXIT_STICKY = 3
 
@@ -68,6 +73,7 @@ class _Service:
         self._tools: Tools | None = None
         self._cases: CaseRunner | None = None
         self._replayer: Replayer | None = None
+        self._window = -1
 
     def answer(self, request: Request) -> Reply:
         match request:
@@ -79,14 +85,17 @@ class _Service:
                 return self._run_case(request)
             case Prepare():
                 self._drop()
-                self._replayer = Replayer(self._driver, self._loaded_tools(), request)
+                tools = self._loaded_tools()
+                self._replayer = Replayer(self._driver, tools, request, self._window)
                 return self._replayer.prepare()
             case Build():
                 return self._prepared().build(request)
             case Rounds():
                 return self._prepared().rounds(request)
-            case Verify():
-                return self._prepared().verify(request)
+            case RunSets():
+                return self._prepared().run_sets(request)
+            case Fetch():
+                return self._prepared().fetch(request)
             case PaperRun():
                 return self._prepared().paper(request)
             case Spin():
@@ -94,6 +103,8 @@ class _Service:
             case Drop():
                 self._drop()
                 return Dropped()
+            case TryEscapes():
+                return Escapes(try_escapes(request.targets))
 
     def _open(self, request: Open) -> Opened:
         facts = next((f for f in self._driver.devices() if f.uuid == request.uuid), None)
@@ -101,6 +112,9 @@ class _Service:
             raise LookupError(f"there is no device {request.uuid}")
         self._driver.open(facts.ordinal)
         self._tools = Tools(self._driver, request.tools, request.tool_symbols)
+        self._window = request.window
+        if request.window >= 0:
+            window_bytes(request.window)
         confined = self._confine() if request.confine else False
         return Opened(facts, confined, os.getpid())
 

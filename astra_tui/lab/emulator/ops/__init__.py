@@ -1,6 +1,7 @@
 """What each PTX opcode does. One module a family; `registry` collects them by name."""
 
 from astra_tui.lab.emulator.ops import (
+    approximation,
     arithmetic,
     asynchronous,
     atomics,
@@ -17,6 +18,7 @@ from astra_tui.lab.emulator.ops.registry import HANDLERS
 
 __all__ = [
     "HANDLERS",
+    "approximation",
     "arithmetic",
     "asynchronous",
     "atomics",

@@ -334,14 +334,12 @@ def _fused(decoder: Decoder, instruction: Instruction) -> Run:
 # -- division --------------------------------------------------------------------------------------
 
 
-@opcode("div")
-def _div(decoder: Decoder, instruction: Instruction) -> Run:
+def exact_division(decoder: Decoder, instruction: Instruction) -> Run:
+    """`div` of every type, correctly rounded."""
     kind = type_of(instruction)
     if kind == "f64":
         return elementwise(decoder, instruction, np.divide)
     if kind == "f32":
-        if "approx" in instruction.modifiers:
-            return elementwise(decoder, instruction, _approximate_quotient)
         mode = rounding(instruction)
         if mode == "rn":
             return elementwise(decoder, instruction, np.divide)
@@ -360,7 +358,7 @@ def _rem(decoder: Decoder, instruction: Instruction) -> Run:
     return elementwise(decoder, instruction, lambda a, b: _integer_quotient(a, b, dtype)[1])
 
 
-def _approximate_quotient(a: Any, b: Any) -> Any:
+def approximate_quotient(a: Any, b: Any) -> Any:
     """A * (1 / b) with a flushed reciprocal: 0 for 2^126 < |b| < 2^128, as PTX specifies."""
     quotient = np.divide(a, b)
     huge = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)

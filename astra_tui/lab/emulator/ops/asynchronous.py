@@ -10,7 +10,6 @@ from astra_tui.lab.emulator.access import AccessSpec, resolve, shared_words
 from astra_tui.lab.emulator.ops.memory import immediate
 from astra_tui.lab.emulator.ops.registry import Run, opcode
 from astra_tui.lab.emulator.ptx.module import Immediate
-from astra_tui.lab.emulator.races import Accessors
 
 if TYPE_CHECKING:
     from astra_tui.lab.emulator.decode import Decoder
@@ -99,11 +98,6 @@ def _record_writes(chunk: Any, copy: Any) -> None:
     per_lane = words.shape[1]
     history = chunk.shared_history
     thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
-    by = Accessors(
-        thread,
-        np.repeat(chunk.epoch[copy.lanes], per_lane),
-        np.repeat(chunk.sync[copy.lanes], per_lane),
-    )
-    history.writer[words.reshape(-1)] = by.thread
-    history.write_epoch[words.reshape(-1)] = by.epoch
-    history.write_sync[words.reshape(-1)] = by.sync
+    history.writer[words.reshape(-1)] = thread
+    history.write_epoch[words.reshape(-1)] = np.repeat(chunk.epoch[copy.lanes], per_lane)
+    history.write_time[words.reshape(-1)] = chunk.machine.time

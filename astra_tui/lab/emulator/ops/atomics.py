@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astra_tui.lab.device import COMMUNICATES, COMPARE_AND_SWAP, FLOAT_ATOMIC
 from astra_tui.lab.emulator.access import AccessSpec, resolve
 from astra_tui.lab.emulator.decode import DTYPES, UNSIGNED, type_of
-from astra_tui.lab.emulator.ops.arithmetic import join_halves, pack_half, unpack_half
-from astra_tui.lab.emulator.ops.memory import space_of_instruction
+from astra_tui.lab.emulator.ops.arithmetic import is_float, join_halves, pack_half, unpack_half
+from astra_tui.lab.emulator.ops.memory import releases, space_of_instruction
 from astra_tui.lab.emulator.ops.registry import Run, opcode
+from astra_tui.lab.emulator.step import Written
 
 if TYPE_CHECKING:
     from astra_tui.lab.emulator.decode import Decoder
@@ -54,6 +56,13 @@ def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
     if kind in ("f16", "f16x2", "bf16", "bf16x2"):
         dtype = raw
     spec = AccessSpec(decoder.index, size, "atomic", synchronising=True)
+    releasing = releases(instruction)
+    decoder.traits.add(COMMUNICATES)
+    if name == "add" and is_float(kind):
+        decoder.traits.add(FLOAT_ATOMIC)
+    if name == "cas":
+        decoder.traits.add(COMPARE_AND_SWAP)
+    decoder.written = Written(address, spec, space)
 
     def run(regs: dict[int, Any], group: Group) -> None:
         target = resolve(group, spec, space, address(regs))
@@ -61,6 +70,8 @@ def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
         index = target.offsets >> (size.bit_length() - 1)
         old = _in_turns(target.views[size].view(dtype), index, values, update)
         if target.space == "global":
+            if releasing:
+                group.chunk.machine.note_fence(group)
             group.chunk.machine.note_atomic(group, target.offsets)
         if write is not None:
             write(regs, old.view(raw).view(DTYPES[held]))

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astra_tui.lab.emulator.address_space import GLOBAL
 from astra_tui.lab.emulator.faults import Fault
 from astra_tui.lab.emulator.ops.registry import Run, opcode
-from astra_tui.lab.emulator.ptx.module import Symbol, Vector
-from astra_tui.lab.emulator.step import Flow, Step
+from astra_tui.lab.emulator.ptx.module import Immediate, Symbol, Vector
+from astra_tui.lab.emulator.step import BOTH_SIDES, Flow, Step, side_bit
 from astra_tui.model.findings import FindingKind
 
 if TYPE_CHECKING:
@@ -59,6 +58,29 @@ def _trap(decoder: Decoder, instruction: Instruction) -> Run:
 def _nothing(decoder: Decoder, instruction: Instruction) -> Run:
     def run(regs: dict[int, Any], group: Group) -> None:
         return
+
+    return run
+
+
+@opcode("astra.cond")
+def _condition(decoder: Decoder, instruction: Instruction) -> Run:
+    """Notes the sides that a condition of the source took; see lab/conditions."""
+    number, operand = instruction.operands
+    assert isinstance(number, Immediate)
+    key = number.value
+    read = decoder.read(operand, "u32")
+
+    def run(regs: dict[int, Any], group: Group) -> None:
+        sides = group.chunk.machine.sides
+        known = sides.get(key, 0)
+        if known == BOTH_SIDES:
+            return
+        value = read(regs)
+        if not value.ndim:
+            sides[key] = known | side_bit(bool(value))
+            return
+        taken = int(np.count_nonzero(value))
+        sides[key] = known | (taken > 0) * side_bit(True) | (taken < len(value)) * side_bit(False)
 
     return run
 
@@ -115,9 +137,10 @@ def _local_pointer(decoder: Decoder, passed: Vector) -> Any:
 
 
 def _text_at(group: Group, address: int) -> str:
-    heap = group.chunk.machine.memory.heap
-    offset = address - GLOBAL
-    if not 0 <= offset < len(heap):
+    memory = group.chunk.machine.memory
+    offset = address - memory.base
+    if not 0 <= offset < memory.size - _MAX_MESSAGE:
         return "..."
-    data = np.asarray(heap[offset : offset + _MAX_MESSAGE]).tobytes().split(b"\0")[0]
-    return data.decode("ascii", "replace")
+    places = memory.physical(np.arange(offset, offset + _MAX_MESSAGE))
+    data = memory.heap[places].tobytes().split(b"\0")[0]
+    return str(data.decode("ascii", "replace"))

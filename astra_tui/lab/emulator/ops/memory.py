@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astra_tui.lab.device import COMMUNICATES
 from astra_tui.lab.emulator.access import AccessSpec, Target, resolve
 from astra_tui.lab.emulator.decode import DTYPES, UNSIGNED, type_of
 from astra_tui.lab.emulator.faults import Fault, Unsupported, first_true
 from astra_tui.lab.emulator.ops.registry import Run, opcode
 from astra_tui.lab.emulator.ptx.module import Address, Immediate, Operand, Symbol
 from astra_tui.lab.emulator.registers import spread
+from astra_tui.lab.emulator.step import Written
 from astra_tui.model.findings import FindingKind
 
 if TYPE_CHECKING:
@@ -36,9 +38,19 @@ def _vector_length(instruction: Instruction) -> int:
     return next((int(m[1]) for m in instruction.modifiers if m in ("v2", "v4")), 1)
 
 
+def _note_communication(decoder: Decoder, instruction: Instruction) -> None:
+    if synchronises(instruction) or "volatile" in instruction.modifiers:
+        decoder.traits.add(COMMUNICATES)
+
+
 def synchronises(instruction: Instruction) -> bool:
     """Whether an access is relaxed, acquiring or releasing: it does not race with atomics."""
     return any(m in _SYNCHRONISING for m in instruction.modifiers)
+
+
+def releases(instruction: Instruction) -> bool:
+    """Whether an access is a fence by itself for what its thread did before."""
+    return "release" in instruction.modifiers or "acq_rel" in instruction.modifiers
 
 
 @opcode("ld", "ldu")
@@ -54,7 +66,14 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
     writers = [decoder.write(part, kind) for part in parts]
     unit = DTYPES[kind].itemsize
     dtype = DTYPES[kind]
-    spec = AccessSpec(decoder.index, unit * len(parts), "load", synchronises(instruction))
+    spec = AccessSpec(
+        decoder.index,
+        unit * len(parts),
+        "load",
+        synchronises(instruction),
+        "nc" in instruction.modifiers,
+    )
+    _note_communication(decoder, instruction)
     address = decoder.address(source)
     if _vector_length(instruction) != len(parts):
         decoder.refuse(instruction)
@@ -62,7 +81,7 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
     def run(regs: dict[int, Any], group: Group) -> None:
         target = resolve(group, spec, space, address(regs))
         if spec.synchronising and target.space == "global":
-            group.chunk.machine.note_atomic(group, target.offsets)
+            group.chunk.machine.note_atomic(group, target.offsets, releases=False)
         for write, column in zip(writers, read_columns(target, unit, len(writers)), strict=True):
             write(regs, column.view(dtype))
 
@@ -107,9 +126,12 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
     raw = UNSIGNED[unit]
     readers = [decoder.read(part, kind) for part in parts]
     spec = AccessSpec(decoder.index, unit * len(parts), "store", synchronises(instruction))
+    _note_communication(decoder, instruction)
     address = decoder.address(instruction.operands[0])
+    decoder.written = Written(address, spec, space)
     if _vector_length(instruction) != len(parts):
         decoder.refuse(instruction)
+    releasing = releases(instruction)
 
     def run(regs: dict[int, Any], group: Group) -> None:
         columns = [spread(read(regs).view(raw), group.n) for read in readers]
@@ -123,11 +145,16 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
 
         target = resolve(group, spec, space, address(regs), unchanged)
         if spec.synchronising and target.space == "global":
-            group.chunk.machine.note_fence(group)
-            group.chunk.machine.note_atomic(group, target.offsets)
+            if releasing:
+                group.chunk.machine.note_fence(group)
+            group.chunk.machine.note_atomic(group, target.offsets, acquires=False)
         write_columns(target, unit, columns)
         if group.n > 1 and target.space != "local" and group.chunk.machine.checked:
-            require_one_value(group, target, unit, columns)
+            try:
+                require_one_value(group, target, unit, columns)
+            except Fault as fault:
+                if not group.chunk.machine.tolerates(fault, spec.index, group):
+                    raise
 
     return run
 
@@ -169,7 +196,7 @@ def require_one_value(group: Group, target: Target, unit: int, columns: list[Any
                 place = machine.shared.describe_offset(int(offsets[lane]) % machine.shared.stride)
             else:
                 kind = FindingKind.GLOBAL_RACE
-                place = machine.memory.describe_offset(int(offsets[lane]))
+                place = machine.memory.describe_physical(int(offsets[lane]))
             raise Fault(kind, f"threads store different values at once to {place}", lane, lanes)
 
 
@@ -179,6 +206,8 @@ def require_one_value(group: Group, target: Target, unit: int, columns: list[Any
 @opcode("fence", "membar")
 def _fence(decoder: Decoder, instruction: Instruction) -> Run:
     wide = any(m in ("gpu", "sys", "gl") for m in instruction.modifiers)
+    if wide:
+        decoder.traits.add(COMMUNICATES)
 
     def run(regs: dict[int, Any], group: Group) -> None:
         if wide:

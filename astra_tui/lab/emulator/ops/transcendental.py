@@ -1,4 +1,4 @@
-"""Reciprocals, roots, exponentials and their kin, in full precision of the result's type."""
+"""Quotients, roots, exponentials and their kin, in full precision of the result's type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import numpy as np
 
 from astra_tui.lab.emulator.decode import type_of
 from astra_tui.lab.emulator.numerics import f64_to_f32
-from astra_tui.lab.emulator.ops.arithmetic import Function, elementwise, rounding
+from astra_tui.lab.emulator.ops.approximation import at_the_edge
+from astra_tui.lab.emulator.ops.arithmetic import (
+    Function,
+    approximate_quotient,
+    elementwise,
+    exact_division,
+    rounding,
+)
 from astra_tui.lab.emulator.ops.registry import Run, opcode
 
 if TYPE_CHECKING:
@@ -45,6 +52,19 @@ _FUNCTIONS: dict[str, Function] = {
 @opcode(*_FUNCTIONS)
 def _function(decoder: Decoder, instruction: Instruction) -> Run:
     function = _FUNCTIONS[instruction.operation]
+    return at_the_edge(decoder, instruction, function, _exact(decoder, instruction, function))
+
+
+@opcode("div")
+def _div(decoder: Decoder, instruction: Instruction) -> Run:
+    if "approx" in instruction.modifiers:
+        exact = elementwise(decoder, instruction, approximate_quotient)
+    else:
+        exact = exact_division(decoder, instruction)
+    return at_the_edge(decoder, instruction, np.divide, exact)
+
+
+def _exact(decoder: Decoder, instruction: Instruction, function: Function) -> Run:
     kind, mode = type_of(instruction), rounding(instruction)
     if kind == "f32" and mode != "rn":
         return elementwise(

@@ -9,7 +9,7 @@ import numpy as np
 from astra_tui.lab.emulator.decode import DTYPES, type_of
 from astra_tui.lab.emulator.ops.registry import Run, opcode
 from astra_tui.lab.emulator.ptx.module import Immediate, Negated
-from astra_tui.lab.emulator.step import Flow, Step
+from astra_tui.lab.emulator.step import Flow, Orders, Step
 from astra_tui.model.findings import FindingKind
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _INACTIVE = _U32(0xFFFF_FFFF)
 def _warp_step(decoder: Decoder, mask: Operand | None, run: Run) -> Step:
     step = Step(Flow.WARP, run)
     step.mask = decoder.read(mask, "u32") if mask is not None else None
+    step.orders = Orders.WRITES_AFTER_READS
     return step
 
 
@@ -263,10 +264,9 @@ def _bar(decoder: Decoder, instruction: Instruction) -> Step:
 
 
 def _syncwarp(decoder: Decoder, instruction: Instruction) -> Step:
-    def run(regs: dict[int, Any], group: Group) -> None:
-        group.chunk.sync[group.lanes] += 1
-
-    return _warp_step(decoder, instruction.operands[0], run)
+    step = _warp_step(decoder, instruction.operands[0], lambda regs, group: None)
+    step.orders = Orders.ALL
+    return step
 
 
 def _name_barrier(decoder: Decoder, step: Step, number: Operand, count: Operand) -> None:

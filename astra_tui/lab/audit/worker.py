@@ -1,0 +1,74 @@
+"""The process that asks the gate about kernels of the zoo, one after the other.
+
+Started as `python -m astra_tui.lab.audit.worker READ_FD WRITE_FD DEVICE SEED CACHE`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from astra_tui.lab.audit.gate import Gate
+from astra_tui.lab.cache import CACHE_VARIABLE
+from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.lab.orphan import end_with_owner
+from astra_tui.model.audit import Outcome
+from astra_tui.model.task.acceptance import Acceptance
+
+
+class _OutOfTime(BaseException):
+    """The CPU time for one kernel is spent; nothing may take it for an error of its own."""
+
+
+def main() -> None:
+    """Answers requests until nobody asks any more; ends itself after a hang."""
+    read_fd, write_fd, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    seed = int(sys.argv[4])
+    os.environ[CACHE_VARIABLE] = sys.argv[5]
+    end_with_owner(read_fd)
+    signal.signal(signal.SIGPROF, _out_of_time)
+    gate = Gate(device, seed)
+    while True:
+        try:
+            request = read_frame(read_fd)
+        except FrameError:
+            return
+        answer = _answer(gate, request)
+        write_frame(write_fd, answer)
+        if answer["outcome"] == Outcome.HANG:
+            return  # What was interrupted may be in no state to go on.
+
+
+def _answer(gate: Gate, request: dict[str, Any]) -> dict[str, Any]:
+    begun = time.process_time()
+    try:
+        signal.setitimer(signal.ITIMER_PROF, request["seconds"])
+        outcome, message = gate.judge(
+            Path(request["folder"]),
+            request["name"],
+            request["text"],
+            request["original"],
+            msgspec.convert(request["rulings"], tuple[Acceptance, ...]),
+        )
+    except _OutOfTime:
+        outcome, message = Outcome.HANG, f"no verdict after {request['seconds']:g} s of CPU time"
+    except Exception as error:
+        outcome, message = Outcome.TROUBLE, f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    seconds = round(time.process_time() - begun, 2)
+    return {"outcome": outcome.value, "message": message, "seconds": seconds}
+
+
+def _out_of_time(*_: object) -> None:
+    raise _OutOfTime
+
+
+if __name__ == "__main__":
+    main()

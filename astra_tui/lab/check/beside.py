@@ -1,0 +1,133 @@
+"""The emulator's check of a source beside that of a GPU, in a process of its own.
+
+It sees what a GPU keeps to itself: reads of memory that nothing has written, races, stale outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from astra_tui.lab.check.execution import Source
+from astra_tui.lab.child import Child, ChildDied, ChildTimeout
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.task import KernelTask
+
+SECONDS = 600.0
+"""Without a word from the emulator; it bounds its own steps."""
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """What the emulator said of a source."""
+
+    cases: int
+    """That it ran to their ends."""
+    failed: tuple[CaseResult, ...] = ()
+    """Cases that speak against the source, under names of their own."""
+    not_emulated: tuple[str, ...] = ()
+    """What the emulator does not run, in words; it speaks neither for nor against the source."""
+    open: str = ""
+    """Why nothing is established, where the emulator did not get to its end or was not content."""
+
+
+class EmulatorCheck:
+    """A process that checks sources of one task on the emulator, one after the other."""
+
+    def __init__(self, task: KernelTask):
+        arguments = (str(task.folder.resolve()), EMULATOR)
+        self._child = Child("astra_tui.lab.worker", arguments, name="the emulator's check")
+        self._is_busy = False
+
+    def close(self) -> None:
+        """Ends the process and what it started."""
+        self._child.close()
+        self._is_busy = False
+
+    def __enter__(self) -> EmulatorCheck:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(
+        self,
+        source: Source,
+        added: tuple[Case, ...],
+        only: tuple[Case, ...] | None,
+        seed: int,
+    ) -> None:
+        """Starts a check while the caller goes on: of the suite and more, or of some cases.
+
+        The suite's drawn cases follow from `seed`.
+        """
+        if self._is_busy:  # The check before was left before its end.
+            self.close()
+        request: dict[str, Any] = {
+            "do": "check",
+            "text": source.text,
+            "file": source.file,
+            "seed": seed,
+            "cases": msgspec.to_builtins(added),
+        }
+        if only is not None:
+            request["only"] = msgspec.to_builtins(only)
+        self._child.start()
+        self._is_busy = True
+        try:
+            self._child.send(request, SECONDS)
+        except (ChildDied, ChildTimeout):
+            return  # `result` says so.
+
+    def result(self) -> Beside:
+        """Waits for the check that was begun."""
+        results: list[CaseResult] = []
+        report: CheckReport | None = None
+        try:
+            for message in self._messages():
+                if "case" in message:
+                    results.append(msgspec.convert(message["case"], CaseResult))
+                elif "report" in message:
+                    report = msgspec.convert(message["report"], CheckReport)
+                elif "error" in message:
+                    return Beside(len(results), open=message["error"])
+        except (ChildDied, ChildTimeout) as error:
+            self.close()
+            return Beside(len(results), open=str(error))
+        return _summed(results, report)
+
+    def _messages(self) -> Iterator[dict[str, Any]]:
+        while True:
+            message: dict[str, Any] = self._child.receive(SECONDS)
+            if "done" in message or "error" in message:
+                self._is_busy = False
+                if "error" in message:
+                    yield message
+                return
+            yield message
+
+
+def _summed(results: list[CaseResult], report: CheckReport | None) -> Beside:
+    unsupported = [r for r in results if r.outcome is CaseOutcome.UNSUPPORTED]
+    failed = [r for r in results if not r.outcome.ok and r not in unsupported]
+    not_emulated = tuple(dict.fromkeys(r.message for r in unsupported))
+    left = ""
+    if report is None:
+        left = "the emulator's check gave no report"
+    elif report.verdict is Verdict.INCONCLUSIVE:
+        left = report.message
+    elif report.verdict is Verdict.COMPILE_ERROR:  # For the GPU's architecture alone.
+        not_emulated = (*not_emulated, report.message)
+    elif report.verdict in (Verdict.FAILED, Verdict.PLAN_ERROR) and not failed:
+        left = report.message
+    named = tuple(
+        msgspec.structs.replace(
+            r,
+            case=msgspec.structs.replace(r.case, name=f"{r.case.name}, on the emulator"),
+            message=f"on the emulator: {r.message}",
+        )
+        for r in failed
+    )
+    return Beside(len(results) - len(unsupported), named, not_emulated, left)

@@ -1,0 +1,273 @@
+"""Sizes at which a source may change its mind: what it, or its launch plan, compares sizes with.
+
+The plan's comparisons are evaluated, so that the sizes are exact. Of the device code the whole
+numbers are read that stand in comparisons, after `%`, in `min` and `max`, or as named constants;
+which dimension they mean is not known, so each of them is tried.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+
+import msgspec
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.layout import layouts_of, plan_layouts
+from astra_tui.model.check import Case
+from astra_tui.model.launch import PlanError
+from astra_tui.model.launch.evaluate import Evaluator
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Unary,
+)
+from astra_tui.model.launch.plan import Dispatch, Let, Tune
+from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.task import KernelTask
+
+LARGEST_SIZE = 1 << 20
+"""Sizes beyond this one are left to the full-size stage."""
+
+FARTHEST = 64
+"""How far from a size its neighbours within the contract are looked for."""
+
+_DEEPEST = 16
+
+_LANGUAGE = Language(tree_sitter_cuda.language())
+_NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]{1,18})[uUlLzZ]*")
+_COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "%"})
+_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+
+
+def around(sizes: set[int], allowed: Callable[[int], bool]) -> list[int]:
+    """Each size with its two neighbours: where the contract asks for a multiple, the next ones."""
+    near = set()
+    for size in sizes:
+        near.add(size)
+        for step in (-1, 1):
+            tried = (size + step * far for far in range(1, FARTHEST + 1))
+            near.add(next((s for s in tried if 1 <= s <= LARGEST_SIZE and allowed(s)), size))
+    return sorted(size for size in near if 1 <= size <= LARGEST_SIZE)
+
+
+# -- the launch plan -------------------------------------------------------------------------------
+
+
+def turning_points(
+    task: KernelTask, source: Source, case: Case, name: str, attributes: Mapping[str, int]
+) -> set[int]:
+    """Sizes of one dimension, all else as in a case, at which a comparison of the plan turns.
+
+    Found by bisection: all of those whose sides differ by something monotonic.
+    """
+    scalars = scalars_of(task, case)
+    needs_layouts = _calls_stride(source)
+
+    @cache
+    def signs(size: int) -> tuple[int | None, ...]:
+        sized = msgspec.structs.replace(case, dims={**case.dims, name: size})
+        layouts = plan_layouts(layouts_of(task, sized)) if needs_layouts else {}
+        return tuple(_signs(source, Bindings(case.dtype, sized.dims, layouts, scalars, attributes)))
+
+    low, high = signs(1), signs(LARGEST_SIZE)
+    found = set()
+    for k, (first, last) in enumerate(zip(low, high, strict=True)):
+        if first is None or last is None or first == last:
+            continue
+        below, above = 1, LARGEST_SIZE
+        while above - below > 1:
+            middle = (below + above) // 2
+            below, above = (middle, above) if signs(middle)[k] == first else (below, middle)
+        found.add(above)
+    return found
+
+
+def _signs(source: Source, bindings: Bindings) -> Iterator[int | None]:
+    """Of each comparison in the plan, which side is larger; None where that cannot be said."""
+    evaluator = Evaluator(bindings, source.file)
+    for declaration in source.plan.declarations:
+        try:
+            match declaration:
+                case Tune(name=name, value=value):
+                    evaluator.define(name, value)
+                case Let(name=name, value=expression):
+                    evaluator.define(name, evaluator.value(expression))
+        except PlanError:
+            continue
+    for left, right in _compared(source):
+        try:
+            sides = evaluator.value(left), evaluator.value(right)
+        except (PlanError, KeyError):
+            yield None
+            continue
+        numbers = [side for side in sides if isinstance(side, int | float)]
+        yield (numbers[0] > numbers[1]) - (numbers[0] < numbers[1]) if len(numbers) == 2 else None
+
+
+def _compared(source: Source) -> Iterator[tuple[Expression, Expression]]:
+    for expression in _expressions(source):
+        match expression:
+            case Compare(first=first, links=links):
+                sides = [first, *(right for _, right in links)]
+                yield from pairwise(sides)
+            case Call(function="min" | "max", args=args):
+                yield from ((args[0], other) for other in args[1:])
+
+
+def _calls_stride(source: Source) -> bool:
+    return any(isinstance(e, Call) and e.function == "stride" for e in _expressions(source))
+
+
+def _expressions(source: Source) -> Iterator[Expression]:
+    """Every expression of the plan, and what it is made of."""
+    plan = source.plan
+    stack = [d.value for d in plan.declarations if isinstance(d, Let)]
+    for step in plan.steps:
+        if isinstance(step, Dispatch):
+            stack += [b.condition for b in step.branches if b.condition is not None]
+    for launch in plan.launches():
+        stack += [*launch.grid, *launch.block, *launch.args]
+        stack += [launch.shared_bytes] if launch.shared_bytes is not None else []
+    while stack:
+        expression = stack.pop()
+        yield expression
+        match expression:
+            case Compare(first=first, links=links):
+                stack += [first, *(right for _, right in links)]
+            case Call(args=args):
+                stack += args
+            case Unary(operand=operand):
+                stack.append(operand)
+            case Binary(left=left, right=right):
+                stack += (left, right)
+            case Conditional(condition=condition, when_true=a, when_false=b):
+                stack += (condition, a, b)
+
+
+# -- the device code -------------------------------------------------------------------------------
+
+
+def compared_constants(text: str) -> set[int]:
+    """The whole numbers that the device code may compare a size with."""
+    root = Parser(_LANGUAGE).parse(text.encode()).root_node
+    found = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        stack.extend(node.children)
+        for operand in _operands(node):
+            value = _constant(operand)
+            if value is not None and 2 <= value <= LARGEST_SIZE:
+                found.add(value)
+    return found
+
+
+_ALWAYS = (0.0, 1.0)
+"""What sources compare data with without writing it: `if (x)`, a flag, a neutral element."""
+_FLOAT = re.compile(r"([0-9]*\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)[fFlL]?")
+
+
+def compared_numbers(text: str, most: int) -> tuple[float, ...]:
+    """The floating-point numbers that the device code may compare data with, zero and one first.
+
+    Of the others those come first that stand in a comparison; at most `most` in all.
+    """
+    found = dict.fromkeys(_ALWAYS)
+    elsewhere: dict[float, None] = {}
+    stack = [Parser(_LANGUAGE).parse(text.encode()).root_node]
+    while stack:
+        node = stack.pop()
+        stack.extend(reversed(node.children))
+        compares = node.type == "binary_expression"
+        for operand in _operands(node):
+            for number in _numbers_in(operand):
+                (found if compares else elsewhere)[number] = None
+    numbers = [n for n in (*found, *elsewhere) if math.isfinite(n)]
+    return tuple(dict.fromkeys(numbers))[:most]
+
+
+def _numbers_in(node: Node) -> Iterator[float]:
+    """The floating-point literals of an operand, each with its sign; not those of comparisons."""
+    if node.type == "number_literal":
+        match = _FLOAT.fullmatch((node.text or b"").decode(errors="replace").replace("'", ""))
+        if match and any(c.isdigit() for c in match[1]):
+            yield float(match[1])
+        return
+    minus = node.type == "unary_expression" and (node.text or b"").startswith(b"-")
+    if node.type in _AROUND_A_NUMBER:
+        for child in node.named_children:
+            for number in _numbers_in(child):
+                yield -number if minus else number
+
+
+_AROUND_A_NUMBER = frozenset(
+    {"unary_expression", "parenthesized_expression", "cast_expression", "call_expression",
+     "argument_list"}
+)  # fmt: skip
+
+
+def _operands(node: Node) -> list[Node]:
+    """What stands where a size may be compared with it."""
+    match node.type:
+        case "binary_expression":
+            sign = node.child_by_field_name("operator")
+            if sign is not None and sign.type in _COMPARISONS:
+                return [n for n in map(node.child_by_field_name, ("left", "right")) if n]
+        case "call_expression":
+            function, arguments = map(node.child_by_field_name, ("function", "arguments"))
+            if (
+                function is not None
+                and arguments is not None
+                and (function.text or b"")[-3:] in (b"min", b"max")
+            ):
+                return arguments.named_children
+        case "case_statement" | "enumerator" | "init_declarator" | "preproc_def":
+            value = node.child_by_field_name("value")
+            return [value] if value is not None else []
+    return []
+
+
+def _constant(node: Node, depth: int = 0) -> int | None:
+    """The value of a constant expression of whole numbers; None for anything else."""
+    if depth > _DEEPEST:
+        return None
+    match node.type:
+        case "number_literal" | "preproc_arg":
+            written = (node.text or b"").decode(errors="replace").replace("'", "").strip(" ()")
+            match = _NUMBER.fullmatch(written)
+            return (
+                int(match[1], 0 if match[1][:2].lower() in ("0x", "0b") else 10) if match else None
+            )
+        case "parenthesized_expression" | "cast_expression":
+            inner = node.named_children[-1:] if node.named_children else []
+            return _constant(inner[0], depth + 1) if inner else None
+        case "binary_expression":
+            left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+            sign = node.child_by_field_name("operator")
+            if left is None or right is None or sign is None or sign.type not in _OPERATORS:
+                return None
+            first, second = _constant(left, depth + 1), _constant(right, depth + 1)
+            if first is None or second is None or not 0 < second <= LARGEST_SIZE:
+                return None
+            if sign.type in ("<<", ">>") and second > 64:
+                return None
+            return _OPERATORS[sign.type](first, second)
+    return None

@@ -1,0 +1,1 @@
+"""Conditions of a source: where they are, which sides were taken, what the others would need."""

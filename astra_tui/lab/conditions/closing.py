@@ -1,0 +1,370 @@
+"""What becomes of the sides that the suite did not take: reached by a case, or proved unreachable.
+
+First the values that the suite has elsewhere are tried on launches of the kernel in question, and
+numbers that the kernel compares with. For what is left a solver is asked for sizes, scalars and
+layouts within the contract; that it finds none is a proof, and what it finds becomes a case. All
+limits are counts of the solver's own steps, so that the answer is the same on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from astra_tui.lab.check.execution import Source, resolve_case
+from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.suite import LARGE_ELEMENTS
+from astra_tui.lab.conditions.coverage import Coverage, OpenSide, Reporting
+from astra_tui.lab.conditions.flow import Flow
+from astra_tui.lab.emulator.ptx.inline import inline_calls
+from astra_tui.lab.emulator.ptx.module import Immediate, PtxError
+from astra_tui.lab.emulator.ptx.parser import float_value, parse_ptx
+from astra_tui.model.check import CONDITION_OF, Case, CaseResult, ConditionResult, ConditionStatus
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
+from astra_tui.model.task import KernelTask, ValueKind, Values
+
+if TYPE_CHECKING:
+    from astra_tui.lab.conditions.contract import Launches
+    from astra_tui.lab.conditions.query import Query
+
+MOST_PROBES = 200
+MOST_PROBED = 4 << 20
+"""Cases that are tried for the open sides of one source, and the elements in all of them."""
+
+_CASE_COST = 1 << 13
+"""Elements that take as long as what every case costs."""
+
+_FEW_ELEMENTS = 1 << 12
+
+_SOLVER_BUDGET = 4_000_000
+_SOLVER_STEPS = 250_000
+"""Steps of the solver: for one source, and for one question. A million take about a second."""
+
+_MODELS = 3
+_MOST_NUMBERS = 6
+_STEPS = (-1, 1, -2, 2, -8, 8, -16, 16, -64, 64, -128, 128)
+_PARTS = (15, 13, 11, 9, 8, 7, 5, 4, 2, 1, 24, 32)
+_SMALL_SHIFT, _SMALL_PADDING = 15, 64
+
+Probe = Callable[[Case], bool]
+"""Runs a case, and says whether it took a side that was open."""
+
+
+@dataclass
+class _Tried:
+    """What was tried for one side."""
+
+    probes: int = 0
+    beyond: str = ""
+    """Sizes that lead there, where these are too large for a case."""
+    gave_up: str = ""
+
+
+@dataclass
+class Closing:
+    """Works on the open sides of one source."""
+
+    task: KernelTask
+    source: Source
+    reporting: Reporting
+    coverage: Coverage
+    suite: tuple[CaseResult, ...]
+    probe: Probe
+    probes: int = 0
+    found: list[Case] = field(default_factory=list)
+    """The cases that took open sides."""
+    elements: int = MOST_PROBED
+    steps: int = _SOLVER_BUDGET
+    tried: dict[OpenSide, _Tried] = field(default_factory=dict)
+    proved: dict[OpenSide, str] = field(default_factory=dict)
+
+    def close(self) -> tuple[ConditionResult, ...]:
+        """All sides that the suite left open, with what is known of each now."""
+        left = self.coverage.open()
+        self._try(self._with_other_values, data_only=True)
+        for side in self.coverage.open():
+            self._prove(side, thorough=False)
+        self._try(self._with_other_sizes)
+        for side in self._unsolved():
+            self._search(side)
+            if not self.coverage.taken_by(side):
+                self._prove(side, thorough=True)
+        return (*map(self._result, left), *self.coverage.unseen())
+
+    def _unsolved(self) -> Iterator[OpenSide]:
+        """The sides that are still open when their turn comes."""
+        for side in self.coverage.open():
+            if side not in self.proved and not self.coverage.taken_by(side):
+                yield side
+
+    def _result(self, side: OpenSide) -> ConditionResult:
+        found = self.coverage.result(side)
+        by = self.coverage.taken_by(side)
+        if by:
+            return msgspec.structs.replace(found, status=ConditionStatus.REACHED, why=by)
+        if side in self.proved:
+            why = self.proved[side]
+            return msgspec.structs.replace(found, status=ConditionStatus.UNREACHABLE, why=why)
+        return msgspec.structs.replace(found, why=self._what_was_tried(side))
+
+    def _what_was_tried(self, side: OpenSide) -> str:
+        tried = self.tried.get(side, _Tried())
+        text = f"{self.probes} cases made for open conditions did not lead there"
+        if tried.beyond:
+            return f"{text}; {tried.beyond} may, which is too large for a case"
+        return f"{text}; {tried.gave_up}" if tried.gave_up else text
+
+    # -- values that the suite has elsewhere -------------------------------------------------------
+
+    def _try(
+        self, variants: Callable[[Case, str], Iterator[Case]], *, data_only: bool = False
+    ) -> None:
+        """Tries variants of a case of each kernel that has open sides, or such that read data."""
+        sides = [s for s in self._unsolved() if not data_only or self._reads_data(s)]
+        for kernel in dict.fromkeys(side.kernel for side in sides):
+            base = self._base_of(kernel)
+            if base is not None:
+                for case in variants(base, kernel):
+                    if not any(side.kernel == kernel for side in self._unsolved()):
+                        break
+                    if kernel in self._kernels_of(case):
+                        self._probe(case)
+
+    def _reads_data(self, side: OpenSide) -> bool:
+        queries = self._queries(side)
+        return queries is None or any(query.has_data for query, _ in queries)
+
+    def _base_of(self, kernel: str) -> Case | None:
+        """The smallest case of the suite that launches a kernel."""
+        cases = [r.case for r in self.suite if kernel in r.kernels]
+        return min(
+            cases, key=lambda c: self.task.elements(c.dims, c.dtype) or 1 << 40, default=None
+        )
+
+    def _kernels_of(self, case: Case) -> set[str]:
+        """The kernels that a case launches; none where the plan refuses or fails."""
+        try:
+            scalars = scalars_of(self.task, case)
+            resolved = resolve_case(self.task, self.source, case, scalars)
+        except UserError:
+            return set()
+        return set() if isinstance(resolved, Refused) else {r.kernel for r in resolved.launches}
+
+    def _with_other_sizes(self, base: Case, kernel: str) -> Iterator[Case]:
+        """A case with the sizes of each other one, and with those that are compared with."""
+        seen = [base.dims]
+        sizes = (
+            *(c.dims for c in self.found),
+            *self._compared_sizes(base, kernel),
+            *self._suite_sizes(base),
+            *self._sizes_nearby(base),
+        )
+        for dims in sizes:
+            if dims not in seen:
+                seen.append(dims)
+                if not self.task.violated(dims, base.dtype):
+                    yield _changed(base, _named(dims), dims=dims)
+
+    def _suite_sizes(self, base: Case) -> Iterator[dict[str, int]]:
+        return (r.case.dims for r in self.suite if r.case.dtype is base.dtype)
+
+    def _sizes_nearby(self, base: Case) -> Iterator[dict[str, int]]:
+        """A case's own sizes, each a little smaller or larger, and at parts of itself."""
+        for name, size in base.dims.items():
+            near = [size + d for d in _STEPS] + [size * part // 16 // 8 * 8 for part in _PARTS]
+            for other in near:
+                dims = {**base.dims, name: other}
+                if other > 0 and self.task.elements(dims, base.dtype) <= LARGE_ELEMENTS:
+                    yield dims
+
+    def _compared_sizes(self, base: Case, kernel: str) -> Iterator[dict[str, int]]:
+        """Each size one below, at and one above each whole number that a kernel compares with."""
+        smallest = min(self._suite_sizes(base), key=lambda d: self.task.elements(d, base.dtype))
+        smallest = {n: max(v, 1) for n, v in smallest.items()}
+        for number in self._whole_numbers(kernel):
+            for name in base.dims:
+                for size in (number, number + 1, number - 1):
+                    for others in (base.dims, smallest):
+                        dims = {**others, name: size}
+                        if size >= 0 and self.task.elements(dims, base.dtype) <= LARGE_ELEMENTS:
+                            yield dims
+                            break
+
+    def _with_other_values(self, base: Case, kernel: str) -> Iterator[Case]:
+        """A case with the values of each other one of its type, and with the kernel's numbers."""
+        seen: list[object] = [(base.values, base.scalars)]
+        for other in (r.case for r in self.suite):
+            if other.dtype is base.dtype and (other.values, other.scalars) not in seen:
+                seen.append((other.values, other.scalars))
+                yield _changed(base, other.name, values=other.values, scalars=other.scalars)
+        numbers = self._numbers(kernel)
+        for argument in self.task.scalars:
+            if argument.dtype is not None and argument.dtype.is_float:
+                for number in numbers:
+                    scalars = {**base.scalars, argument.name: number}
+                    yield _changed(base, f"{argument.name}={number:g}", scalars=scalars)
+        read = [a for a in self.task.tensors if a.is_read]
+        for argument in read:
+            if self.task.dtype_of(argument, base.dtype).is_float:
+                for number in numbers:
+                    if abs(number) <= (argument.limit or abs(number)):
+                        constant = Values(ValueKind.CONSTANT, number)
+                        values = {**base.values, argument.name: constant}
+                        yield _changed(base, f"{argument.name} all {number:g}", values=values)
+
+    def _numbers(self, kernel: str) -> list[float]:
+        """Floating-point numbers that a kernel compares with."""
+        found = dict.fromkeys(float_value(i) for i in self._compared(kernel) if i.float_bytes)
+        return [n for n in found if abs(n) < float("inf")][:_MOST_NUMBERS]
+
+    def _whole_numbers(self, kernel: str) -> list[int]:
+        """Whole numbers that a kernel compares with, and that could be sizes."""
+        found = dict.fromkeys(i.value for i in self._compared(kernel) if not i.float_bytes)
+        return [n for n in found if 1 < n <= LARGE_ELEMENTS][:_MOST_NUMBERS]
+
+    def _compared(self, kernel: str) -> Iterator[Immediate]:
+        flow = self._flow(kernel)
+        for instruction in flow.instructions if flow is not None else ():
+            if instruction.operation == "setp":
+                yield from (o for o in instruction.operands if isinstance(o, Immediate))
+
+    def _probe(self, case: Case) -> bool:
+        if case.outside_contract:
+            return False
+        cost = _CASE_COST + self.task.elements(case.dims, case.dtype)
+        if self.probes >= MOST_PROBES or cost > self.elements:
+            return False
+        self.probes += 1
+        self.elements -= cost
+        took = self.probe(case)
+        self.found += [case] if took else []
+        return took
+
+    # -- the solver --------------------------------------------------------------------------------
+
+    def __post_init__(self) -> None:
+        module = cache(lambda: parse_ptx(self.reporting.compilation.ptx))
+
+        def flow_of(kernel: str) -> Flow | None:
+            try:
+                symbol = self.reporting.compilation.kernel(kernel).symbol
+                made = Flow(inline_calls(module(), symbol))
+            except (PtxError, RecursionError):
+                return None
+            return made if made.is_reducible() else None
+
+        self._flow = cache(flow_of)
+        self._launches = cache(self._launches_of)
+        self._queries = cache(self._queries_of)
+
+    def _launches_of(self, kernel: str) -> list[Launches] | None:
+        # The solver is loaded only where something is open.
+        from astra_tui.lab.conditions.contract import NotModelled, launches_of
+
+        try:
+            return launches_of(self.task, self.source, self.reporting.compilation.kernel(kernel))
+        except NotModelled:
+            return None
+
+    def _prove(self, side: OpenSide, *, thorough: bool) -> None:
+        """Proves that nothing leads to a side, where that is cheap enough."""
+        queries = self._queries(side)
+        if queries is None:
+            self._tried(side).gave_up = "its kernel or launch is not modelled for the solver"
+        elif all(q.is_impossible(self._some_steps, thorough=thorough) for q, _ in queries):
+            self.proved[side] = "no sizes, scalars or layouts of the contract lead there (z3)"
+
+    def _queries_of(self, side: OpenSide) -> list[tuple[Query, Launches]] | None:
+        from astra_tui.lab.conditions.query import way_to
+
+        flow, launches = self._flow(side.kernel), self._launches(side.kernel)
+        if flow is None or launches is None:
+            return None
+        return [(way_to(side.number, side.side, flow, launch), launch) for launch in launches]
+
+    def _search(self, side: OpenSide) -> None:
+        """Tries sizes, scalars and layouts that the solver finds, where they are small enough.
+
+        Most sizes are held at those of a case at first, which makes products and quotients plain.
+        """
+        base = self._base_of(side.kernel)
+        for query, launch in self._queries(side) or ():
+            held = [launch.at_sizes(base.dims, name) for name in ("", *base.dims)] if base else []
+            for fixed in (*held, launch.with_elements(_FEW_ELEMENTS), []):
+                solver = query.solver(self._some_steps(), [*self._small(launch), *fixed])
+                for _ in range(1 if query.has_data else _MODELS):
+                    point = launch.solution(solver)
+                    if point is None:
+                        break
+                    self._try_point(side, launch, point, query.has_data)
+                    if self.coverage.taken_by(side):
+                        return
+            self._look_beyond(side, query, launch, held)
+
+    def _look_beyond(
+        self, side: OpenSide, query: Query, launch: Launches, held: list[list[Any]]
+    ) -> None:
+        """Notes sizes that may lead to a side, and are too large for a case."""
+        for fixed in (*held, []):
+            facts = [*self._of_device(launch), *fixed]
+            point = launch.solution(query.solver(self._some_steps(), facts))
+            if point and self.task.elements(point["dims"], launch.dtype) > LARGE_ELEMENTS:
+                self._tried(side).beyond = _named(point["dims"])
+                return
+
+    def _of_device(self, launch: Launches) -> list[Any]:
+        return [launch.device[n] == v for n, v in DEVICE_ATTRIBUTES.items() if n in launch.device]
+
+    def _some_steps(self) -> int:
+        """Steps for one more question; next to none where the budget is spent."""
+        some = min(_SOLVER_STEPS, self.steps)
+        self.steps -= some
+        return max(some, 1)
+
+    def _small(self, launch: Launches) -> list[Any]:
+        """What a solution has to keep so that it can be a case."""
+        from astra_tui.lab.conditions.contract import one_of
+
+        facts = [launch.elements <= LARGE_ELEMENTS]
+        facts += [t <= _SMALL_SHIFT for t in launch.shifts.values()]
+        facts += [t <= _SMALL_PADDING for t in launch.paddings.values()]
+        facts += self._of_device(launch)
+        for name, term in launch.scalars.items():
+            choices = self.task.args[name].choices
+            facts.append(one_of(term, choices))
+        return facts
+
+    def _try_point(
+        self, side: OpenSide, launch: Launches, point: dict[str, dict[str, int]], has_data: bool
+    ) -> None:
+        from astra_tui.lab.conditions.contract import case_at
+
+        named = _named({n: v for part in point.values() for n, v in part.items() if v})
+        case = case_at(self.task, point, launch.dtype, CONDITION_OF + named)
+        self._probe(case)
+        is_small = self.task.elements(case.dims, case.dtype) <= _FEW_ELEMENTS
+        if has_data and is_small and not self.coverage.taken_by(side):
+            for other in self._with_other_values(case, side.kernel):
+                if self.coverage.taken_by(side):
+                    return
+                self._probe(other)
+
+    def _tried(self, side: OpenSide) -> _Tried:
+        return self.tried.setdefault(side, _Tried())
+
+
+def _named(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={number}" for name, number in numbers.items())
+
+
+def _changed(base: Case, name: str, **changes: Any) -> Case:
+    begin = base.name if base.name.startswith(CONDITION_OF) else CONDITION_OF + base.name
+    return msgspec.structs.replace(base, name=f"{begin}, {name}", why=WHY, **changes)
+
+
+WHY = "made for a side of a condition that no other case took"

@@ -1,0 +1,566 @@
+"""All launches that a task's contract and a source's plan allow, as terms of a solver.
+
+Sizes, scalars, alignments and strides are free within the contract; what the plan computes from
+them is a term with bounds. The terms have 64 bits, as the plan's own arithmetic, and where a
+bound shows that a value might not fit, it is assumed to: the plan fails there before a launch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from astra_tui.lab.check.execution import Source
+from astra_tui.lab.conditions.terms import Surroundings
+from astra_tui.lab.device import BASE_ALIGNMENT
+from astra_tui.model.check import Case
+from astra_tui.model.compilation import CompiledKernel
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+    Unary,
+)
+from astra_tui.model.launch.plan import Branch, Dispatch, Launch, Let, Refuse, Tune, Verbatim
+from astra_tui.model.launch.scope import ELEMENT_TYPE, MAX_INTEGER
+from astra_tui.model.task import KernelTask
+
+LARGEST_DIM = 1 << 31
+MOST_ELEMENTS = 1 << 40
+"""Elements of the largest tensor that is thought of: more than any GPU's memory holds."""
+
+_BITS = 64
+_GRID = ((1 << 31) - 1, 65_535, 65_535)
+_BLOCK = (1024, 1024, 64)
+_MOST_PADDING = 1 << 20
+
+
+class NotModelled(Exception):
+    """A plan or kernel whose launches cannot be put into terms."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number as a signed term of 64 bits, and bounds that it keeps."""
+
+    term: Any
+    low: int
+    high: int
+
+
+@dataclass
+class Launches:
+    """The launches of one kernel at one place of the plan, over the whole contract."""
+
+    surroundings: Surroundings
+    dims: Mapping[str, Any]
+    scalars: Mapping[str, Any]
+    shifts: Mapping[str, Any]
+    """How many elements each tensor begins past its alignment."""
+    paddings: Mapping[str, Any]
+    elements: Any
+    """Elements of the largest tensor."""
+    dtype: DType
+    device: Mapping[str, Any]
+    facts: list[Any] = field(default_factory=list)
+
+    def at_sizes(self, dims: Mapping[str, int], free: str) -> list[Any]:
+        """Holds all sizes but one, named "" for none, at given ones."""
+        return [term == dims[name] for name, term in self.dims.items() if name != free]
+
+    def with_elements(self, most: int) -> list[Any]:
+        """Tensors have at most so many elements."""
+        return [self.elements <= most]
+
+    def solution(self, solver: z3.Solver) -> dict[str, dict[str, int]] | None:
+        """Sizes, scalars and layouts that solve what is asked; each call gives other sizes."""
+        if solver.check() != z3.sat:
+            return None
+        model = solver.model()
+
+        def numbers(terms: Mapping[str, Any]) -> dict[str, int]:
+            values: dict[str, Any] = {
+                n: model.eval(t, model_completion=True) for n, t in terms.items()
+            }
+            return {n: v.as_signed_long() for n, v in values.items()}
+
+        dims = numbers(self.dims)
+        solver.add(z3.Or([term != dims[name] for name, term in self.dims.items()]))
+        return {
+            "dims": dims,
+            "scalars": numbers(self.scalars),
+            "offsets": numbers(self.shifts),
+            "row_padding": numbers(self.paddings),
+        }
+
+
+def launches_of(task: KernelTask, source: Source, kernel: CompiledKernel) -> list[Launches]:
+    """Every way in which the plan launches a kernel. Raises NotModelled."""
+    found = []
+    for dtype in task.dtypes:
+        for launch in source.plan.launches():
+            model = _Model(task, source, dtype)
+            if model.launch(launch, kernel):
+                found.append(model.launches(launch, kernel))
+    return found
+
+
+class _Model:
+    def __init__(self, task: KernelTask, source: Source, dtype: DType):
+        self.task = task
+        self.source = source
+        self.dtype = dtype
+        self.facts: list[Any] = []
+        self.guards: list[Any] = []
+        self.lets: dict[str, Expression] = {}
+        """Names of the plan that are no numbers."""
+        self.dims = {name: self._free(f"dim_{name}", 0, LARGEST_DIM) for name in task.dims}
+        self.scalars: dict[str, Number] = {}
+        for a in task.scalars:
+            if a.dtype is not None and not a.dtype.is_float:
+                self.scalars[a.name] = self._free(f"scalar_{a.name}", *a.dtype.integer_range)
+        self.shifts = {a.name: self._free(f"shift_{a.name}", 0, 255) for a in task.tensors}
+        strided = [a.name for a in task.tensors if a.strided]
+        self.paddings = {n: self._free(f"padding_{n}", 0, _MOST_PADDING) for n in strided}
+        self.names: dict[str, Number | DType] = {
+            **{d.value: d for d in DType},
+            ELEMENT_TYPE: dtype,
+            **self.dims,
+            **self.scalars,
+        }
+        self.device: dict[str, Number] = {}
+        self.elements = self._sizes()
+        for condition in task.accepts:
+            self.facts.append(self.truth(condition))
+        for declaration in source.plan.declarations:
+            match declaration:
+                case Tune(name=name, value=value):
+                    self.names[name] = _constant(value)
+                case Let(name=name, value=expression):
+                    self._define(name, expression)
+
+    def _define(self, name: str, expression: Expression) -> None:
+        try:
+            self.names[name] = self.number(expression)
+        except NotModelled:
+            self.lets[name] = expression
+
+    def _assume(self, fact: Any) -> None:
+        """Adds what holds wherever the part of the plan that is being read is evaluated."""
+        self.facts.append(z3.Implies(z3.And(self.guards), fact) if self.guards else fact)
+
+    def _under(self, guard: Any, read: Callable[[Expression], Any], part: Expression) -> Any:
+        """Reads a part of an expression that is evaluated only where a condition holds."""
+        self.guards.append(guard)
+        try:
+            return read(part)
+        finally:
+            self.guards.pop()
+
+    def _free(self, name: str, low: int, high: int) -> Number:
+        if low < 0:
+            term = z3.BitVec(name, _BITS)
+            self.facts += [term >= low, term <= high]
+            return Number(term, low, high)
+        # Bits that are known to be zero make products and quotients much easier.
+        term = free(name, high, _BITS)
+        self.facts += [z3.UGE(term, low), z3.ULE(term, high)]
+        return Number(term, low, high)
+
+    def _sizes(self) -> Any:
+        """Bounds every tensor; gives the elements of the largest one."""
+        largest = z3.BitVecVal(0, _BITS)
+        one = _constant(1)
+        for argument in self.task.tensors:
+            product = one
+            for size in argument.shape:
+                extent = self.number(size)
+                self.facts.append(extent.term >= 0)
+                product = self._times(product, _larger(extent, one))
+                self.facts.append(product.term <= MOST_ELEMENTS)
+                product = Number(product.term, 1, MOST_ELEMENTS)
+            largest = z3.If(product.term > largest, product.term, largest)
+        return largest
+
+    # -- one launch --------------------------------------------------------------------------------
+
+    def launch(self, launch: Launch, kernel: CompiledKernel) -> bool:
+        """Takes the way to a launch; whether it can be one of this kernel."""
+        name, _, rest = kernel.expression.partition("<")
+        if name.strip() != launch.kernel:
+            return False
+        given = _split_arguments(rest[:-1]) if rest else []
+        if len(given) != len(launch.template_args):
+            return False
+        for argument, text in zip(launch.template_args, given, strict=True):
+            if isinstance(argument, Verbatim):
+                names = set(re.findall(r"[A-Za-z_]\w*", argument.text))
+                if (
+                    names == {ELEMENT_TYPE}
+                    and argument.text == ELEMENT_TYPE
+                    and text != self.dtype.cuda
+                ):
+                    return False
+                continue
+            if isinstance(argument, Name) and isinstance(self.names.get(argument.id), DType):
+                dtype = self.names[argument.id]
+                assert isinstance(dtype, DType)
+                if dtype.cuda != text:
+                    return False
+                continue
+            if text in ("true", "false"):
+                self.facts.append(self.truth(argument) == z3.BoolVal(text == "true"))
+            else:
+                self.facts.append(self.number(argument).term == int(text))
+        self._take_way_to(launch)
+        return True
+
+    def _take_way_to(self, launch: Launch) -> None:
+        """Adds what holds where the plan comes to a launch."""
+        for step in self.source.plan.steps:
+            match step:
+                case Launch() if step is launch:
+                    return
+                case Dispatch(branches=branches):
+                    if self._dispatched(branches, launch):
+                        return
+
+    def _dispatched(self, branches: tuple[Branch, ...], launch: Launch) -> bool:
+        """Whether one of the branches holds the launch; adds what then holds."""
+        none_before = z3.BoolVal(True)
+        for branch in branches:
+            holds = none_before
+            if branch.condition is not None:
+                condition = self._under(none_before, self.truth, branch.condition)
+                holds = z3.And(none_before, condition)
+                none_before = z3.And(none_before, z3.Not(condition))
+            if any(item is launch for item in branch.body):
+                self.facts.append(holds)
+                return True
+            if any(isinstance(item, Refuse) for item in branch.body):
+                self.facts.append(z3.Not(holds))
+        return False
+
+    def launches(self, launch: Launch, kernel: CompiledKernel) -> Launches:
+        """The launch's grid, block and arguments."""
+        special: dict[str, Any] = {}
+        self._axes(special, "nctaid", "ctaid", launch.grid, _GRID)
+        block = self._axes(special, "ntid", "tid", launch.block, _BLOCK)
+        threads = block[0]
+        for size in block[1:]:
+            threads = self._times(threads, size)
+        self.facts.append(threads.term <= 1024)
+        if len(launch.block) == 1:
+            special["%laneid"] = special["%tid.x"] & 31
+        parameters: dict[int, Any] = {}
+        for argument, parameter in zip(launch.args, kernel.parameters, strict=True):
+            given = self._argument(argument, parameter.dtype, parameter.size)
+            if given is not None:
+                parameters[parameter.offset] = given
+        return Launches(
+            surroundings=Surroundings(special, parameters),
+            dims={n: v.term for n, v in self.dims.items()},
+            scalars={n: v.term for n, v in self.scalars.items()},
+            shifts={n: v.term for n, v in self.shifts.items()},
+            paddings={n: v.term for n, v in self.paddings.items()},
+            elements=self.elements,
+            dtype=self.dtype,
+            device={n: v.term for n, v in self.device.items()},
+            facts=self.facts,
+        )
+
+    def _axes(
+        self,
+        special: dict[str, Any],
+        extent: str,
+        index: str,
+        sizes: tuple[Expression, ...],
+        most: tuple[int, int, int],
+    ) -> list[Number]:
+        found = []
+        for number, axis in enumerate("xyz"):
+            size = self.number(sizes[number]) if number < len(sizes) else _constant(1)
+            self.facts += [size.term >= 1, size.term <= most[number]]
+            found.append(Number(size.term, 1, most[number]))
+            at = free(f"{index}_{axis}", most[number], 32)
+            special[f"%{extent}.{axis}"] = z3.Extract(31, 0, size.term)
+            special[f"%{index}.{axis}"] = at
+            self.facts.append(z3.ULT(at, special[f"%{extent}.{axis}"]))
+        return found
+
+    def _argument(self, argument: Expression, dtype: DType | None, size: int) -> Any:
+        if isinstance(argument, Name) and argument.id in self.task.args:
+            given = self.task.args[argument.id]
+            if given.is_tensor:
+                return self._pointer(argument.id)
+            if argument.id not in self.scalars:
+                return None
+        if isinstance(argument, Name) and any(
+            w.name == argument.id for w in self.source.plan.workspaces
+        ):
+            return self._address(f"base_{argument.id}", z3.BitVecVal(0, _BITS))
+        if dtype is None or dtype.is_float:
+            return None
+        number = self.number(argument)
+        low, high = dtype.integer_range
+        self.facts += [number.term >= low, number.term <= high]
+        return z3.Extract(8 * size - 1, 0, number.term)
+
+    def _pointer(self, name: str) -> Any:
+        size = self.task.dtype_of(self.task.args[name], self.dtype).size
+        return self._address(f"base_{name}", self.shifts[name].term * size)
+
+    def _address(self, name: str, shift: Any) -> Any:
+        base = z3.BitVec(name, _BITS)
+        mask = BASE_ALIGNMENT - 1
+        self.facts += [(base & mask) == (shift & mask), base > 0]
+        return base
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def truth(self, expression: Expression) -> Any:
+        """A condition of the plan or the contract."""
+        match expression:
+            case Compare(first=first, links=links):
+                left, parts = self.number(first), []
+                for operator, side in links:
+                    right = self.number(side)
+                    parts.append(_COMPARE[operator](left.term, right.term))
+                    left = right
+                return z3.And(parts)
+            case Binary(operator="and", left=a, right=b):
+                left = self.truth(a)
+                return z3.And(left, self._under(left, self.truth, b))
+            case Binary(operator="or", left=a, right=b):
+                left = self.truth(a)
+                return z3.Or(left, self._under(z3.Not(left), self.truth, b))
+            case Unary(operator="not", operand=operand):
+                return z3.Not(self.truth(operand))
+            case Call(function="aligned", args=(Name(id=name), count)):
+                return self._aligned(name, self.number(count))
+            case Name(id=name) if name in self.lets:
+                return self.truth(self.lets[name])
+            case Conditional(condition=c, when_true=a, when_false=b):
+                holds = self.truth(c)
+                return z3.If(
+                    holds,
+                    self._under(holds, self.truth, a),
+                    self._under(z3.Not(holds), self.truth, b),
+                )
+            case _:
+                raise NotModelled("a condition of the launch plan")
+
+    def _aligned(self, name: str, count: Number) -> Any:
+        if name not in self.shifts:
+            return z3.BoolVal(count.high <= BASE_ALIGNMENT)
+        size = self.task.dtype_of(self.task.args[name], self.dtype).size
+        return z3.URem(self.shifts[name].term * size & (BASE_ALIGNMENT - 1), count.term) == 0
+
+    def number(self, expression: Expression) -> Number:
+        """A whole number of the plan or the contract."""
+        match expression:
+            case Integer(value=value):
+                return _constant(value)
+            case Name(id=name):
+                return self._name(name)
+            case Unary(operator="-", operand=operand):
+                inner = self.number(operand)
+                return Number(-inner.term, -inner.high, -inner.low)
+            case Binary(operator="+" | "-" | "*" | "//" | "%"):
+                return self._arithmetic(expression)
+            case Conditional(condition=c, when_true=a, when_false=b):
+                holds = self.truth(c)
+                first = self._under(holds, self.number, a)
+                second = self._under(z3.Not(holds), self.number, b)
+                return _either(holds, first, second)
+            case Call():
+                return self._call(expression)
+            case _:
+                raise NotModelled("a number of the launch plan")
+
+    def _name(self, name: str) -> Number:
+        value = self.names.get(name)
+        if isinstance(value, Number):
+            return value
+        if name not in self.device:
+            if name in self.lets or isinstance(value, DType):
+                raise NotModelled(f"'{name}' of the launch plan")
+            # A device attribute: another device has another number.
+            self.device[name] = self._free(f"device_{name}", 1, LARGEST_DIM)
+        return self.device[name]
+
+    def _arithmetic(self, expression: Binary) -> Number:
+        a, b = self.number(expression.left), self.number(expression.right)
+        match expression.operator:
+            case "+":
+                return self._fitting(
+                    Number(a.term + b.term, a.low + b.low, a.high + b.high), a, b, "+"
+                )
+            case "-":
+                return self._fitting(
+                    Number(a.term - b.term, a.low - b.high, a.high - b.low), a, b, "-"
+                )
+            case "*":
+                return self._times(a, b)
+        if a.low < 0 or b.low < 0:
+            raise NotModelled("a division of numbers that may be negative")
+        # Where b is 0 the plan fails, so whatever the terms say of that does not matter.
+        if expression.operator == "//":
+            return _divided(z3.UDiv, a, b, a.low // max(b.high, 1), a.high // max(b.low, 1))
+        return _divided(z3.URem, a, b, 0, max(min(a.high, b.high - 1), 0))
+
+    def _times(self, a: Number, b: Number) -> Number:
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        return self._fitting(Number(a.term * b.term, min(ends), max(ends)), a, b, "*")
+
+    def _fitting(self, made: Number, a: Number, b: Number, operator: str) -> Number:
+        """The result, assumed to fit where its bounds do not show it: else the plan fails."""
+        if made.low >= -MAX_INTEGER and made.high <= MAX_INTEGER:
+            return _narrowed(made)
+        full = _EXACTLY[operator](z3.SignExt(_BITS, a.term), z3.SignExt(_BITS, b.term))
+        self._assume(full == z3.SignExt(_BITS, made.term))
+        return Number(made.term, max(made.low, -MAX_INTEGER), min(made.high, MAX_INTEGER))
+
+    def _call(self, call: Call) -> Number:
+        match call.function:
+            case "min" | "max":
+                found = self.number(call.args[0])
+                for argument in call.args[1:]:
+                    other = self.number(argument)
+                    found = (
+                        _smaller(found, other) if call.function == "min" else _larger(found, other)
+                    )
+                return found
+            case "ceil_div":
+                a, b = map(self.number, call.args)
+                if a.low < 0 or b.low < 0:
+                    raise NotModelled("a division of numbers that may be negative")
+                above = Number(a.term + b.term - 1, a.low, a.high + b.high)
+                return _divided(z3.UDiv, above, b, 0, above.high // max(b.low, 1))
+            case "sizeof":
+                name = call.args[0]
+                dtype = self.names.get(name.id) if isinstance(name, Name) else None
+                if isinstance(dtype, DType):
+                    return _constant(dtype.size)
+                raise NotModelled("the size of a type")
+            case "stride":
+                return self._stride(call)
+            case _:
+                raise NotModelled(f"{call.function}()")
+
+    def _stride(self, call: Call) -> Number:
+        """Row-major strides; the rows of a strided tensor may lie further apart."""
+        name, axis = call.args
+        if not isinstance(name, Name) or not isinstance(axis, Integer):
+            raise NotModelled("a stride")
+        argument = self.task.args.get(name.id)
+        shape = argument.shape if argument is not None else self._workspace(name.id)
+        stride = _constant(1)
+        for number in range(len(shape) - 1, axis.value, -1):
+            stride = self._times(stride, self.number(shape[number]))
+            if number == len(shape) - 1 and name.id in self.paddings:
+                padding = self.paddings[name.id]
+                stride = Number(stride.term + padding.term, stride.low, stride.high + padding.high)
+        return stride
+
+    def _workspace(self, name: str) -> tuple[Expression, ...]:
+        return next(w.shape for w in self.source.plan.workspaces if w.name == name)
+
+
+def one_of(term: Any, values: Iterable[float]) -> Any:
+    """A term has one of some whole values."""
+    return z3.Or([term == int(value) for value in values])
+
+
+def free(name: str, most: int, width: int) -> Any:
+    """A variable from 0 up to at least a number, as a bit vector of some width."""
+    bits = max(most.bit_length(), 1)
+    return z3.ZeroExt(width - bits, z3.BitVec(name, bits))
+
+
+_COMPARE: dict[str, Any] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+_EXACTLY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+}
+
+
+def _constant(value: int) -> Number:
+    return Number(z3.BitVecVal(value, _BITS), value, value)
+
+
+def _narrowed(number: Number) -> Number:
+    """The same number, the bits above its bound written as zeros: solving is faster with them."""
+    bits = max(number.high.bit_length(), 1)
+    if number.low < 0 or bits >= _BITS:
+        return number
+    term = z3.ZeroExt(_BITS - bits, z3.Extract(bits - 1, 0, number.term))
+    return Number(term, number.low, number.high)
+
+
+def _divided(operation: Callable[..., Any], a: Number, b: Number, low: int, high: int) -> Number:
+    """A quotient or remainder, computed with no more bits than the operands have."""
+    bits = min(max(a.high.bit_length(), b.high.bit_length(), 1), _BITS)
+    first, second = (z3.Extract(bits - 1, 0, n.term) for n in (a, b))
+    return _narrowed(Number(z3.ZeroExt(_BITS - bits, operation(first, second)), low, high))
+
+
+def _smaller(a: Number, b: Number) -> Number:
+    term = z3.If(a.term < b.term, a.term, b.term)
+    return _narrowed(Number(term, min(a.low, b.low), min(a.high, b.high)))
+
+
+def _larger(a: Number, b: Number) -> Number:
+    term = z3.If(a.term > b.term, a.term, b.term)
+    return _narrowed(Number(term, max(a.low, b.low), max(a.high, b.high)))
+
+
+def _either(condition: Any, a: Number, b: Number) -> Number:
+    term = z3.If(condition, a.term, b.term)
+    return _narrowed(Number(term, min(a.low, b.low), max(a.high, b.high)))
+
+
+def _split_arguments(text: str) -> list[str]:
+    """The template arguments of a C++ name, split at commas outside of brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += character in "<([{"
+        depth -= character in ">)]}"
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def case_at(task: KernelTask, point: dict[str, dict[str, int]], dtype: DType, name: str) -> Case:
+    """The case of a solution, with layouts only where they are not the ordinary ones."""
+    return Case(
+        name=name,
+        why="",
+        dtype=dtype,
+        dims=point["dims"],
+        offsets={n: v for n, v in point["offsets"].items() if v},
+        row_padding={n: v for n, v in point["row_padding"].items() if v},
+        scalars={n: float(v) for n, v in point["scalars"].items()},
+        outside_contract=task.violated(point["dims"], dtype),
+    )

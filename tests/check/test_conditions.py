@@ -1,0 +1,401 @@
+"""Conditions of a source: found, seen, searched for and proved unreachable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astra_tui.lab.check import runner
+from astra_tui.lab.check.execution import Run, resolve_case, run_case
+from astra_tui.lab.check.inputs import draw_inputs
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.conditions.contract import launches_of
+from astra_tui.lab.conditions.coverage import Coverage, compile_reporting
+from astra_tui.lab.conditions.flow import Flow
+from astra_tui.lab.conditions.query import way_to
+from astra_tui.lab.conditions.source import instrument
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.lab.emulator.ptx.inline import inline_calls
+from astra_tui.lab.emulator.ptx.parser import parse_ptx
+from astra_tui.model.check import Case, CaseResult, CheckReport, ConditionStatus, Verdict
+from astra_tui.model.dtypes import DType
+from astra_tui.model.events import CaseChecked
+from astra_tui.model.launch import ResolvedPlan
+from astra_tui.model.task import load_task, parse_task
+from astra_tui.session.records import decode_record, encode_record
+
+SILU = Path(__file__).parents[2] / "kernels" / "silu_and_mul"
+BEGIN = "  const int64_t token = blockIdx.x;\n"
+
+# -- where conditions are --------------------------------------------------------------------------
+
+MANY = r"""
+#define BIG(x) ((x) > \
+    4)
+#define USED_BY_DIRECTIVE (1 > 0)
+#if USED_BY_DIRECTIVE
+#endif
+struct S { int v = blockIdx.x > 2 ? 1 : 0; S(int t) : w(t == 7) {} bool w; };
+template <int N, bool B = (N > 4)> __global__ void k(float* x, int n) {
+  static_assert(N > 2, "");
+  if constexpr (N > 3) x[0] = 1; else if (auto p = n; p > 3) x[1] = 2;
+  if (int z = n - 1) x[2] = z;
+  for (int i = 0; i < n && !(n == 3); ++i) {
+    switch (n) { case 1: x[3] = 1; break; case 2: switch (i) { case 9: break; } default: break; }
+  }
+  do { ++n; } while (n < 8);
+  while (true) { if (BIG(n)) break; n += (x[0] > 0) + 1; }
+  float y[N > 2 ? 1 : 2];
+  auto last = [&](int u) { return u and n; };
+  y[0] = last(n);
+  x[4] = y[0] + S(n).w + sizeof(n > 1);
+  const int K = N > 4 ? 2 : 1;
+  float z[K];
+  z[0] = n;
+  x[5] = z[0];
+}
+"""
+
+
+def test_every_condition_is_found_once_at_its_place() -> None:
+    found = instrument(MANY)
+    assert not found.unseen
+    lines = MANY.split("\n")
+    texts = {}
+    for condition in found.conditions:
+        texts[condition.text] = condition
+        if not condition.text.startswith(("case", "default")):
+            here = lines[condition.line - 1].encode()[condition.column - 1 :].decode()
+            assert here.split("\\")[0].strip().startswith(condition.text.split(" 4")[0][:5])
+    assert list(texts) == [
+        *("(x) > 4", "blockIdx.x > 2", "t == 7", "p > 3", "int z = n - 1", "i < n", "n == 3"),
+        *("case 1", "case 2", "default of switch (n)", "case 9", "default of switch (i)"),
+        *("n < 8", "BIG(n)", "x[0] > 0", "u", "n", "N > 4"),
+    ]
+    assert len({c.number for c in found.conditions}) == len(found.conditions)
+    assert texts["(x) > 4"].function == "#BIG"
+    assert texts["i < n"].function == "k"
+    assert found.text.count("\n") == MANY.count("\n")
+
+
+def test_the_reporting_source_compiles_and_a_candidate_cannot_report(compiler: Compiler) -> None:
+    reporting = compile_reporting(compiler, MANY, ("k<5>",))
+    assert reporting is not None
+    assert not reporting.source.unseen
+    assert "astra.cond" in reporting.compilation.ptx
+    forged = '__global__ void k() {\n  asm volatile("astra.cond 1, 1;");\n}'
+    first, *_ = compiler.compile(forged, ("k",)).errors
+    assert first.line == 2
+
+
+# -- what is seen ----------------------------------------------------------------------------------
+
+TASK = """
+name = "grid"
+summary = "any function of an index"
+dtypes = ["float32"]
+[dims.n]
+typical = 40
+sizes = [1, 3, 40, 65]
+[args.out]
+role = "out"
+dtype = "int32"
+shape = ["n"]
+[contract]
+accepts = ["n >= 1", "n <= 70"]
+[tolerance.float32]
+atol = 0.0
+rtol = 0.0
+source = "whole numbers"
+[cost]
+bytes = "4 * n"
+flops = "n"
+[[workloads]]
+dims = { n = 64 }
+"""
+
+KERNEL = """
+/* @launch
+   k grid=ceil_div(n, 32) block=32 args=(out, n)
+*/
+__global__ void k(int* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int r = i % 5;
+  BODY
+  out[i] = r;
+}
+"""
+
+Truth = Callable[[dict[str, int], dict[str, set[bool]]], bool]
+Written = tuple[str, Truth]
+
+
+def leaves() -> st.SearchStrategy[Written]:
+    """Comparisons of small integers; the same text may come twice."""
+    compare = {
+        "<": int.__lt__, "<=": int.__le__, ">": int.__gt__,
+        ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__,
+    }  # fmt: skip
+    sides = {
+        "i": lambda v: v["i"],
+        "n": lambda v: v["n"],
+        "i % 7": lambda v: v["i"] % 7,
+        "n / 3": lambda v: v["n"] // 3,
+        "(i & 12)": lambda v: v["i"] & 12,
+        "i * 3 - n": lambda v: v["i"] * 3 - v["n"],
+    }
+
+    def make(left: str, operator: str, number: int) -> Written:
+        text = f"{left} {operator} {number}"
+
+        def truth(values: dict[str, int], seen: dict[str, set[bool]]) -> bool:
+            holds = bool(compare[operator](sides[left](values), number))
+            seen.setdefault(text, set()).add(holds)
+            return holds
+
+        return text, truth
+
+    return st.builds(
+        make, st.sampled_from(list(sides)), st.sampled_from(list(compare)), st.integers(-3, 71)
+    )
+
+
+def joined(parts: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
+    def both(a: Written, b: Written) -> Written:
+        return f"({a[0]} && {b[0]})", lambda v, s: a[1](v, s) and b[1](v, s)
+
+    def either(a: Written, b: Written) -> Written:
+        return f"({a[0]} || {b[0]})", lambda v, s: a[1](v, s) or b[1](v, s)
+
+    def neither(a: Written) -> Written:
+        return f"!({a[0]})", lambda v, s: not a[1](v, s)
+
+    return st.one_of(
+        st.builds(both, parts, parts), st.builds(either, parts, parts), st.builds(neither, parts)
+    )
+
+
+CONDITIONS = st.recursive(leaves(), joined, max_leaves=4)
+FORMS = (
+    "if ({}) r += 10;",
+    "r += ({}) ? 3 : 1;",
+    "r += ({}) + 1;",
+    "while ({}) {{ r += 2; break; }}",
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(written=st.lists(st.tuples(CONDITIONS, st.sampled_from(FORMS)), min_size=1, max_size=3))
+def test_what_is_seen_is_what_happens_and_no_proof_denies_it(
+    compiler: Compiler, written: list[tuple[Written, str]]
+) -> None:
+    """Outputs stay the same bit for bit; the sides are those that the conditions had."""
+    task = parse_task(TASK, Path())
+    text = KERNEL.replace(
+        "BODY", "\n  ".join(form.format(condition[0]) for condition, form in written)
+    )
+    compilation = compiler.compile(text, ("k",))
+    reporting = compile_reporting(compiler, text, ("k",))
+    assert reporting is not None
+    assert not reporting.source.unseen
+    source, coverage = read_source(task, text, "k.cu"), Coverage(reporting.source)
+    expected: dict[str, set[bool]] = {}
+    for n in (1, 40, 65):
+        case = Case(f"n={n}", "", DType.FLOAT32, {"n": n})
+        inputs = draw_inputs(task, case)
+        resolved = resolve_case(task, source, case, {})
+        assert isinstance(resolved, ResolvedPlan)
+        plain, seen = (
+            run_case(task, source, c, resolved, case, inputs, Emulator())
+            for c in (compilation, reporting.compilation)
+        )
+        assert plain.outputs["out"].tobytes() == seen.outputs["out"].tobytes()
+        coverage.note(seen.outcome.sides, case.id)
+        for i in range(n):
+            for condition, _ in written:
+                condition[1]({"i": i, "n": n}, expected)
+    found: dict[str, set[bool]] = {}
+    numbers = {c.number: c.text for c in reporting.source.conditions}
+    for side in coverage.taken:
+        found.setdefault(numbers[side.number], set()).add(side.side)
+    found.pop("i >= n")
+    assert found == expected
+    _no_proof_denies(reporting.compilation.ptx, coverage, reporting, task, source)
+
+
+def _no_proof_denies(ptx, coverage, reporting, task, source) -> None:  # type: ignore[no-untyped-def]
+    kernel = reporting.compilation.kernel("k")
+    flow = Flow(inline_calls(parse_ptx(ptx), kernel.symbol))
+    assert flow.is_reducible()
+    (launch,) = launches_of(task, source, kernel)
+    for side in coverage.taken:
+        query = way_to(side.number, side.side, flow, launch)
+        assert not query.is_impossible(lambda: 100_000, thorough=True), side
+
+
+def test_what_the_contract_and_the_plan_exclude_is_proved(compiler: Compiler) -> None:
+    task = parse_task(TASK, Path())
+    text = KERNEL.replace(
+        "BODY",
+        "if (blockDim.x != 32) r = 1;\n if (n > 70) r = 2;\n if (gridDim.x > 3) r = 3;\n"
+        "if (i > 69) r = 4; if (i + 1 > n) r = 5; if (((size_t)out & 2) == 2) r = 6;\n"
+        "if (n > 69) r = 7; if (gridDim.x > 2) r = 8; if (((size_t)out & 4) == 4) r = 9;",
+    )
+    reporting = compile_reporting(compiler, text, ("k",))
+    assert reporting is not None
+    source = read_source(task, text, "k.cu")
+    kernel = reporting.compilation.kernel("k")
+    flow = Flow(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
+    (launch,) = launches_of(task, source, kernel)
+    proved = {
+        c.text
+        for c in reporting.source.conditions
+        if way_to(c.number, True, flow, launch).is_impossible(lambda: 300_000, thorough=True)
+    }
+    assert proved == {
+        *("blockDim.x != 32", "n > 70", "gridDim.x > 3", "i > 69", "i + 1 > n"),
+        "((size_t)out & 2) == 2",
+    }
+
+
+# -- what a check makes of it ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def silu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The silu task with one type, which halves what a check costs."""
+    folder = tmp_path_factory.mktemp("silu")
+    for file in SILU.iterdir():
+        (folder / file.name).write_text(file.read_text())
+    text = (folder / "task.toml").read_text()
+    (folder / "task.toml").write_text(text.replace('["float16", "bfloat16"]', '["float16"]', 1))
+    return folder
+
+
+def checked(folder: Path, compiler: Compiler, old: str, new: str) -> CheckReport:
+    text = (folder / "production.cu").read_text()
+    assert old in text
+    task = load_task(folder)
+    with Oracle(task) as oracle:
+        *_, report = Checker(task, Emulator(), compiler, oracle).check(
+            text.replace(old, new, 1), "planted.cu"
+        )
+    assert isinstance(report, CheckReport)
+    return report
+
+
+UP = "    const float up = (float)"
+SCALAR = "  for (int64_t i = threadIdx.x; i < d; i"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reached"),
+    [
+        (BEGIN, BEGIN + "  if (gridDim.x > 200 && token % 4 == 3) return;\n", "token % 4 == 3"),
+        (SCALAR, "  if (((uint64_t)input & 15) == 6) return;\n" + SCALAR, "input"),
+        ("silu(gate) * up)", "silu(gate) * up * (1 - (d == 1234)))", "d == 1234"),
+        (UP, "    if (gate == 3.25f) return;\n" + UP, "3.25"),
+    ],
+    ids=["large grid", "alignment", "one size", "one value"],
+)  # fmt: skip
+def test_a_path_that_no_case_of_the_suite_takes_is_reached(
+    silu: Path, compiler: Compiler, old: str, new: str, reached: str
+) -> None:
+    report = checked(silu, compiler, old, new)
+    assert report.verdict is Verdict.FAILED
+    (found,) = [c for c in report.conditions if reached in c.text and c.side]
+    assert found.status is ConditionStatus.REACHED
+    assert any(not r.outcome.ok and r.case.is_of_plan for r in report.cases)
+
+
+def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
+    silu: Path, compiler: Compiler
+) -> None:
+    never = "gate == 12345.0f && __float_as_int(gate) % 7 == 3"
+    edit = (UP, f"    if ({never}) return;\n{UP}")
+    report = checked(silu, compiler, *edit)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert {c.text for c in report.open_conditions} == set(never.split(" && "))
+    assert "never true" in report.message
+    file = silu / "task.toml"
+    text = file.read_text()
+    rulings = "".join(
+        f'[[accept]]\ncondition = "{c.text}"\nreason = "never in our data"\n'
+        for c in report.open_conditions
+    )
+    file.write_text(text + "\n" + rulings)
+    try:
+        ruled = checked(silu, compiler, *edit)
+    finally:
+        file.write_text(text)
+    assert ruled.verdict is Verdict.PASSED
+    assert {c.status for c in ruled.conditions} == {ConditionStatus.ACCEPTED}
+    assert all(c.why == "never in our data" for c in ruled.conditions)
+
+
+def test_a_check_that_was_cut_off_continues_without_its_cases(
+    silu: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its report is that of a check in one go, also of the sides that the first cases took."""
+    task, ran = load_task(silu), list[tuple[str, bool]]()
+    source = (silu / "production.cu").read_text().replace(
+        "silu(gate) * up)", "silu(gate) * up * (1 - (d == 1234)))"
+    )  # fmt: skip
+
+    def noted(*args: Any, **options: Any) -> Run:
+        ran.append((args[4].id, options.get("checked", True)))
+        return run_case(*args, **options)
+
+    monkeypatch.setattr(runner, "run_case", noted)
+
+    def report(oracle: Oracle, known: tuple[CaseResult, ...] = ()) -> CheckReport:
+        ran.clear()
+        checker = Checker(task, Emulator(), compiler, oracle)
+        *_, last = checker.check(source, "planted.cu", known=known)
+        assert isinstance(last, CheckReport)
+        return msgspec.structs.replace(last, counters=None, seconds=0.0)
+
+    def as_kept(results: tuple[CaseResult, ...]) -> tuple[CaseResult, ...]:
+        lean = (msgspec.structs.replace(r, counters=None) for r in results)
+        lines = (encode_record(0, "", 0.0, CaseChecked("", r)).strip() for r in lean)
+        return tuple(decode_record(line).event.result for line in lines)  # type: ignore
+
+    with Oracle(task) as oracle:
+        whole = report(oracle)
+        results = as_kept(whole.cases)
+        assert any(r.case.is_of_plan and not r.outcome.ok for r in results)
+        for kept in (len(results) // 3, len(results)):
+            resumed = report(oracle, results[:kept])
+            assert str(as_kept(resumed.cases)) == str(results), "NaN is not equal to itself"
+            assert msgspec.structs.replace(resumed, cases=whole.cases) == whole
+            done = {r.case.id for r in results[:kept] if r.trail is not None}
+            assert not [name for name, checked in ran if checked and name in done]
+            assert len({name for name, checked in ran if checked}) == len(
+                {r.case.id for r in results[kept:] if r.trail is not None}
+            )
+
+
+def test_a_remainder_in_the_contract_is_proved_without_the_budget(compiler: Compiler) -> None:
+    task = parse_task(TASK.replace('"n <= 70"', '"n <= 70", "n * 2 % 16 == 0"'), Path())
+    text = KERNEL.replace("BODY", "if (n == 4) r = 1;\n if (n == 16) r = 2;")
+    reporting = compile_reporting(compiler, text, ("k",))
+    assert reporting is not None
+    source = read_source(task, text, "k.cu")
+    kernel = reporting.compilation.kernel("k")
+    flow = Flow(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
+    (launch,) = launches_of(task, source, kernel)
+    proved = {
+        c.text
+        for c in reporting.source.conditions
+        if way_to(c.number, True, flow, launch).is_impossible(lambda: 1, thorough=False)
+    }
+    assert proved == {"n == 4"}
