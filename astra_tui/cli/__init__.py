@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-INTERRUPTED, PIPE_CLOSED, NOT_WRITTEN = 130, 141, 2
+INTERRUPTED, PIPE_CLOSED, NOT_WRITTEN, TROUBLE = 130, 141, 2, 6
 """As `ExitCode` has them, which would have to be imported."""
 
 
@@ -23,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one or two lines on stderr."""
     try:
         from astra_tui.cli.streams import mend_streams
+        from astra_tui.lab.orphan import hide_process
 
+        hide_process()  # Keys of models are in the environment.
         mend_streams()
         return _finished(_run(arguments))
     except KeyboardInterrupt:
@@ -32,10 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return PIPE_CLOSED
-    except OSError:
-        if not _is_output_lost():
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        if isinstance(error, OSError) and _is_output_lost():
+            return NOT_WRITTEN
+        if not _is_shortage(error):
             raise
-        return NOT_WRITTEN
+        print(f"astra-tui: {_shortage_words(error)}", file=sys.stderr)  # noqa: T201
+        return TROUBLE
 
 
 def _finished(code: int) -> int:
@@ -54,6 +59,26 @@ def _is_output_lost() -> bool:
     _discard_output()
     print(f"astra-tui: cannot write the output: {error.strerror}", file=sys.stderr)  # noqa: T201
     return True
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Whether the machine, or a limit on this process, is why; see ulimit."""
+    import errno
+
+    if isinstance(error, OSError):
+        full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *full)
+    # Python has no own error for a thread that cannot start, nor for a module without room.
+    signs = ("can't start new thread", "allocate memory", "map segment", "open files")
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def _shortage_words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        what, file = error.strerror or str(error), error.filename
+        return f"{what}{f': {file}' if file else ''}\n  see: ulimit -a, df"
+    what = str(error) or "there is not enough memory"
+    return f"{what}\n  raise the limits of this process: ulimit -v, -u, -n"
 
 
 def _discard_output() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from astra_tui.model.audit import AuditRecord, AuditSummary
 from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
@@ -17,7 +18,9 @@ from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.session.branches import Branch
-from astra_tui.session.integrity import Integrity
+from astra_tui.session.export.report import ExportStep
+from astra_tui.session.integrity import Integrity, Trust
+from astra_tui.session.signing import Signed
 from astra_tui.session.store import SessionSummary
 
 
@@ -172,6 +175,14 @@ class BenchAnswer(msgspec.Struct, frozen=True):
     comparisons: tuple[BenchComparison, ...]
 
 
+class AuditAnswer(msgspec.Struct, frozen=True):
+    """`audit --json`."""
+
+    exit_code: int
+    summary: AuditSummary
+    records: tuple[AuditRecord, ...]
+
+
 class DoctorAnswer(msgspec.Struct, frozen=True):
     """`doctor --json`."""
 
@@ -202,6 +213,7 @@ class ReportAnswer(msgspec.Struct, frozen=True):
     html: str | None
     markdown: str | None
     damage: tuple[str, ...]
+    trust: Trust
 
 
 class ForkAnswer(msgspec.Struct, frozen=True):
@@ -227,6 +239,7 @@ class ReplayAnswer(msgspec.Struct, frozen=True):
     digest: str
     message: str
     damage: tuple[str, ...]
+    trust: Trust
 
 
 class VerifyAnswer(msgspec.Struct, frozen=True):
@@ -243,6 +256,20 @@ class VerifyAnswer(msgspec.Struct, frozen=True):
     differences: tuple[Difference, ...]
     candidates: tuple[CandidateVerification, ...]
     message: str
+    signed: Signed | None
+
+
+class VerifyFileAnswer(msgspec.Struct, frozen=True):
+    """`verify FILE --json`."""
+
+    exit_code: int
+    file: str
+    session: str
+    folder: str
+    candidate: str
+    trust: Trust
+    steps: tuple[ExportStep, ...]
+    message: str
 
 
 class CompareAnswer(msgspec.Struct, frozen=True):
@@ -253,6 +280,7 @@ class CompareAnswer(msgspec.Struct, frozen=True):
     diff: str
     timing: Timing | None
     not_timed: str
+    trust: tuple[Trust, Trust]
 
 
 class BisectStep(msgspec.Struct, frozen=True):

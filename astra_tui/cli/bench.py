@@ -18,6 +18,7 @@ from astra_tui.cli.check import check_source, find_source, print_check, read_tex
 from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import KernelFailed, UnavailableHere
+from astra_tui.cli.flags import chosen_seed
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError, nearest
@@ -131,7 +132,7 @@ def _refuse_emulator(device: str) -> None:
 @contextmanager
 def _open(task: KernelTask, device: str) -> Iterator[_Opened]:
     """Raises UnavailableHere where there is no such GPU, or no compiler."""
-    from astra_tui.lab.check.oracle import Oracle
+    from astra_tui.lab.cuda.opening import open_oracle
 
     with ExitStack() as stack:
         compiler = stack.enter_context(open_compiler())
@@ -142,7 +143,7 @@ def _open(task: KernelTask, device: str) -> Iterator[_Opened]:
             text = f"nothing can be timed here: {error.message}"
             raise UnavailableHere(text, hint=_COUNT) from None
         assert opened.gpu is not None, "a device of this name is a GPU"
-        oracle = stack.enter_context(Oracle(task))
+        oracle = stack.enter_context(open_oracle(task, opened.gpu))
         yield _Opened(opened.gpu, _cuda(opened.device), compiler, oracle)
 
 
@@ -175,20 +176,23 @@ def _environment(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
 
 def _checked(wanted: _Wanted, opened: _Opened, *, quiet: bool) -> tuple[CheckReport, ...]:
     """A report for each text; those that did not pass are printed unless `quiet`."""
+    from astra_tui.lab.check.beside import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.check.suite import build_suite
 
-    checker = Checker(wanted.task, opened.device, opened.compiler, opened.oracle)
     total = len(build_suite(wanted.task))
     files: dict[str, Path] = {}
     for file, text in wanted.sources:
         files.setdefault(text, file)
     reports = []
-    for text, file in files.items():
-        report = check_source(checker, file, text, None, total)
-        reports.append(report)
-        if report.verdict is not Verdict.PASSED and not quiet:
-            print_check(wanted.task, wanted.named, report)
+    with EmulatorCheck(wanted.task) as beside:
+        parts = wanted.task, opened.device, opened.compiler, opened.oracle
+        checker = Checker(*parts, chosen_seed(None), beside)
+        for text, file in files.items():
+            report = check_source(checker, file, text, None, total)
+            reports.append(report)
+            if report.verdict is not Verdict.PASSED and not quiet:
+                print_check(wanted.task, wanted.named, report)
     return tuple(reports)
 
 

@@ -12,13 +12,14 @@ from astra_tui import plain
 from astra_tui.cli.answers import BisectAnswer, BisectStep
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
-from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.session.blobs import read_blob
+from astra_tui.session.integrity import read_session
 
 if TYPE_CHECKING:
     from astra_tui.engine.bisection import Question, Sources, Trial
@@ -31,7 +32,11 @@ def run(options: argparse.Namespace) -> int:
 
     _check_flags(options)
     folder = saved_session(options.session, options.sessions)
-    state = whole_timeline(folder).final_state()
+    session = read_session(folder)
+    session.refuse_altered()
+    if not session.trust.whole:
+        plain.note(f"the session is {session.trust.describe()}")
+    state = session.state
     _, task = local_task(state, folder, options.task, trust=options.trust)
     _check_workload(options.slower, task)
     device = choose_device(options.device).name

@@ -17,6 +17,7 @@ from astra_tui.cli.answers import CasesAnswer, CheckAnswer, TaskCases
 from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
+from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.given import read_given
 from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.errors import Place, UserError
@@ -54,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if options.all == bool(options.task):
         raise UserError("name a task, or say --all", hint="astra-tui kernels lists the tasks")
     errors = _Errors()
+    options.seed = 0 if options.list and options.seed is None else chosen_seed(options.seed)
     wanted = _wanted(options, errors)
     if options.list:
         return _list_cases(wanted, options.json)
@@ -79,15 +81,15 @@ def _wanted(options: argparse.Namespace, errors: _Errors) -> list[_Wanted]:
     """The tasks to check, with the cases that the filters leave. Raises UserError for none."""
     from astra_tui.lab.check.runner import NoSuchCase, select_cases
 
-    patterns = tuple(options.case)
+    patterns, seed = tuple(options.case), options.seed
     if not options.all:
         task = find_task(options.task)
-        return [_Wanted(task, options.task, select_cases(task, patterns))]
+        return [_Wanted(task, options.task, select_cases(task, patterns, seed))]
     wanted: list[_Wanted] = []
     for found in list_tasks():
         try:
             task = load_task(found.folder)
-            wanted.append(_Wanted(task, found.name, select_cases(task, patterns)))
+            wanted.append(_Wanted(task, found.name, select_cases(task, patterns, seed)))
         except NoSuchCase:
             continue
         except UserError as error:
@@ -104,8 +106,9 @@ def _check_task(
     wanted: _Wanted, options: argparse.Namespace, errors: _Errors
 ) -> Iterator[CheckReport]:
     """Checks the sources one after the other; one that cannot be checked does not stop the rest."""
-    from astra_tui.lab.check.oracle import Oracle
+    from astra_tui.lab.check.beside import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
+    from astra_tui.lab.cuda.opening import open_oracle
 
     texts: dict[Path, str] = {}
     for file in _sources(wanted.task, options.sources):
@@ -116,8 +119,11 @@ def _check_task(
     with ExitStack() as opened:
         compiler = opened.enter_context(open_compiler())
         device = opened.enter_context(open_device(options.device, compiler))
-        oracle = opened.enter_context(Oracle(wanted.task))
-        checker = Checker(wanted.task, device.device, compiler, oracle)
+        oracle = opened.enter_context(open_oracle(wanted.task, device.gpu))
+        beside = EmulatorCheck(wanted.task) if device.gpu is not None else None
+        if beside is not None:
+            opened.enter_context(beside)
+        checker = Checker(wanted.task, device.device, compiler, oracle, options.seed, beside)
         for file, text in texts.items():
             try:
                 chosen = wanted.cases if options.case else None
@@ -213,7 +219,8 @@ def print_check(
     file = Path(report.source)
     inside = file.parent == task.folder and find_source(task, file.name) == file
     shown = file.name if inside else report.source
-    again = shlex.join(["astra-tui", "check", named, shown])
+    seed = ["--seed", str(report.seed)] if report.seed else []
+    again = shlex.join(["astra-tui", "check", named, shown, *seed])
     plain.print_report(report, shown=shown, again=again, verbose=verbose)
 
 

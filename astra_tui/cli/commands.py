@@ -11,6 +11,7 @@ from astra_tui.cli.flags import (
     json_flag,
     run_flags,
     sanitize_flag,
+    seed_flag,
 )
 from astra_tui.cli.parsing import CommandParser, at_least_one
 from astra_tui.cli.session_commands import session_commands
@@ -27,6 +28,7 @@ def build_parser() -> CommandParser:
     _counters(commands)
     _sass(commands)
     _bench(commands)
+    _audit(commands)
     _new(commands)
     _doctor(commands)
     session_commands(commands)
@@ -50,6 +52,7 @@ def _run(commands: Commands) -> None:
     parser.add_argument(
         "--sessions", metavar="DIR", help="where new sessions go (default: ./sessions)"
     )
+    seed_flag(parser)
 
 
 def _kernels(commands: Commands) -> None:
@@ -80,6 +83,7 @@ def _check(commands: Commands) -> None:
         help="only cases that match, such as 'float16/d=769' or '*shifted*'; may be repeated",
     )
     parser.add_argument("--list", action="store_true", help="list the cases with their reasons")
+    seed_flag(parser)
     parser.add_argument("--verbose", "-v", action="store_true", help="show every case")
     sanitize_flag(parser)
     device_flag(parser)
@@ -169,6 +173,64 @@ def _bench(commands: Commands) -> None:
         "--energy",
         action="store_true",
         help="also measure the energy of a launch, in blocks of more than a second",
+    )
+    json_flag(parser)
+
+
+def _audit(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "audit",
+        "put the gate to the proof with kernels that are known to be wrong or right",
+        "Planted wrong kernels and mutants have to be caught, honest ones have to pass. They lie "
+        "in a checkout, under tests/zoo. On a GPU what passes its check is timed as well. Results "
+        "are kept line by line, and an audit that was stopped goes on with --resume.",
+    )
+    parser.add_argument(
+        "--device",
+        default="emulator",
+        metavar="DEVICE",
+        help="emulator (default), cuda, cuda:1, or auto: the first GPU, else the emulator",
+    )
+    parser.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="only planted, honest or mutant, or one kind such as 'races'; may be repeated",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="only kernels whose names match, such as 'silu-*'; may be repeated",
+    )
+    parser.add_argument(
+        "--mutants",
+        type=at_least_one,
+        metavar="N",
+        help="the first N mutants of the draw (default: all of it)",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="FILE",
+        help="the file of results: what it holds is not judged again (default: a new one, "
+        "audit_DEVICE.jsonl)",
+    )
+    parser.add_argument(
+        "--jobs", type=at_least_one, default=1, metavar="N", help="processes (default: 1)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=at_least_one,
+        default=240,
+        metavar="S",
+        help="CPU time for one kernel, after which it counts as a hang (default: 240)",
+    )
+    seed_flag(parser)
+    parser.add_argument(
+        "--zoo", metavar="FOLDER", help="the folder of the zoo (default: tests/zoo of a checkout)"
     )
     json_flag(parser)
 

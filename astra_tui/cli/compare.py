@@ -47,6 +47,9 @@ def _timing_flags(options: argparse.Namespace) -> tuple[str, ...]:
 def _print(options: argparse.Namespace, first: Side, second: Side) -> int:
     from astra_tui.plain.compare import print_comparison
 
+    for side in (first, second):
+        if not side.trust.whole:
+            plain.note(f"{side.folder.name} is {side.trust.describe()}")
     timing, why_not = _timing(options, first, second)
     answer = CompareAnswer(
         exit_code=int(ExitCode.OK),
@@ -54,11 +57,12 @@ def _print(options: argparse.Namespace, first: Side, second: Side) -> int:
         diff=unified_diff(first.source, second.source, first.name, second.name),
         timing=timing,
         not_timed=why_not,
+        trust=(first.trust, second.trust),
     )
     if options.json:
         plain.print_json(answer)
     else:
-        print_comparison(answer.sides, answer.diff, (first.name, second.name))
+        print_comparison(answer.sides, answer.diff, (first.name, second.name), answer.trust)
         if timing is not None:
             plain.print_timing(timing, base=first.name, candidate=second.name)
         else:
@@ -85,6 +89,8 @@ def _timing(options: argparse.Namespace, first: Side, second: Side) -> tuple[Tim
     """One timing, or why there is none."""
     from astra_tui.lab.devices import choose_device
 
+    if first.trust.altered or second.trust.altered:
+        return None, "nothing of a session that was altered is run"
     if first.branch.task_hash != second.branch.task_hash:
         return None, "the sessions ran on different tasks"
     if first.branch.candidate == second.branch.candidate:

@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     UNSUPPORTED = 4
     NEEDS_DECISION = 5
     TROUBLE = 6
+    INCONCLUSIVE = 7
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
@@ -28,6 +29,7 @@ MEANINGS = {
     ExitCode.UNSUPPORTED: "this machine or device cannot do it",
     ExitCode.NEEDS_DECISION: "a run waits for a decision and nobody is there; it can be resumed",
     ExitCode.TROUBLE: "a run met trouble outside of the kernel, such as a model's server",
+    ExitCode.INCONCLUSIVE: "nothing wrong was found, but the check could not establish everything",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.PIPE_CLOSED: "whatever read the output went away",
 }
@@ -38,12 +40,19 @@ OF_VERDICT = {
     Verdict.COMPILE_ERROR: ExitCode.COMPILE_ERROR,
     Verdict.PLAN_ERROR: ExitCode.BAD_INPUT,
     Verdict.UNSUPPORTED: ExitCode.UNSUPPORTED,
+    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
 }
 
 
 def worst(verdicts: Sequence[Verdict]) -> ExitCode:
     """The exit code for several verdicts: the most telling one."""
-    order = [Verdict.FAILED, Verdict.COMPILE_ERROR, Verdict.PLAN_ERROR, Verdict.UNSUPPORTED]
+    order = [
+        Verdict.FAILED,
+        Verdict.COMPILE_ERROR,
+        Verdict.PLAN_ERROR,
+        Verdict.UNSUPPORTED,
+        Verdict.INCONCLUSIVE,
+    ]
     for verdict in order:
         if verdict in verdicts:
             return OF_VERDICT[verdict]

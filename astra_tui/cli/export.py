@@ -8,10 +8,12 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.saved import local_task, saved_session, whole_timeline
+from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.model.settings import check_device_name
 from astra_tui.model.task import KernelTask
 from astra_tui.session.export import ExportReport, Format, Winner, find_winner
+from astra_tui.session.integrity import read_session
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,9 +22,11 @@ def run(options: argparse.Namespace) -> int:
 
     check_device_name(options.device)
     folder = saved_session(options.session, options.sessions)
-    winner = find_winner(folder, options.candidate)
-    state = whole_timeline(folder).final_state()
-    _, task = local_task(state, folder, options.task, trust=options.trust)
+    session = read_session(folder)
+    winner = find_winner(session, options.candidate, allow_altered=options.allow_altered)
+    if not session.trust.whole:
+        plain.note(f"the session is {session.trust.describe()}; the export says so")
+    _, task = local_task(session.state, folder, options.task, trust=options.trust)
     to = Format(options.format)
     out = Path(options.out) if options.out else Path(f"{task.name}-{to.value}")
     report = _export(winner, task, to, out, options)
@@ -42,6 +46,8 @@ def _export(
         return export_text(winner, task, to, out)
     with (
         open_compiler() as compiler,
-        open_exporter(task, options.device, compiler, trust=options.trust) as exporter,
+        open_exporter(
+            task, options.device, compiler, trust=options.trust, fresh_seed=chosen_seed(None)
+        ) as exporter,
     ):
         return exporter.export(winner, to, out, check=not options.no_check)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui import plain
 from astra_tui.cli.answers import ErrorAnswer, ErrorEntry
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.model.errors import DeviceMissing, UserError
+from astra_tui.model.errors import DeviceMissing, OutOfResources, UserError
 
 
 class UnavailableHere(UserError):
@@ -33,7 +33,7 @@ def _exit_code(error: UserError) -> ExitCode:
         return ExitCode.UNSUPPORTED
     if isinstance(error, KernelFailed):
         return ExitCode.FAILED
-    if isinstance(error, EngineGone | EngineNotStarted):
+    if isinstance(error, EngineGone | EngineNotStarted | OutOfResources):
         return ExitCode.TROUBLE
     return ExitCode.BAD_INPUT
 

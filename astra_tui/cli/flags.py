@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import secrets
 from collections.abc import Callable
 from textwrap import fill
 from typing import TypeAlias
@@ -12,6 +14,9 @@ from astra_tui.cli.exit_codes import MEANINGS
 from astra_tui.cli.parsing import CommandParser, at_least_one
 
 EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
+
+MAX_SEED = (1 << 48) - 1
+"""Seeds are whole numbers that every reader of JSON has exactly."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
@@ -59,6 +64,31 @@ def device_flag(parser: CommandParser) -> None:
         metavar="DEVICE",
         help="auto (default): the first GPU, else the emulator; or emulator, cuda, cuda:1",
     )
+
+
+def seed_flag(parser: CommandParser) -> None:
+    """`--seed`, for a command that checks candidates."""
+    parser.add_argument(
+        "--seed",
+        type=whole_number,
+        metavar="N",
+        help="what sizes, scalars and values are drawn from; by default drawn, and reported",
+    )
+
+
+def chosen_seed(given: int | None) -> int:
+    """The seed that a flag gives, else $ASTRA_TUI_SEED, else one that no team can know."""
+    if given is not None:
+        return given
+    configured = os.environ.get("ASTRA_TUI_SEED", "")
+    return int(configured) if configured.isdecimal() else 1 + secrets.randbelow(MAX_SEED)
+
+
+def whole_number(text: str) -> int:
+    """Reads a seed."""
+    if not text.isdecimal() or int(text) > MAX_SEED:
+        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {MAX_SEED}")
+    return int(text)
 
 
 def sanitize_flag(parser: CommandParser) -> None:
@@ -142,13 +172,18 @@ def _approval_flags(parser: CommandParser) -> None:
 def _limit_flags(parser: CommandParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="the model of team llm")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server")
-    parser.add_argument("--budget-tokens", type=int, metavar="N", help="stop after this many")
-    parser.add_argument("--budget-dollars", type=float, metavar="X", help="stop after this much")
+    parser.add_argument(
+        "--budget-tokens", type=int, metavar="N", help="tokens that the model may cost"
+    )
+    parser.add_argument(
+        "--budget-dollars", type=float, metavar="X", help="dollars that the model may cost"
+    )
+    parser.add_argument("--budget-calls", type=int, metavar="N", help="calls of the model at most")
     parser.add_argument(
         "--budget-gpu-seconds",
         type=float,
         metavar="S",
-        help="stop after so many seconds of timing",
+        help="seconds of timing on the GPU at most",
     )
     parser.add_argument("--title", metavar="TEXT", help="what the session is called in lists")
     parser.add_argument(

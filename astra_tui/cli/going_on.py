@@ -15,15 +15,12 @@ from astra_tui.cli.run import carry_out, request_for
 from astra_tui.cli.saved import local_task
 from astra_tui.cli.settings import Choices
 from astra_tui.model.environment import Difference
-from astra_tui.model.errors import UserError
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
-from astra_tui.session.integrity import check_integrity
+from astra_tui.session.integrity import cannot_be_resumed, read_session
 from astra_tui.session.machine import difference_words, differences_here
-from astra_tui.session.reading import read_journal
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.store import settings_of
-from astra_tui.session.unaltered import cannot_go_on
 
 
 def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
@@ -67,12 +64,11 @@ def intact_state(folder: Path) -> SessionState:
 
     Raises UserError, which names the first place.
     """
-    integrity, state = check_integrity(folder)
-    if integrity.altered:
-        raise cannot_go_on(integrity.altered[0], folder, read_journal(folder).records)
-    if state.opened is None:
-        raise UserError("the journal holds no session", file=str(folder))
-    return state
+    session = read_session(folder)
+    if session.integrity.altered:
+        flaw = session.integrity.altered[0]
+        raise cannot_be_resumed(flaw, folder, session.contents.records)
+    return session.state
 
 
 def _changed(before: RunSettings, now: RunSettings) -> tuple[Difference, ...]:

@@ -12,9 +12,9 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.saved import saved_session
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.task import bundled
-from astra_tui.session.reading import journal_path
+from astra_tui.session.integrity import Session, read_session
 from astra_tui.session.store import DEFAULT_FOLDER, list_sessions, sessions_folder
-from astra_tui.session.timeline import Timeline, open_timeline, place_behind
+from astra_tui.session.timeline import place_behind
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,12 +54,13 @@ def _print(options: argparse.Namespace, folder: Path) -> int:
     from astra_tui.plain.replay import ReplayLines
     from astra_tui.plain.run import print_run
 
-    timeline = open_timeline(folder)
+    session = read_session(folder)
+    timeline = session.timeline
     end = place_behind(timeline, options.to, folder)
-    for damage in timeline.damage:
-        plain.note(damage.describe(journal_path(folder)))
+    for damage in session.damage_words():
+        plain.note(damage)
     ReplayLines(timeline, options.speed or math.inf).show(end)
-    answer = _answer(timeline, folder, end)
+    answer = _answer(session, end)
     if options.json:
         plain.print_json(answer)
     else:
@@ -69,12 +70,13 @@ def _print(options: argparse.Namespace, folder: Path) -> int:
     return answer.exit_code
 
 
-def _answer(timeline: Timeline, folder: Path, end: int) -> ReplayAnswer:
+def _answer(session: Session, end: int) -> ReplayAnswer:
+    timeline, folder = session.timeline, session.folder
     state = timeline.state(end)
     last = timeline.event(end) if end else None
     stated = last.digest if isinstance(last, SessionClosed) else ""
     reached = timeline.state(end - 1).digest() if stated else state.digest()
-    message, code = _judge(timeline, end, stated, reached)
+    message, code = _judge(session, end, stated, reached)
     return ReplayAnswer(
         exit_code=int(code),
         session=state.opened.session if state.opened else folder.name,
@@ -86,11 +88,13 @@ def _answer(timeline: Timeline, folder: Path, end: int) -> ReplayAnswer:
         recorded_digest=stated,
         digest=reached,
         message=message,
-        damage=tuple(d.describe(journal_path(folder)) for d in timeline.damage),
+        damage=session.damage_words(),
+        trust=session.trust,
     )
 
 
-def _judge(timeline: Timeline, end: int, stated: str, reached: str) -> tuple[str, ExitCode]:
+def _judge(session: Session, end: int, stated: str, reached: str) -> tuple[str, ExitCode]:
+    timeline, trust = session.timeline, session.trust
     broken = timeline.broken
     if broken is not None and end == len(timeline):
         text = f"the replay ends before event {broken.seq}, which makes no sense: {broken.message}"
@@ -100,8 +104,12 @@ def _judge(timeline: Timeline, end: int, stated: str, reached: str) -> tuple[str
         return text, ExitCode.FAILED
     if timeline.damage and end == len(timeline):
         return "parts of the journal could not be read", ExitCode.FAILED
+    if trust.altered:
+        return f"the session is {trust.describe()}", ExitCode.FAILED
     if stated:
         return f"the replay reached the state that the engine had: {reached[:12]}", ExitCode.OK
     where = "at event" if end < len(timeline) else "where the journal ends, at event"
     seq = timeline.records[end - 1].seq if end else 0
+    if not trust.whole and end == len(timeline):
+        return f"stopped {where} {seq}; the session is {trust.describe()}", ExitCode.OK
     return f"stopped {where} {seq}; no digest of the engine to compare with", ExitCode.OK

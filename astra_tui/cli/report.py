@@ -24,9 +24,11 @@ def run(options: argparse.Namespace) -> int:
     )
     for damage in written.damage:
         plain.note(damage)
+    if not (written.trust.whole or written.damage):
+        plain.note(f"the session is {written.trust.describe()}")
     html, markdown = (str(p) if p else None for p in (written.html, written.markdown))
     if options.json:
-        plain.print_json(ReportAnswer(str(folder), html, markdown, written.damage))
+        plain.print_json(ReportAnswer(str(folder), html, markdown, written.damage, written.trust))
     else:
         plain.print_pairs({k: v for k, v in (("html", html), ("markdown", markdown)) if v})
     return ExitCode.OK

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.ending import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.foreign import refuse_foreign_server
 from astra_tui.cli.screen import choices_for_screen, show_run
 from astra_tui.cli.settings import Choices, read_choices, run_settings
@@ -65,7 +66,7 @@ def run_request(options: argparse.Namespace, choices: Choices) -> RunRequest:
     if before is not None:
         refuse_foreign_server(before, choices, Path(options.session), trust=False)
     request = request_for(choices, options.task, before)
-    return replace(request, folder=options.session or "")
+    return replace(request, folder=options.session or "", seed=chosen_seed(options.seed))
 
 
 def _settings_before(folder: Path) -> RunSettings | None:
@@ -88,6 +89,7 @@ def request_for(choices: Choices, task: str, before: RunSettings | None = None) 
         task=task,
         settings=run_settings(choices, task, os.environ, before),
         sessions=str(sessions_folder(choices.sessions)),
+        seed=chosen_seed(None),
         linger_seconds=choices.linger_seconds or LINGER_SECONDS,
         price_input_per_million=choices.price_input_per_million,
         price_output_per_million=choices.price_output_per_million,

@@ -11,7 +11,6 @@ from astra_tui.model.task import KernelTask, bundled, find_task, list_tasks, loa
 from astra_tui.model.task.table import TaskError
 from astra_tui.session.reading import journal_path
 from astra_tui.session.store import DEFAULT_FOLDER, find_session, sessions_folder
-from astra_tui.session.timeline import Timeline, open_timeline
 
 _SHORT = 12
 
@@ -39,20 +38,6 @@ def _newest(root: Path) -> Path:
     return max(journals, key=lambda j: j.stat().st_mtime).parent
 
 
-def whole_timeline(folder: Path) -> Timeline:
-    """The timeline of a session that was opened. Raises UserError where no state can be made."""
-    timeline = open_timeline(folder)
-    if timeline.broken is not None:
-        raise UserError(
-            f"event {timeline.broken.seq} makes no sense: {timeline.broken.message}",
-            file=str(journal_path(folder)),
-            hint="see what can be read of it: astra-tui replay --headless",
-        )
-    if timeline.final_state().opened is None:
-        raise UserError("the journal holds no session", file=str(folder))
-    return timeline
-
-
 def local_task(
     state: SessionState, folder: Path, given: str | None, *, trust: bool
 ) -> tuple[str, KernelTask]:
@@ -62,7 +47,10 @@ def local_task(
     one, as `run` takes it too. Another folder that only the session names is taken with `trust`,
     since its reference.py will be run. Raises UserError where there is none.
     """
-    assert state.opened is not None
+    if state.opened is None:
+        raise UserError(
+            "the journal does not begin with the opening of a session", file=str(folder)
+        )
     wanted, named = state.opened.task_hash, state.opened.settings.task
     if given is not None:
         task = find_task(given)

@@ -30,6 +30,7 @@ def session_commands(commands: Commands) -> None:
     _bisect(commands)
     _report(commands)
     _export(commands)
+    _sign(commands)
     _pack(commands)
     _attach(commands)
     _ps(commands)
@@ -45,6 +46,20 @@ def _sessions(commands: Commands) -> None:
     )
     parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
     json_flag(parser)
+
+
+def _sign(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "sign",
+        "sign a session with your key",
+        "Ed25519 over all of the journal, which names every text by its hash; the signature goes "
+        "into the session's folder, and verify shows whose it is. It needs the package "
+        "cryptography; make a key with: ssh-keygen -t ed25519 -N '' -f FILE",
+    )
+    parser.add_argument("session", metavar="SESSION", help="a session's name or folder")
+    parser.add_argument("--key", required=True, metavar="FILE", help="your private key")
+    parser.add_argument("--sessions", metavar="DIR", help="where sessions are (./sessions)")
 
 
 def _pack(commands: Commands) -> None:
@@ -167,9 +182,22 @@ def _verify(commands: Commands) -> None:
         "Every line, text and digest of the session is looked at first. Then each accepted "
         "candidate is compiled, checked, counted and, on a GPU, timed again from the stored "
         "source, on the task of this machine that has the same hash. Exit code 1 where anything "
-        "was altered or disagrees.",
+        "was altered or disagrees. Of an exported file it is checked whether its header, figures "
+        "and text are what its session makes.",
     )
-    _session(parser, "a session's name or folder; by default the one written last")
+    _session(
+        parser, "a session's name or folder, by default the one written last; or an exported file"
+    )
+    parser.add_argument(
+        "--signer",
+        metavar="FILE",
+        help="public keys, one a line: the session has to be signed with one of them",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="SESSION",
+        help="the session of an exported file, where it has not the name that the file says",
+    )
     _task_flags(parser)
     device_flag(parser)
     json_flag(parser)
@@ -268,6 +296,11 @@ def _export(commands: Commands) -> None:
         "--out", metavar="DIR", help="a new folder (default: TASK-FORMAT in the current one)"
     )
     parser.add_argument("--no-check", action="store_true", help="only write it")
+    parser.add_argument(
+        "--allow-altered",
+        action="store_true",
+        help="export from a session that was altered; every file says so",
+    )
     parser.add_argument("--sessions", metavar="DIR", help="where they are (default: ./sessions)")
     _task_flags(parser)
     device_flag(parser)

@@ -58,6 +58,7 @@ class Choices(msgspec.Struct, frozen=True):
     budget_tokens: _NotNegative | None = None
     budget_dollars: _Dollars | None = None
     budget_gpu_seconds: _Seconds | None = None
+    budget_calls: _NotNegative | None = None
     roofline: _Share | None = None
     sanitize: bool | None = None
     ncu: bool | None = None
@@ -119,6 +120,7 @@ def _budget(choices: Choices, known: Budget) -> Budget:
         chosen(choices.budget_tokens, known.tokens),
         chosen(choices.budget_dollars, known.dollars),
         chosen(choices.budget_gpu_seconds, known.gpu_seconds),
+        chosen(choices.budget_calls, known.calls),
     )
 
 

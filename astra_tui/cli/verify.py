@@ -9,17 +9,35 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.answers import VerifyAnswer
+from astra_tui.cli.answers import VerifyAnswer, VerifyFileAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.given import read_given
 from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.model.environment import differences
+from astra_tui.model.errors import UserError
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.integrity import check_integrity
+from astra_tui.session.export import (
+    GENERATED,
+    ExportStep,
+    Header,
+    StepOutcome,
+    check_origin,
+    compare_text,
+    find_winner,
+    made_by_another_version,
+    read_header,
+)
+from astra_tui.session.integrity import Session, read_session
 from astra_tui.session.machine import last_environment
+from astra_tui.session.packing import PACKED_NAME
+from astra_tui.session.records import JOURNAL_NAME
+from astra_tui.session.signing import Signed, signature_of
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
 _CUT = "the session has no end, and nothing of it was run; go on with it: astra-tui resume"
@@ -29,8 +47,12 @@ def run(options: argparse.Namespace) -> int:
     """Integrity first; what was altered is not run. Exit code 1 where anything disagrees."""
     from astra_tui.plain.verify import print_integrity
 
+    file = Path(options.session or "")
+    if file.is_file() and file.name not in (JOURNAL_NAME, PACKED_NAME):
+        return _verify_file(file, options)
     folder = saved_session(options.session, options.sessions)
-    integrity, state = check_integrity(folder)
+    session = read_session(folder)
+    integrity, state = session.integrity, session.timeline.final_state()
     if not options.json:
         print_integrity(integrity)
     answer = VerifyAnswer(
@@ -45,9 +67,14 @@ def run(options: argparse.Namespace) -> int:
         differences=(),
         candidates=(),
         message=_ALTERED if integrity.altered else _CUT,
+        signed=None,
     )
-    if integrity.whole:
-        answer = _try_again(answer, options, folder, state)
+    signed, problem = _signature(session, options)
+    answer = replace(answer, signed=signed)
+    if problem:
+        answer = replace(answer, message=problem)
+    elif integrity.whole:
+        answer = _try_again(answer, options, session)
     if options.json:
         plain.print_json(answer)
     else:
@@ -55,14 +82,94 @@ def run(options: argparse.Namespace) -> int:
     return answer.exit_code
 
 
-def _try_again(
-    answer: VerifyAnswer, options: argparse.Namespace, folder: Path, state: SessionState
-) -> VerifyAnswer:
+def _signature(session: Session, options: argparse.Namespace) -> tuple[Signed | None, str]:
+    """Whose signature the session has, and why that does not do; "" where it does."""
+    from astra_tui.plain.verify import print_signature
+
+    keys = read_given(Path(options.signer), "file of public keys") if options.signer else b""
+    try:
+        signed = signature_of(session, keys)
+    except UserError as error:
+        if options.signer:
+            raise
+        plain.note(f"the signature was not checked: {error.describe()}")
+        return None, ""
+    if not options.json:
+        print_signature(signed)
+    if signed is None:
+        return None, "the session is not signed" if options.signer else ""
+    if signed.problem:
+        return signed, f"the signature does not hold: {signed.problem}"
+    if options.signer and not signed.trusted:
+        return signed, f"it is signed by another key: {signed.fingerprint}"
+    return signed, ""
+
+
+def _verify_file(file: Path, options: argparse.Namespace) -> int:
+    """Whether an exported file is what its session makes; exit code 1 where it is not."""
+    from astra_tui.plain.export import print_steps
+
+    try:
+        text = read_given(file).decode()
+    except UnicodeDecodeError:
+        raise UserError("this is no text in UTF-8", file=str(file)) from None
+    header = read_header(text, str(file))
+    folder = saved_session(options.against or Path(header.session).name, options.sessions)
+    session = read_session(folder)
+    steps = list(check_origin(text, header, session))
+    if steps[-1].detail == GENERATED:
+        steps[-1] = _generated_text(file, text, header, session, options)
+    wrong = next((s for s in steps if s.outcome is StepOutcome.FAILED), None)
+    unsure = next((s for s in steps if s.outcome is StepOutcome.NOT_CHECKED), None)
+    message = "the file is what its session makes"
+    if wrong is not None:
+        message = f"the file is not what its session makes: {wrong.name}"
+    elif unsure is not None:
+        message = f"the header is the session's; the rest was not checked: {unsure.detail}"
+    code = ExitCode.FAILED if wrong else ExitCode.INCONCLUSIVE if unsure else ExitCode.OK
+    answer = VerifyFileAnswer(
+        int(code), str(file), folder.name, str(folder), header.candidate, session.trust,
+        tuple(steps), message,
+    )  # fmt: skip
+    if options.json:
+        plain.print_json(answer)
+    else:
+        print_steps(answer.steps)
+        plain.note(message)
+    return code
+
+
+def _generated_text(
+    file: Path, text: str, header: Header, session: Session, options: argparse.Namespace
+) -> ExportStep:
+    """The same file, exported again: launchers and packages need the kernels compiled."""
+    from astra_tui.cli.devices import open_compiler
+    from astra_tui.engine.exporting import open_exporter
+
+    if other := made_by_another_version(header):
+        return ExportStep("text", StepOutcome.NOT_CHECKED, other)
+    then = session.ending_at(header.seal)
+    assert then is not None
+    winner = find_winner(then, header.candidate)
+    try:
+        _, task = local_task(then.state, session.folder, options.task, trust=options.trust)
+        with open_compiler() as compiler, open_exporter(task, EMULATOR, compiler) as exporter:
+            files = exporter.files(winner, header.format)
+    except UserError as error:
+        return ExportStep("text", StepOutcome.NOT_CHECKED, error.message)
+    made = {Path(name).name: content for name, content in files.items()}.get(file.name)
+    if not isinstance(made, str):
+        return ExportStep("text", StepOutcome.FAILED, f"an export has no file {file.name}")
+    return compare_text(text, made)
+
+
+def _try_again(answer: VerifyAnswer, options: argparse.Namespace, session: Session) -> VerifyAnswer:
     from astra_tui.engine.environment import environment_here
     from astra_tui.plain.verify import print_differences
 
+    folder, state = session.folder, session.state
     named, task = local_task(state, folder, options.task, trust=options.trust)
-    recorded = last_environment(folder)
+    recorded = last_environment(session)
     here = environment_here(options.device)
     different = differences(recorded, here)
     if not options.json:
@@ -90,7 +197,8 @@ async def _verify(
 
     lab, done = Lab(task, device), []
     try:
-        async for verified in Verifier(state, lambda h: read_blob(folder, h), lab).run():
+        verifier = Verifier(state, lambda h: read_blob(folder, h), lab, chosen_seed(None))
+        async for verified in verifier.run():
             done.append(verified)
             if not quiet:
                 print_candidate(verified)
@@ -106,8 +214,15 @@ def _summary(candidates: tuple[CandidateVerification, ...]) -> str:
     if wrong:
         names = ", ".join(c.candidate[:12] for c in wrong)
         return f"{len(wrong)} of {len(candidates)} accepted candidates disagree: {names}"
-    text = f"all {len(candidates)} accepted candidates are as recorded"
-    untimed = sum(t.measured is None for c in candidates for t in c.timings)
-    uncounted = sum(bool(c.notes) for c in candidates)
-    text += f"; {untimed} timings were not taken here" if untimed else ""
-    return text + (f"; counters of {uncounted} could not be compared" if uncounted else "")
+    compared = {
+        "checks": [True for _ in candidates],
+        "counters": [c.counters_compared for c in candidates],
+        "timings": [t.measured is not None for c in candidates for t in c.timings],
+    }
+    found = (f"{name} {sum(done)} of {len(done)}" for name, done in compared.items() if any(done))
+    left = (
+        f"{name} of {len(done) - sum(done)}" for name, done in compared.items() if not all(done)
+    )
+    text = f"as recorded: {', '.join(found)}" if candidates else "nothing was accepted"
+    not_compared = ", ".join(left)
+    return text + (f"; not compared: {not_compared}" if not_compared else "")

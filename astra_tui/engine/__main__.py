@@ -2,6 +2,10 @@
 
 import sys
 
-from astra_tui.engine.process import main
+from astra_tui.lab.orphan import hide_process
+
+hide_process()  # Before anything takes long: keys of models are in the environment.
+
+from astra_tui.engine.process import main  # noqa: E402
 
 sys.exit(main())

@@ -32,10 +32,11 @@ def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
 
 
 def _tried(record: Record) -> Iterator[Tried]:
+    """What was tried. A plan that was lost to the model or its server was not."""
     state = record.state
     for round_ in state.rounds:
         for proposal in round_.proposals:
-            if proposal.verdict is not None:
+            if proposal.verdict is not None and not proposal.lost:
                 plan = state.plan_of(round_.number, proposal.index)
                 verdict = proposal.verdict
                 base = round_.base

@@ -196,9 +196,9 @@ def _fields(
     return fields
 
 
-def all_cases(winner: Winner, task: KernelTask) -> tuple[Case, ...]:
+def all_cases(winner: Winner, task: KernelTask, seed: int) -> tuple[Case, ...]:
     """The task's suite, and behind it the cases that were added in the session."""
-    return (*build_suite(task), *winner.cases)
+    return (*build_suite(task, seed), *winner.cases)
 
 
 def whole_cases(task: KernelTask) -> tuple[Case, ...]:

@@ -26,7 +26,8 @@ from astra_tui.engine.export_host import (
     python_answers,
 )
 from astra_tui.lab.check.inputs import draw_inputs
-from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.runner import Checker, CheckEvent
+from astra_tui.lab.child import child_environment
 from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, package_name
 from astra_tui.session.export.source_files import BASELINE, with_header
@@ -140,18 +141,17 @@ class ExportChecks:
 
     @property
     def _cases(self) -> tuple[Case, ...]:
-        return all_cases(self.subject.winner, self.subject.task)
+        return all_cases(self.subject.winner, self.subject.task, self.subject.winner.seed)
 
     # -- steps of several formats ----------------------------------------------------------------
 
     def _kernels(self) -> str:
         """The device half, as its launch plan launches it, on the device of this check."""
         text = with_header(self.subject.winner, self._name)
-        events = self.checker.check(text, f"{self._name}.cu", self._cases, whole_suite=True)
-        *_, report = events
-        assert isinstance(report, CheckReport)
-        if report.verdict is not Verdict.PASSED:
-            raise _Failed(f"{report.verdict.value}: {report.message}")
+        winner, task = self.subject.winner, self.subject.task
+        for seed in dict.fromkeys((self.checker.seed, winner.seed)):
+            checker, cases = self.checker.drawing_from(seed), all_cases(winner, task, seed)
+            report = _report_of(checker.check(text, f"{self._name}.cu", cases, whole_suite=True))
         return f"{report.message} on {report.device}, compiled by {report.compiler}"
 
     def _agree(self, answers: Callable[[], Sequence[object]]) -> str:
@@ -176,7 +176,7 @@ class ExportChecks:
         try:
             done = subprocess.run(
                 command, cwd=self.draft, capture_output=True, text=True, timeout=BUILD_SECONDS,
-                check=False,
+                env=child_environment(), check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _Failed(str(error)) from None
@@ -222,7 +222,7 @@ class ExportChecks:
         patch = self.draft / f"{self._name}.patch"
         command = [self.tools.git, "-c", "core.autocrlf=false", "apply", "--verbose", str(patch)]
         # Outside of any repository: the folder above must not change what git does.
-        ceiling = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.scratch.parent)}
+        ceiling = {**child_environment(), "GIT_CEILING_DIRECTORIES": str(self.scratch.parent)}
         done = subprocess.run(
             command, cwd=self.scratch, capture_output=True, text=True, env=ceiling, check=False
         )
@@ -324,6 +324,15 @@ def _outcome(name: str, step: Callable[[], str]) -> ExportStep:
         return ExportStep(name, StepOutcome.FAILED, str(failure))
     except _NotHere as reason:
         return ExportStep(name, StepOutcome.NOT_CHECKED, str(reason))
+
+
+def _report_of(events: Iterator[CheckEvent]) -> CheckReport:
+    """The report at the end of a check. Raises _Failed unless it passed."""
+    *_, report = events
+    assert isinstance(report, CheckReport)
+    if report.verdict is not Verdict.PASSED:
+        raise _Failed(f"{report.verdict.value}: {report.message}")
+    return report
 
 
 def _first_match(text: str, word: str) -> str:

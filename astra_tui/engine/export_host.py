@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_tui.engine.export_cases import Artefact
+from astra_tui.lab.child import child_environment
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, Refused, resolve
 from astra_tui.model.launch.resolve import BufferArgument, ResolvedPlan
 from astra_tui.model.launch.scope import Bindings
@@ -232,7 +233,13 @@ def _number(word: str) -> int | float:
 def _ran(command: Sequence[str], given: str, seconds: float) -> str:
     try:
         done = subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env=child_environment(),
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostCheckFailed(str(error)) from None

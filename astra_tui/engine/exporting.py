@@ -15,12 +15,12 @@ from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.cuda.opening import open_oracle
 from astra_tui.lab.devices import open_device
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask
@@ -34,6 +34,7 @@ from astra_tui.session.export import (
     Winner,
     export_files,
 )
+from astra_tui.session.store import place_for
 
 OTHER_ARCHS = ("sm_80", "sm_100", "sm_120")
 """Compiled into a PyTorch package beside the architecture that is checked."""
@@ -44,16 +45,23 @@ _SHORT = 12
 
 @contextmanager
 def open_exporter(
-    task: KernelTask, device: str, compiler: Compiler, *, trust: bool = False
+    task: KernelTask,
+    device: str,
+    compiler: Compiler,
+    *,
+    trust: bool = False,
+    fresh_seed: int = 0,
 ) -> Iterator[Exporter]:
     """Opens oracle and device; `trust` lets the candidate's text be run as host code as well.
+
+    What is exported is checked with the session's drawn cases, and with those of `fresh_seed`.
 
     Raises UserError for a device that is not there, CompilerUnavailable.
     """
     with ExitStack() as stack:
-        oracle = stack.enter_context(Oracle(task))
         opened = stack.enter_context(open_device(device, compiler))
-        checker = Checker(task, opened.device, compiler, oracle)
+        oracle = stack.enter_context(open_oracle(task, opened.gpu))
+        checker = Checker(task, opened.device, compiler, oracle, fresh_seed)
         gpu = opened.gpu.facts.uuid if opened.gpu is not None else ""
         tools = Tools.found(gpu, trust=trust)
         yield Exporter(checker, tools)
@@ -70,7 +78,7 @@ class Exporter:
         """A winner with its kernels compiled. Raises PlanError, and UserError for another task."""
         task, compiler = self.checker.task, self.checker.compiler
         source = _source(winner, task)
-        cases = (*all_cases(winner, task), *whole_cases(task))
+        cases = (*all_cases(winner, task, winner.seed), *whole_cases(task))
         attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
         kernels = kernels_to_compile(task, source, cases, attributes)
         samples = tuple(
@@ -97,9 +105,7 @@ class Exporter:
         It is checked beside it first, and only moved there when no check failed.
         """
         _require_new(out)
-        subject = self.subject(winner)
-        if to is Format.TORCH:
-            subject = self._for_all_archs(subject)
+        subject = self._subject(winner, to)
         files = export_files(subject, to)
         with _draft(out, files) as draft:
             steps = self._steps(subject, to, draft) if check else (_unasked(),)
@@ -107,6 +113,14 @@ class Exporter:
             if not report.failed:
                 _move(draft, out)
         return report
+
+    def files(self, winner: Winner, to: Format) -> Files:
+        """What an export consists of; nothing is written or checked."""
+        return export_files(self._subject(winner, to), to)
+
+    def _subject(self, winner: Winner, to: Format) -> Subject:
+        subject = self.subject(winner)
+        return self._for_all_archs(subject) if to is Format.TORCH else subject
 
     def _steps(self, subject: Subject, to: Format, draft: Path) -> tuple[ExportStep, ...]:
         with tempfile.TemporaryDirectory(prefix="astra-export-") as scratch:
@@ -149,6 +163,7 @@ def _source(winner: Winner, task: KernelTask) -> Source:
 
 
 def _require_new(out: Path) -> None:
+    place_for(out / "export")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("is there already", file=str(out), hint="name a new folder: --out DIR")
 
@@ -164,7 +179,7 @@ def _draft(out: Path, files: Files) -> Iterator[Path]:
             _write(folder, files)
             yield folder
     except OSError as error:
-        raise UserError(f"cannot be written: {error.strerror}", file=str(out)) from None
+        raise OutOfResources.or_bad_input(error, "cannot be written", out) from None
 
 
 def _report(

@@ -34,9 +34,9 @@ class OpenSession:
 
 
 def open_session(
-    folder: Path, task: KernelTask, settings: RunSettings, redactor: Redactor
+    folder: Path, task: KernelTask, settings: RunSettings, redactor: Redactor, seed: int = 0
 ) -> OpenSession:
-    """A new session in a folder that has none."""
+    """A new session in a folder that has none. Drawn cases follow from `seed`."""
     is_empty = journal_path(folder).exists() and not has_session(folder)
     journal = (Journal.reopen if is_empty else Journal.create)(folder, redactor)
     baseline = journal.put_source(task.baseline_file.read_text(encoding="utf-8"))
@@ -47,6 +47,7 @@ def open_session(
         baseline=baseline,
         settings=settings,
         versions=versions_here(),
+        seed=seed,
     )
     kept = journal.append(event)
     return OpenSession(journal, apply(SessionState(), kept.event), settings)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -13,7 +15,7 @@ import msgspec
 
 from astra_tui.engine.turns import Turns
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
-from astra_tui.model.check import Case, CaseResult, CheckReport
+from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.machine_code import Profiled
@@ -25,7 +27,10 @@ from astra_tui.model.timing import Timing, WorkloadTiming
 
 COMPILE_SECONDS = 120.0
 CASE_SECONDS = 120.0
-"""How long the lab may be silent during a check or a profile."""
+"""How long the lab may be silent during a check or a profile, in seconds of its CPU time."""
+
+CHECK_SECONDS = 300.0
+"""What one check may take in all, in seconds of the lab process's CPU time."""
 
 TIMING_SECONDS = 300.0
 """How long one step of a timing may take; building graphs and the first floors are the longest."""
@@ -64,6 +69,10 @@ class LabTrouble(Exception):
     """The lab itself failed, not the candidate; the message says how."""
 
 
+class LabEnded(UserError):
+    """A lab process did not survive a candidate, and a fresh one is well."""
+
+
 class Lab:
     """Lab processes of one task on one device. Each candidate is served by one; idle ones wait.
 
@@ -77,9 +86,11 @@ class Lab:
         device: str = EMULATOR,
         processes: int = 1,
         quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
+        seed: int = 0,
     ):
-        """`quiet` keeps others from disturbing a timing."""
+        """`quiet` keeps others from disturbing a timing. Drawn cases follow from `seed`."""
         self.device = device
+        self._seed = seed
         self._quiet = quiet
         self._task = task
         self._free: list[Child] = []
@@ -104,23 +115,48 @@ class Lab:
 
     async def compile(self, text: str, file: str) -> Compilation:
         """Compiles a source, without running anything. Raises UserError for a bad launch plan."""
-        answer = await self._answer("compile", COMPILE_SECONDS, text=text, file=file)
+        request = {"text": text, "file": file, "seed": self._seed}
+        answer = await self._answer("compile", COMPILE_SECONDS, **request)
         return _compilation(answer["compilation"])
 
-    async def check(self, text: str, file: str, added: tuple[Case, ...]) -> AsyncIterator[LabEvent]:
-        """Checks a source against the task's suite and the added cases, event by event."""
-        request = {"text": text, "file": file, "cases": msgspec.to_builtins(added)}
+    async def check(
+        self,
+        text: str,
+        file: str,
+        added: tuple[Case, ...],
+        seed: int | None = None,
+        known: tuple[CaseResult, ...] = (),
+    ) -> AsyncIterator[LabEvent]:
+        """Checks a source against the task's suite and the added cases, event by event.
+
+        Cases are drawn from `seed`; by default from that of all checks. Those with `known`
+        results, of a check that was cut off, do not run again.
+        """
+        seed = self._seed if seed is None else seed
+        cases = msgspec.to_builtins(added)
+        request = {"text": text, "file": file, "cases": cases, "seed": seed}
+        if known:
+            request["known"] = msgspec.to_builtins(known)
         async with self._turns.shared() if self.times else nullcontext():
-            async for key, value in self._ask("check", CASE_SECONDS, **request):
-                match key:
-                    case "compilation":
-                        yield _compilation(value)
-                    case "cases":
-                        yield int(value)
-                    case "case":
-                        yield msgspec.convert(value, CaseResult)
-                    case "report":
-                        yield msgspec.convert(value, CheckReport)
+            try:
+                async for key, value in self._ask("check", CASE_SECONDS, **request):
+                    match key:
+                        case "compilation":
+                            yield _compilation(value)
+                        case "cases":
+                            yield int(value)
+                        case "case":
+                            yield msgspec.convert(value, CaseResult)
+                        case "report":
+                            yield msgspec.convert(value, CheckReport)
+            except LabEnded as error:
+                yield self._unfinished(text, file, error.message)
+
+    def _unfinished(self, text: str, file: str, message: str) -> CheckReport:
+        """The report of a check that its process did not survive."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        names = self._task.name, self._task.hash, file, digest, self.device, ""
+        return CheckReport(*names, Verdict.INCONCLUSIVE, message, (), (), (), (), None, 0.0)
 
     async def sanitize(self, text: str, file: str) -> tuple[SanitizerReport, ...]:
         """Has compute-sanitizer watch a source that passed its check; one report a tool.
@@ -211,8 +247,12 @@ class Lab:
     ) -> AsyncIterator[tuple[str, Any]]:
         async with self._child(self._free if pool is None else pool) as child:
             await _in_thread(child, child.send, {"do": do, **request}, seconds)
+            receive, used = partial(child.receive, cpu=not self.times), child.cpu_seconds
             while True:
-                message = await _in_thread(child, child.receive, seconds)
+                if do == "check" and child.cpu_seconds - used > CHECK_SECONDS:
+                    child.kill()
+                    raise ChildTimeout(f"the check took more than {CHECK_SECONDS:g} s of CPU time")
+                message = await _in_thread(child, receive, seconds)
                 self._holding[child] = tuple(message.pop("gpu_processes", ()))
                 if "done" in message:
                     return
@@ -231,10 +271,9 @@ class Lab:
             except UserError:
                 pool.append(child)
                 raise
-            except ChildTimeout as error:
-                raise LabTrouble(str(error)) from None
-            except ChildDied as error:
-                raise LabTrouble(str(error)) from None
+            except (ChildTimeout, ChildDied) as error:
+                self._holding.pop(child, None)
+                raise await self._blame(error) from None
             except BaseException:
                 self._holding.pop(child, None)
                 child.kill()
@@ -242,6 +281,20 @@ class Lab:
                 raise
             else:
                 pool.append(child)
+
+    async def _blame(self, error: ChildTimeout | ChildDied) -> Exception:
+        """What the end of a process means: the candidate's doing, where a fresh process is well.
+
+        Otherwise every candidate would be blamed for a lab that does not work.
+        """
+        fresh = self._new()
+        try:
+            await _in_thread(fresh, fresh.ask, {"do": "rest"}, CASE_SECONDS)
+        except (ChildTimeout, ChildDied):
+            return LabTrouble(str(error))
+        finally:
+            fresh.close()
+        return LabEnded(str(error), hint="the session continues without it")
 
     def _new(self) -> Child:
         folder = str(self._task.folder.resolve())

@@ -12,7 +12,7 @@ import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from astra_tui.agents.team import Team, TeamUnavailable
+from astra_tui.agents.team import BudgetSpent, Team, TeamUnavailable
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
@@ -47,6 +47,7 @@ from astra_tui.model.events import (
     AutoApprovalSet,
     BestChanged,
     CaseAdded,
+    CodeFailed,
     DeviceOpened,
     EngineStarted,
     Event,
@@ -66,6 +67,9 @@ from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.session.client import user_at_terminal
+
+MOST_LOST = 2
+"""Rounds in a row that may be lost to trouble of the model or its server."""
 
 
 class Engine:
@@ -97,7 +101,7 @@ class Engine:
             settings=settings,
             record=self.record,
             team=team,
-            lab=Lab(task, device.name, processes, self._quiet),
+            lab=Lab(task, device.name, processes, self._quiet, seed=state.seed),
             approvals=Approvals(self.record, self.desk, policies, wait_for_engineer),
             control=self.control,
         )
@@ -140,7 +144,8 @@ class Engine:
             check_added_case(case, task)
         except UserError as error:
             raise UserError(f"case {case.name}: {error.message}", hint=error.hint) from None
-        if any(case.id == known.id for known in (*build_suite(task), *self.state.cases)):
+        suite = build_suite(task, self.state.seed)
+        if any(case.id == known.id for known in (*suite, *self.state.cases)):
             raise UserError(f"there is a case {case.id} already", hint="give it another name")
         self.record.emit(event)
 
@@ -151,6 +156,8 @@ class Engine:
             await self.control.supervise(self._session)
         except Stop as reached:
             stop = reached
+        except BudgetSpent as spent:
+            stop = Stop(StopReason.BUDGET, str(spent))
         except asyncio.CancelledError:
             if self.control.cancelled is not None:
                 stop = Stop(
@@ -249,16 +256,33 @@ class Engine:
             self.record.emit(RoundOpened(number, self._parent(), self.state.best))
         if not self.state.round(number).planned:
             await self._plan(number)
-        proposals = self.state.round(number).proposals
+        round_ = self.state.round(number)
+        proposals = round_.proposals
         if not proposals:
-            reason = self.state.round(number).no_plan
-            self.record.emit(RoundClosed(number))
-            raise Stop(StopReason.NO_PLAN, reason or "the team has no plan left")
+            self.record.emit(RoundClosed(number, lost=round_.no_answer))
+            if not round_.no_answer:
+                raise Stop(StopReason.NO_PLAN, round_.no_plan or "the team has no plan left")
+            self._require_answers()
+            return
         async with FirstErrorGroup() as group:
             for proposal in proposals:
                 group.create_task(Proposal(self._ports, number, proposal.index).run())
         self._choose_best(self.state.round(number))
-        self.record.emit(RoundClosed(number))
+        self.record.emit(
+            RoundClosed(number, lost=all(p.lost for p in self.state.round(number).proposals))
+        )
+        self._require_answers()
+
+    def _require_answers(self) -> None:
+        """Ends the run when one round after the other is lost to the model or its server."""
+        last = self.state.rounds[-MOST_LOST:]
+        if len(last) == MOST_LOST and all(r.lost for r in last):
+            lost = (p.attempts[-1] for p in last[-1].proposals if p.lost)
+            failed = (a.reason for a in lost if isinstance(a, CodeFailed))
+            reason = last[-1].no_plan or next(failed, "")
+            raise TeamUnavailable(
+                f"{MOST_LOST} rounds in a row brought no answer that can be used: {reason}"
+            )
 
     def _parent(self) -> int:
         """The round in which the best candidate was made."""
@@ -276,7 +300,8 @@ class Engine:
         answer = await self._ports.team.plan(brief, self._settings.candidates, self._stream)
         for index, draft in enumerate(answer.plans):
             self.record.emit(PlanProposed(number, index, draft.plan, draft.author))
-        self.record.emit(PlansEnded(number, answer.reason, answer.refused))
+        lost = answer.lost and not answer.plans
+        self.record.emit(PlansEnded(number, answer.reason, answer.refused, lost))
 
     async def _read_hardware(self, candidate: str, round_: int) -> None:
         if self._settings.ncu:

@@ -66,8 +66,8 @@ async def open_run(
     if request.settings.approval.decisions:
         read_decisions(Path(request.settings.approval.decisions))
     redactor = Redactor([api_key(environment)], environment)
-    book = ExchangeBook()
     access, earlier = _model_access(request, environment), _remembered(request)
+    book = ExchangeBook(request.settings.budget, access.prices)
     team = await build_team(request.settings, access, book, earlier)
     try:
         session = _session(request, task, redactor)
@@ -86,7 +86,7 @@ def _session(request: RunRequest, task: KernelTask, redactor: Redactor) -> OpenS
         folder = new_session_folder(Path(request.sessions), task.name, datetime.now())
     elif has_session(folder):
         return resume_session(folder, task, redactor)
-    return open_session(folder, task, request.settings, redactor)
+    return open_session(folder, task, request.settings, redactor, request.seed)
 
 
 def _engine(

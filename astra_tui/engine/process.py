@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 
 import msgspec
 
@@ -23,6 +22,7 @@ from astra_tui.engine.server import Server
 from astra_tui.model.errors import UserError
 from astra_tui.session.client import user_at_terminal
 from astra_tui.session.redaction import Redactor
+from astra_tui.session.safe_open import open_to_write
 from astra_tui.session.spawn import LOG_NAME, NotReady, Ready, RunRequest
 
 _FAILED = 1
@@ -42,10 +42,11 @@ def main() -> int:
 
 async def _run(request: RunRequest, reply: _ReplyLine) -> int:
     with await open_run(request, os.environ, wait_for_engineer=True) as opened:
+        handle = open_to_write(opened.folder, LOG_NAME, os.O_APPEND)
         server = Server(opened.engine, opened.folder, linger_seconds=request.linger_seconds)
         await server.start()
         _cancel_on_signals(opened.engine.control)
-        log = _Log(opened.folder / LOG_NAME, opened.redactor)
+        log = _Log(handle, opened.redactor)
         try:
             reply.say(_ready(opened, server))
             await server.serve()
@@ -95,10 +96,9 @@ class _Log(io.TextIOBase):
     What a full disk does not take is lost.
     """
 
-    def __init__(self, path: Path, redactor: Redactor):
+    def __init__(self, handle: int, redactor: Redactor):
         self._redactor = redactor
         self._line = ""
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.dup2(handle, 1)
         _point(2, handle)
         sys.stderr = sys.stdout = self

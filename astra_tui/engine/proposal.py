@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_tui.agents.team import Failure, NotWritten, Team
+from astra_tui.agents.team import AnswerLost, Failure, NotWritten, Team
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
@@ -16,6 +16,7 @@ from astra_tui.engine.groups import FirstErrorGroup
 from astra_tui.engine.judging import judge, judge_timed
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
+from astra_tui.engine.stops import check_gpu_budget
 from astra_tui.engine.trial import (
     Place,
     check_candidate,
@@ -180,7 +181,10 @@ class Proposal:
         try:
             draft = await self.ports.team.code(brief, self._plan, failure, self._stream)
         except NotWritten as error:
-            event = CodeFailed(self.place.round, self.place.proposal, number, str(error))
+            event = CodeFailed(
+                self.place.round, self.place.proposal, number, str(error),
+                isinstance(error, AnswerLost),
+            )  # fmt: skip
         else:
             candidate = self.record.store.put_source(draft.source)
             event = CodeWritten(
@@ -244,6 +248,9 @@ class Proposal:
             return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
         if check.verdict is Verdict.UNSUPPORTED:
             return RoundVerdict(Outcome.UNSUPPORTED, (check.message,), candidate, self._base)
+        if check.verdict is Verdict.INCONCLUSIVE:
+            reasons = (check.message,)
+            return RoundVerdict(Outcome.INCONCLUSIVE, reasons, candidate, self._base)
         if check.verdict is not Verdict.PASSED:
             return await self._explain(candidate, text)
         await self.ports.control.checkpoint()
@@ -267,6 +274,7 @@ class Proposal:
         async with FirstErrorGroup() as group:
             group.create_task(profile_candidate(self.record, lab, candidate, self.place))
             if lab.times:
+                check_gpu_budget(self.record.state, self.ports.settings.budget)
                 group.create_task(
                     time_candidate(self.record, lab, self._base, candidate, self.place)
                 )

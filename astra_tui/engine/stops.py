@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from astra_tui.agents.team import BudgetSpent
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import Budget
-from astra_tui.model.state import SessionState
+from astra_tui.model.state import SessionState, Usage
+
+if TYPE_CHECKING:
+    from astra_tui.agents.llm import Prices
 
 FINISHED = (StopReason.ROUNDS, StopReason.NO_PLAN, StopReason.BUDGET, StopReason.ROOFLINE)
 """Reasons after which a run has come to its end, as planned."""
@@ -19,21 +25,77 @@ class Stop(Exception):
         self.message = message
 
 
+SHORTEST_ANSWER = 256
+"""Tokens: a call for less than this is not made."""
+
+
 def check_budget(state: SessionState, budget: Budget) -> None:
-    """Raises Stop when the tokens, dollars or GPU seconds of a run are used up."""
+    """Raises Stop when the tokens, dollars, calls or GPU seconds of a run are used up."""
     usage = state.usage
-    if budget.tokens is not None and usage.tokens >= budget.tokens:
-        raise Stop(StopReason.BUDGET, f"{usage.tokens:,} of {budget.tokens:,} tokens are used")
-    if budget.dollars is not None and usage.dollars >= budget.dollars:
-        raise Stop(StopReason.BUDGET, f"${usage.dollars:.2f} of ${budget.dollars:.2f} are spent")
-    if budget.gpu_seconds is not None and usage.gpu_seconds >= budget.gpu_seconds:
-        used = f"{usage.gpu_seconds:.0f} of {budget.gpu_seconds:.0f} seconds"
-        raise Stop(StopReason.BUDGET, f"{used} of timing on the GPU are used up")
+    tokens = usage.tokens + usage.reserved_tokens
+    if budget.tokens is not None and tokens >= budget.tokens:
+        raise Stop(StopReason.BUDGET, f"{tokens:,} of {budget.tokens:,} tokens are used")
+    dollars = usage.dollars + usage.reserved_dollars
+    if budget.dollars is not None and dollars >= budget.dollars:
+        raise Stop(StopReason.BUDGET, f"${dollars:.2f} of ${budget.dollars:.2f} are spent")
+    calls = usage.calls + usage.open_calls
+    if budget.calls is not None and calls >= budget.calls:
+        raise Stop(StopReason.BUDGET, f"{calls} of {budget.calls} calls are made")
+    check_gpu_budget(state, budget)
+
+
+def check_gpu_budget(state: SessionState, budget: Budget) -> None:
+    """Raises Stop when another timing, as long as the longest so far, does not fit any more."""
+    if budget.gpu_seconds is None:
+        return
+    used = state.usage.gpu_seconds
+    longest = max(
+        (t.timing.gpu_seconds for c in state.candidates.values() for t in c.timings), default=0.0
+    )
+    if used + longest >= budget.gpu_seconds:
+        raise Stop(
+            StopReason.BUDGET,
+            f"{used:.0f} of {budget.gpu_seconds:.0f} seconds of timing on the GPU are used, and "
+            f"the next timing may take {longest:.0f}",
+        )
+
+
+def answer_tokens(usage: Usage, budget: Budget, prices: Prices, prompt: int, wanted: int) -> int:
+    """Tokens that the answer to a prompt of so many tokens may have, at most `wanted`.
+
+    `usage` does not count the call itself. Raises BudgetSpent, which says what is left, where the
+    prompt and a short answer do not fit.
+    """
+    if budget.calls is not None and usage.calls + usage.open_calls >= budget.calls:
+        made = usage.calls + usage.open_calls
+        raise BudgetSpent(f"{made} of {budget.calls} calls are made")
+    most = wanted
+    least = min(wanted, SHORTEST_ANSWER)
+    if budget.tokens is not None:
+        left = budget.tokens - usage.tokens - usage.reserved_tokens
+        most = min(most, left - prompt)
+        if most < least:
+            raise BudgetSpent(
+                f"{max(left, 0):,} of {budget.tokens:,} tokens are left, and the next call needs "
+                f"about {prompt + least:,}"
+            )
+    if budget.dollars is not None:
+        left_dollars = budget.dollars - usage.dollars - usage.reserved_dollars
+        of_prompt = prompt * (prices.input_per_million or 0.0) / 1e6
+        of_token = (prices.output_per_million or 0.0) / 1e6
+        if of_token:
+            most = min(most, int((left_dollars - of_prompt) / of_token))
+        if most < least or of_prompt > left_dollars:
+            raise BudgetSpent(
+                f"${max(left_dollars, 0.0):.4f} of ${budget.dollars:.2f} are left, and the next "
+                f"call needs about ${of_prompt + least * of_token:.4f}"
+            )
+    return most
 
 
 def check_rounds(state: SessionState) -> None:
     """Raises Stop when all rounds are done."""
-    done = sum(r.closed for r in state.rounds if r.number)
+    done = sum(r.closed and not r.lost for r in state.rounds if r.number)
     if done >= state.round_limit:
         raise Stop(StopReason.ROUNDS, f"{done} of {state.round_limit} rounds are done")
 

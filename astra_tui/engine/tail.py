@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
-from astra_tui.session.reading import journal_path, parse_journal
-from astra_tui.session.records import encode_record
+from astra_tui.session.reading import parse_journal
+from astra_tui.session.records import JOURNAL_NAME, encode_record
+from astra_tui.session.safe_open import reading
 
 
 class Tail:
@@ -17,8 +19,9 @@ class Tail:
     """
 
     def __init__(self, folder: Path):
-        self._path = journal_path(folder)
-        self._handle = self._path.open("rb")
+        self._folder = folder
+        self._open = ExitStack()
+        self._handle = self._open.enter_context(reading(folder, JOURNAL_NAME))
         self._handle.seek(0, os.SEEK_END)
 
     def next_line(self) -> bytes:
@@ -35,11 +38,11 @@ class Tail:
 
         It opens the file anew, so that a thread may do it.
         """
-        with self._path.open("rb") as handle:
+        with reading(self._folder, JOURNAL_NAME) as handle:
             content = handle.read(end)
-        found = parse_journal(content, self._path)
+        found = parse_journal(content, self._folder / JOURNAL_NAME)
         return [encode_record(r.seq, r.time, r.mono, r.event, r.seal) for r in found.records]
 
     def close(self) -> None:
         """Lets go of the file."""
-        self._handle.close()
+        self._open.close()

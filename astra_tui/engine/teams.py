@@ -7,16 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec.structs import replace
+
 from astra_tui.agents.team import Team
 from astra_tui.engine.record import Record
+from astra_tui.engine.stops import answer_tokens
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import ExchangeMade, StepRemembered
-from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
+from astra_tui.model.settings import Budget, RunSettings, TeamKind
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.reading import has_session, read_journal
+from astra_tui.session.integrity import read_unaltered
+from astra_tui.session.reading import has_session
 
 if TYPE_CHECKING:
     from astra_tui.agents.llm import OpenAILLM, Prices
+    from astra_tui.agents.llm.messages import Request
     from astra_tui.agents.llm.roles.booking import BookedExchange
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -31,13 +37,17 @@ class ModelAccess:
 
 
 class ExchangeBook:
-    """Journals every call of a model, and what the single agent remembers of them.
+    """The purse of a model's team: reserves and journals every call, within the run's budget.
 
-    It is given to the team before there is a record.
+    It also journals what the single agent remembers. It is given to the team before there is a
+    record.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None, prices: Prices | None = None) -> None:
+        self._budget = budget or Budget()
+        self._prices = prices
         self._record: Record | None = None
+        self._last_call = 0
 
     def open(self, record: Record) -> None:
         """From now on calls are journaled there."""
@@ -49,7 +59,32 @@ class ExchangeBook:
         put = self._record.store.put
         self._record.emit(StepRemembered(put(prompt), put(answer)))
 
-    def __call__(self, exchange: BookedExchange) -> None:
+    def begin_call(self) -> int:
+        """The number of the next call."""
+        assert self._record is not None
+        self._last_call = max(self._last_call, self._record.state.usage.last_call) + 1
+        return self._last_call
+
+    def reserve(self, call: int, request: Request) -> Request:
+        """Journals what one sending may cost before it is sent. Raises BudgetSpent."""
+        from astra_tui.agents.llm import Prices
+        from astra_tui.agents.llm.messages import Usage
+        from astra_tui.agents.llm.prices import cost
+        from astra_tui.agents.llm.streamed import PROMPT_TOKEN_BYTES
+
+        assert self._record is not None
+        prices = self._prices or Prices()
+        prompt = -(-len(msgspec.json.encode(request)) // PROMPT_TOKEN_BYTES)
+        usage = self._record.state.usage
+        # Earlier sendings of this call count on, but not as another call.
+        others = replace(usage, calls=usage.calls - any(r.call == call for r in usage.reserved))
+        most = answer_tokens(others, self._budget, prices, prompt, request.max_output_tokens)
+        dollars = cost(Usage(prompt, 0, most), prices)
+        self._record.emit(CallReserved(call, request.purpose, prompt + most, dollars))
+        return replace(request, max_output_tokens=most)
+
+    def book(self, exchange: BookedExchange) -> None:
+        """Journals what a call has cost, in the place of what was reserved for it."""
         assert self._record is not None
         store = self._record.store
         self._record.emit(
@@ -63,6 +98,8 @@ class ExchangeBook:
                 seconds=exchange.seconds,
                 dollars=exchange.dollars,
                 error=exchange.error,
+                call=exchange.call,
+                estimated=not exchange.usage.reported,
             )
         )
 
@@ -76,7 +113,7 @@ def remembered_steps(folder: Path) -> tuple[tuple[str, str], ...]:
         return ()
     return tuple(
         (read_blob(folder, event.prompt), read_blob(folder, event.answer))
-        for event in read_journal(folder).events
+        for event in read_unaltered(folder).events
         if isinstance(event, StepRemembered)
     )
 
@@ -89,7 +126,7 @@ async def build_team(
 ) -> Team:
     """The team that the settings name; `earlier` is what a single agent remembers already.
 
-    Raises UserError when a model is needed and not set up.
+    Raises UserError when a model is needed and not set up, and for a budget that cannot be kept.
     """
     if settings.team is TeamKind.PLAYBOOK:
         from astra_tui.agents.playbook.team import PlaybookTeam
@@ -99,6 +136,7 @@ async def build_team(
     from astra_tui.agents.llm.roles.conversation import Memory
     from astra_tui.agents.llm.team import LlmTeam
 
+    _require_prices(settings.budget, access.prices)
     llm = _open_model(settings, access)
     if not settings.model:
         await _refuse_without_model(llm)
@@ -110,6 +148,19 @@ async def build_team(
         single=settings.team is TeamKind.LLM_SINGLE,
         memory=Memory(earlier, book.remember),
     )
+
+
+def _require_prices(budget: Budget, prices: Prices | None) -> None:
+    known = prices is not None and None not in (
+        prices.input_per_million,
+        prices.output_per_million,
+    )
+    if budget.dollars is not None and not known:
+        raise UserError(
+            "a budget of dollars needs the prices of the model, and they are not known",
+            hint="set price_input_per_million and price_output_per_million in astra-tui.toml, "
+            "or ASTRA_TUI_PRICE_INPUT_PER_MILLION and ASTRA_TUI_PRICE_OUTPUT_PER_MILLION",
+        )
 
 
 def _open_model(settings: RunSettings, access: ModelAccess) -> OpenAILLM:

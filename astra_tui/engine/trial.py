@@ -60,7 +60,10 @@ async def compile_candidate(
 
 
 async def check_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> CheckFinished:
-    """Checks a candidate unless the journal holds a whole check of it."""
+    """Checks a candidate unless the journal holds a whole check of it.
+
+    Cases whose results it holds, of a check that was cut off, do not run again.
+    """
     known = record.state.candidate(candidate)
     if known.check is not None:
         return known.check
@@ -68,16 +71,57 @@ async def check_candidate(record: Record, lab: Lab, candidate: str, place: Place
     added = record.state.cases
     text = record.store.get(candidate)
     finished: CheckFinished | None = None
-    async for event in lab.check(text, _file(candidate), added):
+    cases = _Cases(record, candidate)
+    async for event in lab.check(text, _file(candidate), added, known=known.results):
         if isinstance(event, int):
-            record.emit(CheckStarted(candidate, event))
+            cases.begin(event)
         elif isinstance(event, CaseResult):
-            record.emit(CaseChecked(candidate, event))
+            cases.add(event)
         elif isinstance(event, CheckReport):
+            cases.end()
             finished = _check_finished(candidate, event)
     assert finished is not None
     record.emit(finished)
     return finished
+
+
+class _Cases:
+    """Writes a check's cases into the journal, but those that it holds of one that was cut off.
+
+    Should a check tell anything else than what is there, it is written as a check of its own.
+    """
+
+    def __init__(self, record: Record, candidate: str):
+        self._record = record
+        self._candidate = candidate
+        self._count = 0
+        self._told: list[CaseResult] = []
+        self._there: tuple[CaseResult, ...] = ()
+
+    def begin(self, count: int) -> None:
+        self._count = count
+        known = self._record.state.candidate(self._candidate)
+        if known.cases == count:
+            self._there = known.results
+        else:
+            self._record.emit(CheckStarted(self._candidate, count))
+
+    def add(self, result: CaseResult) -> None:
+        self._told.append(result)
+        if len(self._told) > len(self._there):
+            self._record.emit(CaseChecked(self._candidate, result))
+        elif not _same(self._there[len(self._told) - 1], result):
+            self._write_all()
+
+    def end(self) -> None:
+        if len(self._told) < len(self._there):
+            self._write_all()
+
+    def _write_all(self) -> None:
+        self._there = ()
+        self._record.emit(CheckStarted(self._candidate, self._count))
+        for result in self._told:
+            self._record.emit(CaseChecked(self._candidate, result))
 
 
 async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> None:
@@ -156,6 +200,12 @@ async def _time(record: Record, lab: Lab, base: str, candidate: str, *, final: b
     return finished
 
 
+def _same(one: CaseResult, other: CaseResult) -> bool:
+    """Whether two results are equal, also where an output is NaN."""
+    first, second = (msgspec.msgpack.encode(r, order="sorted") for r in (one, other))
+    return first == second
+
+
 def describe_errors(compilation: CompileFinished) -> str:
     """The compiler's errors, one a line, as an agent or an engineer reads them."""
     lines = []
@@ -210,6 +260,9 @@ def _check_finished(candidate: str, report: CheckReport) -> CheckFinished:
         properties=report.properties,
         fakes=report.fakes,
         seconds=report.seconds,
+        accepted=report.accepted,
+        full_size=report.full_size,
+        open_conditions=report.open_conditions,
     )
 
 

@@ -28,12 +28,14 @@ def source_text(text: str, hash_: str) -> Text:
     return Text(text, f"{hash_[:12]}.cu")
 
 
-async def check(lab: Lab, source: Text, added: tuple[Case, ...] = ()) -> Checked:
-    """Checks a source against the task's suite and the added cases."""
+async def check(
+    lab: Lab, source: Text, added: tuple[Case, ...] = (), seed: int | None = None
+) -> Checked:
+    """Checks a source against the task's suite and the added cases, drawn as Lab.check says."""
     results: list[CaseResult] = []
     report = None
     # To the very end: a process whose answer is left in the middle is killed.
-    async for event in lab.check(source.text, source.file, added):
+    async for event in lab.check(source.text, source.file, added, seed):
         if isinstance(event, CaseResult):
             results.append(event)
         elif isinstance(event, CheckReport):

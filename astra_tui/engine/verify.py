@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from astra_tui.engine.agreement import disagreement, tolerance
 from astra_tui.engine.judging import judge
 from astra_tui.engine.lab import Lab
@@ -18,7 +20,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.model.timing import WRONG_OUTPUT, Timing
-from astra_tui.model.verdict import Profile, RoundVerdict
+from astra_tui.model.verdict import Profile, RoundVerdict, WorkloadProfile
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
 
 
@@ -41,8 +43,18 @@ def accepted_candidates(state: SessionState) -> tuple[Accepted, ...]:
 class Verifier:
     """Compiles, checks, counts and times candidates again, and compares with a state."""
 
-    def __init__(self, state: SessionState, source: Callable[[str], str], lab: Lab):
-        """`source` gives the text of a candidate by its hash."""
+    def __init__(
+        self,
+        state: SessionState,
+        source: Callable[[str], str],
+        lab: Lab,
+        fresh_seed: int | None = None,
+    ):
+        """`source` gives the text of a candidate by its hash.
+
+        The session's drawn cases are repeated; those of `fresh_seed`, if any, come on top.
+        """
+        self._fresh_seed = fresh_seed
         self._state = state
         self._source = source
         self._lab = lab
@@ -56,18 +68,23 @@ class Verifier:
     async def _verify(self, accepted: Accepted) -> CandidateVerification:
         known = self._state.candidate(accepted.hash)
         source = source_text(self._source(accepted.hash), accepted.hash)
-        checked = await check(self._lab, source, self._state.cases)
+        checked = await check(self._lab, source, self._state.cases, self._state.seed)
         results, report = checked.results, checked.report
         problems = _check_problems(known, results, report)
+        if report.verdict is Verdict.PASSED and self._fresh_seed is not None:
+            fresh = await check(self._lab, source, self._state.cases, self._fresh_seed)
+            if not fresh.passed:
+                problems.append(f"with cases drawn from {self._fresh_seed}: {fresh.report.message}")
         counters: tuple[CounterPair, ...] = ()
         timings: tuple[TimingPair, ...] = ()
         notes: tuple[str, ...] = ()
+        compared = False
         if report.verdict is Verdict.PASSED:
             try:
                 profile = await self._profile(accepted.hash)
                 counters = _counter_pairs(known.profile, profile)
-                notes = _incomparable(known.profile, profile)
-                problems += [] if notes else _counter_problems(known.profile, profile)
+                compared, notes = _comparable(known.profile, profile)
+                problems += _counter_problems(known.profile, profile) if compared else []
                 problems += self._verdict_problems(accepted)
                 timings = await self._time(known)
                 problems += [t.disagreement for t in timings if t.disagreement]
@@ -85,6 +102,7 @@ class Verifier:
             timings=timings,
             problems=tuple(problems),
             notes=notes,
+            counters_compared=compared,
         )
 
     async def _profile(self, hash_: str) -> Profile:
@@ -133,7 +151,8 @@ def _check_problems(
         problems.append(f"the check was {was}, and is {now}: {report.message}")
     before = {r.case.id: r.outcome for r in known.results}
     after = {r.case.id: r.outcome for r in results}
-    changed = [i for i in {**before, **after} if before.get(i) is not after.get(i)]
+    # Suites grow: what one of them does not have says nothing of the candidate.
+    changed = [i for i in before if i in after and before[i] is not after[i]]
     if changed:
         first, second = (_ending(cases, changed[0]) for cases in (before, after))
         problems.append(
@@ -154,14 +173,32 @@ def _counter_pairs(recorded: Profile | None, measured: Profile) -> tuple[Counter
     )
 
 
-def _incomparable(recorded: Profile | None, measured: Profile) -> tuple[str, ...]:
-    """Why counts need not be the same: another compiler makes other instructions."""
-    if recorded is None:
-        return ()
+def _comparable(recorded: Profile | None, measured: Profile) -> tuple[bool, tuple[str, ...]]:
+    """Whether counts have to be the same, and what is to be said of it.
+
+    Another compiler makes other instructions. It is known by the content of its library, and in
+    older sessions by its version.
+    """
+    if recorded is None or "counters" in {**recorded.missing, **measured.missing}:
+        return False, ("counters are not compared: there or here nothing was counted",)
     before, after = _compilers(recorded), _compilers(measured)
-    if before == after:
-        return ()
-    return (f"counters are not compared: the code was made by {before}, and here by {after}",)
+    contents = recorded.compiler_content, measured.compiler_content
+    if not all(contents):
+        if before != after:
+            return False, (_made_by(before, after),)
+        said = "the compiler is the same by its version; the journal does not have its content"
+        return True, (said,)
+    if contents[0] == contents[1]:
+        return True, ()
+    before, after = (
+        f"{name}, SHA-256 {content[:12]}"
+        for name, content in zip((before, after), contents, strict=True)
+    )
+    return False, (_made_by(before, after),)
+
+
+def _made_by(before: str, after: str) -> str:
+    return f"counters are not compared: the code was made by {before}, and here by {after}"
 
 
 def _compilers(profile: Profile) -> str:
@@ -172,10 +209,8 @@ def _counter_problems(recorded: Profile | None, measured: Profile) -> list[str]:
     """Counts are exact: by line, by kind of access, on every workload."""
     if recorded is None:
         return ["the journal holds no profile of it"]
-    if "counters" in recorded.missing or "counters" in measured.missing:
-        return []  # The emulator could not run it, there or here; nothing was counted.
-    before = {w.workload: w for w in recorded.workloads}
-    after = {w.workload: w for w in measured.workloads}
+    before = {w.workload: _unnamed(w) for w in recorded.workloads}
+    after = {w.workload: _unnamed(w) for w in measured.workloads}
     problems = []
     for name in {**before, **after}:
         if name not in before or name not in after:
@@ -185,6 +220,11 @@ def _counter_problems(recorded: Profile | None, measured: Profile) -> list[str]:
         elif before[name] != after[name]:
             problems.append(f"the counters of workload {name} are not as recorded")
     return problems
+
+
+def _unnamed(workload: WorkloadProfile) -> WorkloadProfile:
+    """Without the name of the compiler, which has been compared."""
+    return replace(workload, counters=replace(workload.counters, compiler=""))
 
 
 def _verdict_on(state: SessionState, accepted: Accepted) -> RoundVerdict | None:

@@ -12,12 +12,16 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.values import Values
 from astra_tui.model.timing import Positive
 
 PATH_OF = "path of workload "
 OWN_SIZE_OF = "own size of workload "
-"""How the names of cases begin that a launch plan makes necessary."""
+PAIR_AT = "pair at "
+NEAR = "near "
+CONDITION_OF = "for a condition: "
+"""How the names of cases begin that a source makes necessary: its launch plan, its conditions."""
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,7 +29,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `values` replaces the task's distributions for some arguments. `offsets` shifts the base of
     tensors by whole elements off their alignment; `row_padding` puts that many elements between
-    rows. A case outside the task's contract says so in `outside_contract`.
+    rows. A case outside the task's contract says so in `outside_contract`. `seed` is what its
+    values are drawn from, with its name and sizes; 0 in the suite that never changes.
     """
 
     name: str
@@ -37,6 +42,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     row_padding: dict[str, int] = {}
     scalars: dict[str, float] = {}
     outside_contract: str = ""
+    seed: int = 0
 
     @property
     def id(self) -> str:
@@ -45,8 +51,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_of_plan(self) -> bool:
-        """Whether it follows from a source's launch plan: the task's suite does not have it."""
-        return self.name.startswith((PATH_OF, OWN_SIZE_OF))
+        """Whether it follows from a source, not from the task, whose suite does not have it."""
+        return self.name.startswith((PATH_OF, OWN_SIZE_OF, PAIR_AT, NEAR, CONDITION_OF))
 
 
 class CaseOutcome(StrEnum):
@@ -60,6 +66,8 @@ class CaseOutcome(StrEnum):
     UNSUPPORTED = "unsupported"
     WRONGLY_REFUSED = "wrongly_refused"
     PLAN_ERROR = "plan_error"
+    INCONCLUSIVE = "inconclusive"
+    """Nothing is wrong, and something that has to be established could not be."""
 
     @property
     def ok(self) -> bool:
@@ -92,6 +100,24 @@ class OutputError(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.problem
 
 
+class CaseTrail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the rest of a check takes from a case that ran on the emulator or a GPU.
+
+    With it a check that was cut off continues without running the case again.
+    """
+
+    steps: int = 0
+    """Steps of the emulator, of its reruns too."""
+    repeated: bool = False
+    """Whether it was the first of its kernels to run a second time with other poison."""
+    edge_lines: tuple[int, ...] = ()
+    """Lines of the approximate instructions at whose error bounds it ran."""
+    sides: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    """By kernel, for each condition its number, bits of its possible sides, and bits of those that
+    this case was the first to take. A kernel that it was the first to run is here in any case.
+    """
+
+
 class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of one case."""
 
@@ -103,11 +129,58 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     kernels: tuple[str, ...] = ()
     """The kernels that the plan chose, as C++ names."""
     counters: Counters | None = None
+    trail: CaseTrail | None = None
+    """None where nothing ran."""
 
     @property
     def worst(self) -> OutputError | None:
         """The output closest to, or furthest beyond, its bound."""
         return max(self.outputs, key=lambda o: o.error / o.allowed, default=None)
+
+
+class OutputShare(msgspec.Struct, frozen=True):
+    """How many elements of one output were compared with the reference."""
+
+    argument: str
+    judged: int
+    elements: int
+
+
+FAR = "far: "
+MANY_ROWS = "many rows: "
+"""How names begin of sizes far beyond the listed ones, and of many rows on other inputs."""
+
+
+class FullSizeResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One workload at its own size on the emulator.
+
+    First the skeleton of every block runs: the part of the program that decides control flow and
+    store addresses. `covered` says that it showed every byte of every output to be stored. Then
+    `blocks_run` of all `blocks` run in full, and what they wrote is judged.
+    """
+
+    workload: str
+    outcome: CaseOutcome
+    message: str = ""
+    outputs: tuple[OutputError, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    shares: tuple[OutputShare, ...] = ()
+    blocks: int = 0
+    blocks_run: int = 0
+    covered: bool = False
+    reduced: str = ""
+    """What was made smaller, and why; empty where nothing was."""
+
+    @property
+    def extent(self) -> str:
+        """How much of the workload ran and was judged, in words."""
+        words = [f"{self.blocks_run:,} of {self.blocks:,} blocks in full"]
+        words += [
+            f"{s.judged / max(s.elements, 1):.2%} of {s.argument} judged" for s in self.shares
+        ]
+        if self.covered:
+            words.append("every output byte is stored")
+        return "; ".join([", ".join(words), *([self.reduced] if self.reduced else [])])
 
 
 def worst_error(results: Sequence[CaseResult]) -> float:
@@ -147,6 +220,54 @@ class Verdict(StrEnum):
     COMPILE_ERROR = "compile_error"
     PLAN_ERROR = "plan_error"
     UNSUPPORTED = "unsupported"
+    INCONCLUSIVE = "inconclusive"
+    """Nothing is wrong, and something that has to be established could not be: never better."""
+
+
+OPEN_CONDITION_HINT = (
+    "add a case to task.toml that takes it, or accept it there with a reason ([[accept]])"
+)
+"""What an engineer can do about a side of a condition that nothing took."""
+
+
+class ConditionStatus(StrEnum):
+    """What is known of a side of a condition that no case of the suite took."""
+
+    REACHED = "reached"
+    """A case made for it took it."""
+    UNREACHABLE = "unreachable"
+    """Proved: nothing that the contract and the launch plan allow leads there."""
+    ACCEPTED = "accepted"
+    """The task accepts that it is not taken, with a reason."""
+    OPEN = "open"
+
+
+class ConditionResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One side of a condition of the source that no case of the suite took.
+
+    `kernel` is the instance, "" for a condition that cannot be seen in any. `why` says what the
+    status rests on: the case, the proof, the reason, or what was tried.
+    """
+
+    kernel: str
+    line: int
+    column: int
+    text: str
+    side: bool
+    key: str
+    function: str = ""
+    status: ConditionStatus = ConditionStatus.OPEN
+    why: str = ""
+
+    def describe(self) -> str:
+        """The side in words, with its line."""
+        return f"line {self.line}: {self.describe_alone()}"
+
+    def describe_alone(self) -> str:
+        """The side in words."""
+        if not self.kernel:
+            return f"'{self.text}' cannot be observed"
+        return f"'{self.text}' was never {'true' if self.side else 'false'} in {self.kernel}"
 
 
 class CheckReport(msgspec.Struct, frozen=True):
@@ -168,8 +289,27 @@ class CheckReport(msgspec.Struct, frozen=True):
     seconds: float
     sanitizer: tuple[SanitizerReport, ...] = ()
     """One a tool of compute-sanitizer; empty where they were not asked for."""
+    emulated: int = 0
+    """Cases that the emulator ran as well, beside a GPU."""
+    not_emulated: tuple[str, ...] = ()
+    """What it does not run, where it ran beside a GPU."""
     untried_lines: tuple[int, ...] = ()
     """Lines of the launch plan with launches that no case of the whole suite has taken."""
+    conditions: tuple[ConditionResult, ...] = ()
+    """Sides of the source's conditions that no case of the suite took."""
+    condition_sides: int = 0
+    """How many sides of conditions were taken, counted for each kernel."""
+    accepted: tuple[Acceptance, ...] = ()
+    """What an engineer accepts in task.toml, whether or not this source needs it."""
+    seed: int = 0
+    """What the drawn cases follow from; equal seeds give equal cases."""
+    full_size: tuple[FullSizeResult, ...] = ()
+    """The workloads at their own sizes, on the emulator."""
+
+    @property
+    def open_conditions(self) -> tuple[ConditionResult, ...]:
+        """The sides of conditions that make the candidate inconclusive."""
+        return tuple(c for c in self.conditions if c.status is ConditionStatus.OPEN)
 
     @property
     def failed_cases(self) -> tuple[CaseResult, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,32 @@ class UserError(Exception):
 
 class DeviceMissing(UserError):
     """A device that is not on this machine."""
+
+
+class OutOfResources(UserError):
+    """The machine is why, and not what was asked for: its disk, its memory, its open files."""
+
+    @staticmethod
+    def or_bad_input(error: OSError, what: str, file: Path) -> UserError:
+        """What a user reads of an error of the system: `what` could not be done with a file."""
+        message = f"{what}: {error.strerror or error}"
+        hint = _RESOURCES.get(error.errno or 0)
+        if hint is None:
+            return UserError(message, file=str(file))
+        return OutOfResources(message, file=str(file), hint=hint)
+
+
+_DISK = "is the disk full? make room and try again"
+_FILES = "raise the limit on open files: ulimit -n 1024"
+_RESOURCES = {
+    errno.ENOSPC: _DISK,
+    errno.EDQUOT: "your quota on this disk is used up: make room and try again",
+    errno.EFBIG: "raise the limit on the size of files: ulimit -f unlimited",
+    errno.EIO: "the disk fails; see the log of the kernel: dmesg",
+    errno.EMFILE: _FILES,
+    errno.ENFILE: _FILES,
+    errno.ENOMEM: "raise the limit on memory: ulimit -v unlimited",
+}
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -14,13 +14,22 @@ import msgspec
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
-from astra_tui.model.check import Case, CaseResult, FakeResult, PropertyResult, Verdict
+from astra_tui.model.check import (
+    Case,
+    CaseResult,
+    ConditionResult,
+    FakeResult,
+    FullSizeResult,
+    PropertyResult,
+    Verdict,
+)
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import RunSettings
+from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile, RoundVerdict
 
@@ -54,6 +63,8 @@ class SessionOpened(Event, frozen=True, tag="session_opened"):
     versions: dict[str, str]
     """Versions of this program and of the parts that results depend on."""
     forked_from: ForkPoint | None = None
+    seed: int = 0
+    """What the suite's drawn cases follow from; no team is shown it. 0 in earlier journals."""
 
 
 class EngineStarted(Event, frozen=True, tag="engine_started"):
@@ -98,6 +109,8 @@ class PlansEnded(Event, frozen=True, tag="plans_ended"):
     reason: str = ""
     refused: tuple[str, ...] = ()
     """Moves that do not apply, each with its reason."""
+    lost: bool = False
+    """Whether the model or its server gave nothing that can be used."""
 
 
 class ApprovalAsked(Event, frozen=True, tag="approval_asked"):
@@ -131,6 +144,8 @@ class CodeFailed(Event, frozen=True, tag="code_failed"):
     proposal: int
     attempt: int
     reason: str
+    lost: bool = False
+    """Whether the model or its server gave nothing that can be used."""
 
 
 class CompileFinished(Event, frozen=True, tag="compile_finished"):
@@ -166,6 +181,12 @@ class CheckFinished(Event, frozen=True, tag="check_finished"):
     properties: tuple[PropertyResult, ...]
     fakes: tuple[FakeResult, ...]
     seconds: float
+    accepted: tuple[Acceptance, ...] = ()
+    """What an engineer accepts in the task's file."""
+    full_size: tuple[FullSizeResult, ...] = ()
+    """The workloads at their own sizes; empty on a GPU."""
+    open_conditions: tuple[ConditionResult, ...] = ()
+    """Sides of the source's conditions that nothing took, proved unreachable or accepted."""
 
 
 class Sanitized(Event, frozen=True, tag="sanitized"):
@@ -235,9 +256,10 @@ class BestChanged(Event, frozen=True, tag="best_changed"):
 
 
 class RoundClosed(Event, frozen=True, tag="round_closed"):
-    """A round ended."""
+    """A round ended. One that was `lost` to trouble of the model or its server is not done."""
 
     round: int
+    lost: bool = False
 
 
 class NoteAdded(Event, frozen=True, tag="note_added"):
@@ -254,8 +276,24 @@ class CaseAdded(Event, frozen=True, tag="case_added"):
     by: Author
 
 
+class CallReserved(Event, frozen=True, tag="call_reserved"):
+    """What one sending of a call may cost is set aside before it is sent.
+
+    It counts as spent until the call's ExchangeMade takes its place, also where the engine was
+    killed in between. `dollars` is None where no price is known.
+    """
+
+    call: int
+    purpose: str
+    tokens: int
+    dollars: float | None = None
+
+
 class ExchangeMade(Event, frozen=True, tag="exchange_made"):
-    """One call of a model. `request` and `reply` are hashes of what was said."""
+    """One call of a model. `request` and `reply` are hashes of what was said.
+
+    Tokens of all sendings of it; `estimated` where the server did not count some of them.
+    """
 
     purpose: str
     model: str
@@ -266,6 +304,9 @@ class ExchangeMade(Event, frozen=True, tag="exchange_made"):
     seconds: float
     dollars: float | None = None
     error: str = ""
+    call: int = 0
+    """The number under which it was reserved; 0 in journals of earlier versions."""
+    estimated: bool = False
 
 
 class StepRemembered(Event, frozen=True, tag="step_remembered"):
@@ -376,9 +417,9 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlansEnded, ApprovalAsked,
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
     CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened, WorkloadTimed,
-    TimingFinished, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
-    NoteAdded, CaseAdded, ExchangeMade, StepRemembered, AutoApprovalSet, Paused, Continued,
-    TroubleMet, SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
+    TimingFinished, AnalysisGiven, VerdictReached, BestChanged, RoundClosed, NoteAdded, CaseAdded,
+    CallReserved, ExchangeMade, StepRemembered, AutoApprovalSet, Paused, Continued, TroubleMet,
+    SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip
 
 SYNCED = (

@@ -32,6 +32,12 @@ class FindingKind(StrEnum):
     EXITED_BEFORE_BARRIER = "exited_before_barrier"
     INACTIVE_SHUFFLE = "inactive_shuffle"
     PRINTF = "printf"
+    NON_COHERENT_LOAD = "non_coherent_load"
+    DEPENDS_ON_MACHINE = "depends_on_machine"
+    DEPENDS_ON_ADDRESS = "depends_on_address"
+    DEPENDS_ON_ORDER = "depends_on_order"
+    DEPENDS_ON_APPROXIMATION = "depends_on_approximation"
+    FLOAT_ATOMICS = "float_atomics"
     HANG = "hang"
     NOT_DETERMINISTIC = "not_deterministic"
     OUT_OF_RESOURCES = "out_of_resources"
@@ -62,6 +68,14 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.EXITED_BEFORE_BARRIER: "a barrier that some threads left the kernel before",
     FindingKind.INACTIVE_SHUFFLE: "a shuffle from a lane that does not take part",
     FindingKind.PRINTF: "printf was called; its text is not shown",
+    FindingKind.NON_COHERENT_LOAD: "a non-coherent load (ld.global.nc, __ldg) of bytes that the "
+    "same launch wrote",
+    FindingKind.DEPENDS_ON_MACHINE: "outputs that follow a timer, or an SM, warp or grid number",
+    FindingKind.DEPENDS_ON_ADDRESS: "outputs that follow where buffers lie in memory",
+    FindingKind.DEPENDS_ON_ORDER: "outputs that follow the order in which blocks and warps run",
+    FindingKind.DEPENDS_ON_APPROXIMATION: "outputs that are right only while approximate "
+    "instructions err less than they may",
+    FindingKind.FLOAT_ATOMICS: "atomic sums of floats, whose order is not fixed",
     FindingKind.HANG: "the launches did not end in the time allowed: an endless loop?",
     FindingKind.NOT_DETERMINISTIC: "the same inputs gave other bytes in another run",
     FindingKind.OUT_OF_RESOURCES: "more registers, shared memory or memory than there is",
@@ -70,9 +84,31 @@ EXPLANATIONS: dict[FindingKind, str] = {
 }
 
 WARNINGS = frozenset(
-    {FindingKind.EXITED_BEFORE_BARRIER, FindingKind.INACTIVE_SHUFFLE, FindingKind.PRINTF}
+    {
+        FindingKind.EXITED_BEFORE_BARRIER,
+        FindingKind.INACTIVE_SHUFFLE,
+        FindingKind.PRINTF,
+        FindingKind.FLOAT_ATOMICS,
+    }
 )
 """Kinds that are reported without failing a case."""
+
+ACCEPTABLE = (
+    FindingKind.GLOBAL_OUT_OF_BOUNDS,
+    FindingKind.UNINITIALISED_SHARED,
+    FindingKind.UNINITIALISED_GLOBAL,
+    FindingKind.SHARED_RACE,
+    FindingKind.GLOBAL_RACE,
+    FindingKind.NON_COHERENT_LOAD,
+    FindingKind.DEPENDS_ON_MACHINE,
+    FindingKind.DEPENDS_ON_ADDRESS,
+    FindingKind.DEPENDS_ON_ORDER,
+    FindingKind.DEPENDS_ON_APPROXIMATION,
+)
+"""Kinds that an engineer may accept in task.toml: the launch can continue after them.
+
+Out of bounds means loads that end within 4 KiB of their buffer; a store is never accepted.
+"""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -93,11 +129,13 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many threads had the fault in this instruction."""
     instruction: str = ""
     launch_line: int = 0
+    accepted: str = ""
+    """Why an engineer accepts it in task.toml; empty where no one does."""
 
     @property
     def is_warning(self) -> bool:
         """Whether the case may pass all the same."""
-        return self.kind in WARNINGS
+        return self.kind in WARNINGS or bool(self.accepted)
 
     def describe(self) -> str:
         """The finding in one line: place, kind, what happened, who did it."""
@@ -108,6 +146,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
             text += f", {self.lanes} threads]" if self.lanes > 1 else "]"
         if self.launch_line and self.launch_line != self.line:
             text += f" (launched at line {self.launch_line})"
+        if self.accepted:
+            text += f"; accepted in task.toml: {self.accepted}"
         return text
 
 

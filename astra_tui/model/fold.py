@@ -14,6 +14,7 @@ from astra_tui.model.events import (
     ApprovalAsked,
     AutoApprovalSet,
     BestChanged,
+    CallReserved,
     CaseAdded,
     CaseChecked,
     CheckFinished,
@@ -115,7 +116,12 @@ def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
 
 
 def _plans_ended(state: SessionState, event: PlansEnded) -> SessionState:
-    changes = {"planned": True, "no_plan": event.reason, "refused": event.refused}
+    changes = {
+        "planned": True,
+        "no_plan": event.reason,
+        "refused": event.refused,
+        "no_answer": event.lost,
+    }
     return _round(state, event.round, **changes)
 
 
@@ -215,7 +221,7 @@ def _best(state: SessionState, event: BestChanged) -> SessionState:
 
 
 def _round_closed(state: SessionState, event: RoundClosed) -> SessionState:
-    return _round(state, event.round, closed=True)
+    return _round(state, event.round, closed=True, lost=event.lost)
 
 
 def _noted(state: SessionState, event: NoteAdded) -> SessionState:
@@ -235,7 +241,17 @@ def _exchanged(state: SessionState, event: ExchangeMade) -> SessionState:
         output_tokens=old.output_tokens + event.output_tokens,
         dollars=old.dollars + (event.dollars or 0.0),
         unpriced_calls=old.unpriced_calls + (event.dollars is None),
+        estimated_calls=old.estimated_calls + event.estimated,
+        reserved=tuple(one for one in old.reserved if one.call != event.call),
+        last_call=max(old.last_call, event.call),
     )
+    return replace(state, usage=usage)
+
+
+def _call_reserved(state: SessionState, event: CallReserved) -> SessionState:
+    old = state.usage
+    reserved = (*old.reserved, event)
+    usage = replace(old, reserved=reserved, last_call=max(old.last_call, event.call))
     return replace(state, usage=usage)
 
 
@@ -286,6 +302,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     RoundClosed: _round_closed,
     NoteAdded: _noted,
     CaseAdded: _case_added,
+    CallReserved: _call_reserved,
     ExchangeMade: _exchanged,
     AutoApprovalSet: _auto_set,
     Paused: _paused,

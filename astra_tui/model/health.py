@@ -15,6 +15,17 @@ class Health(StrEnum):
     BROKEN = "broken"
 
 
+class Layer(msgspec.Struct, frozen=True):
+    """One thing that a child process has closed to itself, as tries from inside of it show.
+
+    `closed` is only true when every try was made and refused; `detail` says how each ended.
+    """
+
+    name: str
+    closed: bool
+    detail: str
+
+
 class Probe(msgspec.Struct, frozen=True):
     """One thing that was tried. `gives` says what it is for; `remedy` how to get it."""
 
@@ -25,3 +36,5 @@ class Probe(msgspec.Struct, frozen=True):
     remedy: str = ""
     needed: bool = True
     """Whether the emulator and the checks need it."""
+    layers: tuple[Layer, ...] = ()
+    """What a child process has closed to itself, for probes of containment."""

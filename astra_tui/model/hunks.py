@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
 from astra_tui.model.matching import matching_blocks
 
 CONTEXT = 3
+HEADER = "@"
+"""The mark of the line with which a hunk begins."""
+
+NO_LINE_FEED = "\\ No newline at end of file"
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -80,19 +84,26 @@ def apply_hunks(old: str, new: str, accepted: Collection[int]) -> str:
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     """The diff as `diff -u` writes it, with the same hunks as `hunks_of`."""
+    pieces = ["@@" + text if mark == HEADER else mark + text for mark, text in diff_lines(old, new)]
+    marked = (p if p.endswith("\n") else p + f"\n{NO_LINE_FEED}\n" for p in pieces)
+    return f"--- {old_name}\n+++ {new_name}\n" + "".join(marked) if pieces else ""
+
+
+def diff_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """The lines of a diff, each with its mark: " ", "-", "+", or HEADER where a hunk begins.
+
+    Lines are as they are in the texts, with their line feeds.
+    """
     before, after = split_lines(old), split_lines(new)
-    pieces: list[str] = []
     for group in _LineMatcher(before, after).get_grouped_opcodes(CONTEXT):
         (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
-        pieces.append(f"@@ -{_line_range(i, i_end)} +{_line_range(j, j_end)} @@\n")
+        yield HEADER, f" -{_line_range(i, i_end)} +{_line_range(j, j_end)} @@\n"
         for tag, i, i_end, j, j_end in group:
             if tag == "equal":
-                pieces += (" " + line for line in before[i:i_end])
+                yield from ((" ", line) for line in before[i:i_end])
             else:
-                pieces += ("-" + line for line in before[i:i_end])
-                pieces += ("+" + line for line in after[j:j_end])
-    marked = (p if p.endswith("\n") else p + "\n\\ No newline at end of file\n" for p in pieces)
-    return f"--- {old_name}\n+++ {new_name}\n" + "".join(marked) if pieces else ""
+                yield from (("-", line) for line in before[i:i_end])
+                yield from (("+", line) for line in after[j:j_end])
 
 
 def _line_range(begin: int, end: int) -> str:

@@ -62,6 +62,7 @@ class Budget(msgspec.Struct, frozen=True):
     tokens: int | None = None
     dollars: float | None = None
     gpu_seconds: float | None = None
+    calls: int | None = None
 
 
 class RunSettings(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from astra_tui.model.check import Case, CaseResult, Verdict
 from astra_tui.model.digest import digest_of
 from astra_tui.model.events import (
     AnalysisGiven,
+    CallReserved,
     CheckFinished,
     CodeFailed,
     CodeWritten,
@@ -90,6 +91,12 @@ class ProposalState(msgspec.Struct, frozen=True):
         last = self.attempts[-1] if self.attempts else None
         return last if isinstance(last, CodeWritten) else None
 
+    @property
+    def lost(self) -> bool:
+        """Whether the model or its server gave nothing for this plan that can be used."""
+        last = self.attempts[-1] if self.attempts else None
+        return isinstance(last, CodeFailed) and last.lost and len(self.attempts) == 1
+
 
 class RoundState(msgspec.Struct, frozen=True):
     """One round; round 0 is the baseline and has no proposals."""
@@ -104,6 +111,10 @@ class RoundState(msgspec.Struct, frozen=True):
     best: str = ""
     """The candidate of this round that became the best; empty if none did."""
     closed: bool = False
+    no_answer: bool = False
+    """Whether there is no plan because the model or its server gave nothing that can be used."""
+    lost: bool = False
+    """Whether it was lost to trouble of the model or its server: it is closed and not done."""
 
 
 class SessionStatus(StrEnum):
@@ -127,11 +138,31 @@ class Usage(msgspec.Struct, frozen=True):
     unpriced_calls: int = 0
     gpu_seconds: float = 0.0
     """Seconds in which the GPU was timing."""
+    estimated_calls: int = 0
+    """Calls with tokens that no server has counted."""
+    reserved: tuple[CallReserved, ...] = ()
+    """Sendings of calls whose cost is not known yet, or never will be."""
+    last_call: int = 0
 
     @property
     def tokens(self) -> int:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def reserved_tokens(self) -> int:
+        """What calls that have not ended may cost."""
+        return sum(one.tokens for one in self.reserved)
+
+    @property
+    def reserved_dollars(self) -> float:
+        """What calls that have not ended may cost, as far as prices are known."""
+        return sum(one.dollars or 0.0 for one in self.reserved)
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that have not ended."""
+        return len({one.call for one in self.reserved})
 
 
 class SessionState(msgspec.Struct, frozen=True):
@@ -152,6 +183,11 @@ class SessionState(msgspec.Struct, frozen=True):
     device: DeviceOpened | None = None
     troubles: tuple[TroubleMet, ...] = ()
     closed: SessionClosed | None = None
+
+    @property
+    def seed(self) -> int:
+        """What the suite's drawn cases follow from, in this session."""
+        return self.opened.seed if self.opened is not None else 0
 
     @property
     def pending(self) -> tuple[Question, ...]:

@@ -88,6 +88,8 @@ class Profile(msgspec.Struct, frozen=True):
     code: tuple[KernelCode, ...] = ()
     missing: dict[str, str] = {}
     """What could not be told ("counters", "occupancy", "code"), with the reason."""
+    compiler_content: str = ""
+    """SHA-256 of the compiler's library; empty in sessions of before it was kept."""
 
     def ranking_key(self) -> tuple[int, int, int]:
         """Sectors, requests and warp instructions, each added up over the workloads."""

@@ -45,7 +45,9 @@ class CandidateVerification(msgspec.Struct, frozen=True):
     timings: tuple[TimingPair, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """What could not be compared, and why."""
+    """What could not be compared, and why; or by what less it was."""
+    counters_compared: bool = False
+    """Whether the counters were compared: with the very compiler that counted."""
 
     @property
     def agrees(self) -> bool:

@@ -1,5 +1,6 @@
 """The linear front end: tables and text for pipes, dumb terminals and screen readers."""
 
+from astra_tui.plain.audit import print_audit
 from astra_tui.plain.counters import CountedSource, print_counters
 from astra_tui.plain.drafts import print_draft
 from astra_tui.plain.hardware import print_compared
@@ -27,6 +28,7 @@ __all__ = [
     "TimingProgress",
     "gpu_words",
     "note",
+    "print_audit",
     "print_cases",
     "print_compared",
     "print_compile_errors",

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,9 +18,10 @@ from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import readings
 from astra_tui.model.errors import UserError
-from astra_tui.model.hunks import unified_diff
+from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
 from astra_tui.model.plan import Observation, Plan
 from astra_tui.model.state import CandidateState
+from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
 from astra_tui.session.edits import Edit
 from astra_tui.session.wire import MOST_QUESTIONS
@@ -33,32 +35,65 @@ def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
     """A plan in full, as it is decided on, for the source `base`."""
     predicted = plan.prediction
     lines = [
-        f"PLAN {plan.title} (by {author.describe()}, {plan.risk.value} risk)",
-        f"  bottleneck: {plan.bottleneck}",
+        f"PLAN {_set_off(plan.title)} (by {author.describe()}, {plan.risk.value} risk)",
+        f"  bottleneck: {_set_off(plan.bottleneck)}",
         *(line for o in plan.observations for line in _evidence(o, base)),
-        f"  change:     {plan.change}",
+        f"  change:     {_set_off(plan.change)}",
         f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}, "
         f"speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}",
     ]
     return "\n".join(lines)
 
 
+def _set_off(text: str) -> str:
+    """A field of a plan, none of whose lines can look like another field's."""
+    return text.replace("\n", "\n" + " " * 14)
+
+
 def _evidence(observation: Observation, base: CandidateState) -> list[str]:
     cited = (f"              {reading.describe()}" for reading in readings(observation, base))
-    return [f"  evidence:   {observation.sentence}", *cited]
+    return [f"  evidence:   {_set_off(observation.sentence)}", *cited]
 
 
-def describe_diff(old: str, new: str, question: Question) -> str:
-    """A diff with its hunks numbered from 1."""
-    text = unified_diff(old, new, question.base[:12], question.subject[:12])
+def describe_diff(old: str, new: str, question: Question, columns: int = 0) -> str:
+    """A diff with its hunks numbered from 1, every line made visible as the screen does.
+
+    Nothing in the texts can look like a line of the diff's own: only a line feed ends a line, all
+    of a line stands right of its mark, and so does the rest of one that is wider than `columns`,
+    which a terminal would begin at the left edge. Outside of ASCII all characters are written out.
+    """
     number = 0
-    lines = []
-    for line in text.splitlines():
-        if line.startswith("@@"):
+    lines = [f"--- {question.base[:12]}", f"+++ {question.subject[:12]}"]
+    for mark, text in diff_lines(old, new):
+        if mark == HEADER:
             number += 1
-            line = f"{line}  (hunk {number})"
-        lines.append(line)
-    return "\n".join(lines)
+            lines.append(f"@@{text.rstrip()}  (hunk {number})")
+            continue
+        shown = visible_line(text.removesuffix("\n"), ()).text
+        lines += (sign + part for sign, part in _parts(mark, shown, columns))
+        if not text.endswith("\n"):
+            lines.append(NO_LINE_FEED)
+    return "\n".join(lines) if number else ""
+
+
+def _parts(mark: str, text: str, columns: int) -> Iterator[tuple[str, str]]:
+    """A line in pieces that fit, each after the line's mark, the further ones after `>` as well."""
+    most = max(columns - 4, 20)
+    if not text.isascii():
+        most //= 2  # Some terminals give quotation marks two cells.
+    if not columns:
+        most = max(len(text), 1)
+    yield mark, text[:most]
+    for begin in range(most, len(text), most):
+        yield mark + "> ", text[begin : begin + most]
+
+
+def terminal_columns() -> int:
+    """Columns of the terminal on stderr, or 0 where that is none."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except OSError:
+        return 0
 
 
 class NotUnderstood(UserError):

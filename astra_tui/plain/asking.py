@@ -127,7 +127,8 @@ class Asking:
             ask.show(ask.describe_plan(proposal.plan, proposal.author, base))
             return proposal.plan
         source = read_blob(self._folder, question.subject)
-        ask.show(ask.describe_diff(read_blob(self._folder, question.base), source, question))
+        old = read_blob(self._folder, question.base)
+        ask.show(ask.describe_diff(old, source, question, ask.terminal_columns()))
         return source
 
     async def _read(

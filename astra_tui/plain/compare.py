@@ -7,15 +7,23 @@ from collections.abc import Callable, Sequence
 from astra_tui.model.timing import Timing
 from astra_tui.plain.output import console, print_table, table, visible
 from astra_tui.session.branches import Branch
+from astra_tui.session.integrity import Trust
 
 _NONE = "-"
 
 
-def print_comparison(sides: Sequence[Branch], diff: str, names: Sequence[str]) -> None:
-    """Plans, checks, counters and verdicts as a table, then the diff of the sources."""
+def print_comparison(
+    sides: Sequence[Branch], diff: str, names: Sequence[str], trust: Sequence[Trust]
+) -> None:
+    """Plans, checks, counters and verdicts as a table, then the diff of the sources.
+
+    A row says of sessions that are not whole how far they may be believed.
+    """
     out = console()
     rows = table("", *map(visible, names))
     rows.columns[1].no_wrap, rows.columns[1].overflow = False, "fold"
+    if not all(one.whole for one in trust):
+        rows.add_row("session", *(one.verdict.value.upper() for one in trust))
     for label, cell in _ROWS:
         rows.add_row(label, *(visible(cell(side)) for side in sides))
     for name in sides[0].counters or sides[1].counters or ():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from astra_tui.plain.output import console, indented, visible
-from astra_tui.session.export.report import ExportReport, StepOutcome
+from astra_tui.session.export.report import ExportReport, ExportStep, StepOutcome
 
 _WORDS = {
     StepOutcome.PASSED: ("passed", "green"),
@@ -15,15 +17,21 @@ _WORDS = {
 _WORD_WIDTH = 12
 
 
+def print_steps(steps: Sequence[ExportStep]) -> None:
+    """Each check with its outcome."""
+    out = console()
+    for step in steps:
+        word, style = _WORDS[step.outcome]
+        mark = Text(f"  {word:<{_WORD_WIDTH}}", style=style)
+        out.print(Text.assemble(mark, step.name))
+        indented(out, visible(step.detail), 2 + _WORD_WIDTH)
+
+
 def print_export(report: ExportReport) -> None:
     """Each check with its outcome, then the files; where a check failed, that nothing is left."""
     out = console()
     out.print(f"{report.task}, candidate {report.candidate[:12]}, as {report.format.value}")
-    for step in report.steps:
-        word, style = _WORDS[step.outcome]
-        mark = Text(f"  {word:<{_WORD_WIDTH}}", style=style)
-        out.print(Text.assemble(mark, step.name))
-        indented(out, step.detail, 2 + _WORD_WIDTH)
+    print_steps(report.steps)
     if not report.folder:
         out.print("a check failed: nothing was written")
         return

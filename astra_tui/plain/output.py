@@ -17,7 +17,10 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
-from astra_tui.model.characters import can_act
+from astra_tui.model.visible import can_act, harmless
+
+visible = harmless
+"""What lines are made of, however foreign their words."""
 
 _LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
@@ -97,11 +100,6 @@ def print_json(data: Any) -> None:
     if not text.isascii():
         text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)
     sys.stdout.write(text + "\n")
-
-
-def visible(text: str) -> str:
-    """Control, bidirectional and invisible characters written out, so that text cannot act."""
-    return "".join(f"\\u{ord(c):04x}" if can_act(c) else c for c in text)
 
 
 @contextmanager

@@ -10,7 +10,17 @@ from math import prod
 from rich.console import Console
 from rich.text import Text
 
-from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, OutputError, Verdict
+from astra_tui.model.check import (
+    OPEN_CONDITION_HINT,
+    Case,
+    CaseOutcome,
+    CaseResult,
+    CheckReport,
+    ConditionStatus,
+    FullSizeResult,
+    OutputError,
+    Verdict,
+)
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import sanitizer_words
@@ -28,6 +38,7 @@ _STYLES = {
     Verdict.COMPILE_ERROR: "bold red",
     Verdict.PLAN_ERROR: "bold red",
     Verdict.UNSUPPORTED: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
 }
 
 
@@ -99,6 +110,8 @@ def print_report(
         out.print(f"  {how}")
     else:
         indented(out, f"{report.message}; {how}", 2)
+        if again and report.seed:
+            out.print(f"  some cases are drawn by a seed; the same check again: {visible(again)}")
     for diagnostic in report.diagnostics[: 3 if report.verdict is Verdict.PASSED else None]:
         _print_diagnostic(out, diagnostic)
     if verbose:
@@ -109,8 +122,11 @@ def print_report(
     if len(causes) > MAX_SHOWN_CAUSES:
         left = _counted(len(causes) - MAX_SHOWN_CAUSES, "more kind")
         out.print(f"  and {left} of failure; --verbose shows every case, --json everything")
+    for at_size in _at_size_by_cause(report.full_size):
+        _print_at_full_size(out, report, at_size)
     print_sanitizer(out, report.sanitizer, lambda line: source_line(report.source, line))
     _print_remarks(out, report)
+    _print_open_conditions(out, report)
     if report.verdict is Verdict.PASSED:
         _print_evidence(out, report)
 
@@ -127,13 +143,28 @@ def _by_cause(failed: Sequence[CaseResult]) -> list[list[CaseResult]]:
 
 
 def _print_remarks(out: Console, report: CheckReport) -> None:
-    """Properties that do not hold bit for bit, and warnings."""
+    """Properties that do not hold bit for bit, warnings, and what an engineer accepts."""
     for prop in report.properties:
         if not prop.ok or not prop.bitwise:
             indented(out, f"{prop.name} ({prop.dtype.value}): {prop.message or 'not the same'}", 2)
     warnings = {f.describe(): f for r in report.cases for f in r.findings if f.is_warning}
     for text in list(warnings)[:MAX_SHOWN_CAUSES]:
         indented(out, f"warning: {text}", 2)
+    for ruling in report.accepted:
+        indented(out, f"accepted in task.toml: {ruling.describe()}", 2)
+
+
+def _print_open_conditions(out: Console, report: CheckReport) -> None:
+    """Sides of conditions that nothing took, and what to do about them."""
+    if report.verdict is not Verdict.INCONCLUSIVE or not report.open_conditions:
+        return
+    for condition in report.open_conditions[:MAX_SHOWN_CAUSES]:
+        indented(out, f"{condition.describe()} ({condition.why})", 2)
+        _print_source_line(out, report, condition.line)
+    left = len(report.open_conditions) - MAX_SHOWN_CAUSES
+    if left > 0:
+        out.print(f"  and {left} more; --json shows every one")
+    indented(out, f"next: {OPEN_CONDITION_HINT}", 2)
 
 
 def _print_evidence(out: Console, report: CheckReport) -> None:
@@ -143,12 +174,26 @@ def _print_evidence(out: Console, report: CheckReport) -> None:
         result, output = worst
         where = f"{output.argument} in {result.case.id}"
         indented(out, f"worst error: {output.error:.2f} of the bound ({where})", 2)
+    if report.full_size:
+        names = ", ".join(r.workload for r in report.full_size)
+        run = sum(r.blocks_run for r in report.full_size)
+        blocks = sum(r.blocks for r in report.full_size)
+        text = f"at their own sizes: {names} ({run:,} of {blocks:,} blocks in full"
+        if all(r.covered for r in report.full_size):
+            text += "; every output byte is stored"
+        indented(out, f"{text})", 2)
+        for reduced in (r for r in report.full_size if r.reduced):
+            indented(out, f"{reduced.workload}: {reduced.reduced}", 2)
     if report.properties and all(p.bitwise for p in report.properties):
         names = ", ".join(dict.fromkeys(p.name for p in report.properties))
         indented(out, f"bit for bit the same: {names}", 2)
     if report.fakes:
         caught = ", ".join(f"{f.name} ({f.rejected}/{f.cases})" for f in report.fakes)
         indented(out, f"fakes that the cases reject: {caught}", 2)
+    for what in report.not_emulated:
+        out.print(visible(f"not emulated: {what}"))
+    if report.condition_sides:
+        indented(out, _conditions_in_words(report), 2)
     if report.untried_lines:
         lines = " and ".join(str(line) for line in report.untried_lines)
         text = f"no case takes the launch at line {lines}: what it does is unchecked"
@@ -160,6 +205,19 @@ def _print_evidence(out: Console, report: CheckReport) -> None:
             f"{c.warp_instructions:,} warp instructions"
         )
         indented(out, text, 2)
+
+
+def _conditions_in_words(report: CheckReport) -> str:
+    """How many sides of conditions were taken, and what is known of the others."""
+    text = f"sides of conditions taken: {report.condition_sides}"
+    for status, words in (
+        (ConditionStatus.REACHED, "of these by cases made for them"),
+        (ConditionStatus.UNREACHABLE, "proved unreachable"),
+        (ConditionStatus.ACCEPTED, "accepted in task.toml"),
+    ):
+        count = sum(c.status is status for c in report.conditions)
+        text += f"; {words}: {count}" if count else ""
+    return text
 
 
 def _print_all_cases(out: Console, report: CheckReport) -> None:
@@ -198,6 +256,38 @@ def _print_failure(
         out.print(f"    alone: {visible(again)} --case {shlex.quote(case.id)}")
 
 
+def _at_size_by_cause(results: Sequence[FullSizeResult]) -> list[list[FullSizeResult]]:
+    """Workloads that are not right for the same cause together, in the order of the task."""
+    causes: dict[tuple[object, ...], list[FullSizeResult]] = {}
+    for result in results:
+        if result.outcome.ok:
+            continue
+        faults = [f for f in result.findings if not f.is_warning]
+        wrong = [o.argument for o in result.outputs if not o.ok]
+        place = (faults[0].kind, faults[0].line) if faults else tuple(wrong)
+        causes.setdefault((result.outcome, *place), []).append(result)
+    return list(causes.values())
+
+
+def _print_at_full_size(out: Console, report: CheckReport, alike: Sequence[FullSizeResult]) -> None:
+    """The first of several workloads that are wrong alike, or alike not established."""
+    result = alike[0]
+    style = "yellow" if result.outcome is CaseOutcome.INCONCLUSIVE else "red"
+    more = f" and {_counted(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
+    title = f"  workload {visible(result.workload)} at its own size{more}"
+    out.print(Text.assemble("  ", (result.outcome.value, style), title))
+    wrong = [o for o in result.outputs if not o.ok]
+    faults = [f for f in result.findings if not f.is_warning]
+    if not wrong and not faults:
+        indented(out, result.message, 4)
+    for output in wrong:
+        indented(out, _output_words(output), 4)
+    for finding in faults:
+        _print_finding(out, report, finding)
+    if result.blocks_run:
+        indented(out, result.extent, 4)
+
+
 def _output_words(output: OutputError) -> str:
     place = f"{output.argument}[{', '.join(map(str, output.at))}]"
     words = f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem}"
@@ -208,10 +298,13 @@ def _output_words(output: OutputError) -> str:
 
 def _print_finding(out: Console, report: CheckReport, finding: Finding) -> None:
     indented(out, finding.describe(), 4)
-    if finding.line:
-        line = source_line(report.source, finding.line)
-        if line:
-            out.print(f"      {finding.line:4} | {visible(line)}")
+    _print_source_line(out, report, finding.line)
+
+
+def _print_source_line(out: Console, report: CheckReport, number: int) -> None:
+    line = source_line(report.source, number) if number else ""
+    if line:
+        out.print(f"      {number:4} | {visible(line)}")
 
 
 def source_line(file: str, line: int) -> str:

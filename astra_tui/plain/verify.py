@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from astra_tui.model.environment import Difference
 from astra_tui.model.timing import Timing
-from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
+from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.plain.output import console, note, print_table, table, visible
 from astra_tui.session.integrity import Integrity
+from astra_tui.session.signing import Signed
 
 _HASH_LENGTH = 12
 
@@ -17,10 +18,19 @@ def print_integrity(integrity: Integrity) -> None:
     """What was looked at; on stderr every place that was altered."""
     console().print(
         f"journal   {integrity.events:,} events, {integrity.texts} texts, "
-        f"{integrity.closings} closings; seal {integrity.seal or 'none'}"
+        f"{integrity.closings} closings; checksum {integrity.seal or 'none'}"
     )
     for flaw in integrity.flaws:
         note(flaw.describe())
+
+
+def print_signature(signed: Signed | None) -> None:
+    """By whose key the session is signed."""
+    if signed is None:
+        console().print("signature none; checksums are no proof: anyone can compute them again")
+        return
+    known = "one of the keys that were named" if signed.trusted else "see that it is who you think"
+    console().print(f"signature {signed.fingerprint}, {signed.lines:,} lines; {known}")
 
 
 def print_differences(found: Sequence[Difference], title: str = "differs") -> None:
@@ -46,18 +56,18 @@ def print_candidate(verified: CandidateVerification) -> None:
         f"largest error {verified.worst_measured:.3g} of what is allowed "
         f"(recorded: {verified.worst_recorded:.3g})"
     )
-    for line in (*_counters(verified.counters), *map(_timing, verified.timings)):
+    for line in (*_counters(verified), *map(_timing, verified.timings)):
         out.print(visible(line))
     for said in verified.notes:
         out.print(visible(f"  note      {said}"))
     for problem in verified.problems:
         out.print(visible(f"  DISAGREES {problem}"))
     if verified.agrees:
-        out.print("  agrees")
+        out.print("  agrees" if verified.counters_compared else "  agrees in what was compared")
 
 
-def _counters(pairs: Sequence[CounterPair]) -> Iterator[str]:
-    for number, pair in enumerate(pairs):
+def _counters(verified: CandidateVerification) -> Iterator[str]:
+    for number, pair in enumerate(verified.counters):
         head = "counters" if number == 0 else ""
         same = "" if pair.recorded == pair.measured else f" (recorded: {pair.recorded:,})"
         yield f"  {head:<9} {pair.name.replace('_', ' '):<18}{pair.measured:>16,}{same}"

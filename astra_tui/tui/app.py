@@ -15,11 +15,11 @@ from textual.widgets import Input
 from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import ExchangeMade
+from astra_tui.model.visible import visible, visible_inline
 from astra_tui.session.machine import difference_words
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.shell import Shell
 from astra_tui.tui.terms import TICK, ComparisonContext, HomeContext, Left, Preferences
-from astra_tui.tui.text.visible import visible, visible_inline
 
 NOTICE_LENGTH = 300
 """Characters of an error that a notice shows; `details` shows the rest."""

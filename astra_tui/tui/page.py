@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-from astra_tui.tui.text.visible import visible, visible_inline
+from astra_tui.model.visible import visible, visible_inline
 
 ELLIPSIS = "…"
 

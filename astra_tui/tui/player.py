@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from astra_tui.model.state import SessionState
+from astra_tui.session.integrity import Trust
 from astra_tui.session.records import Record
 from astra_tui.session.timeline import LONGEST_WAIT, MomentKind, Timeline, Wait, paced
 from astra_tui.tui.track import Track
@@ -32,11 +33,17 @@ class Scene:
 class Player:
     """Plays a timeline at its own pace, faster, slower, or step by step; begins at its end.
 
-    `clock` gives seconds.
+    `clock` gives seconds; `trust` is the verdict on the session, None where none was made.
     """
 
-    def __init__(self, timeline: Timeline, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        timeline: Timeline,
+        clock: Callable[[], float] = time.monotonic,
+        trust: Trust | None = None,
+    ):
         self.timeline = timeline
+        self.trust = trust
         self.track = Track(timeline)
         self.position = len(timeline)
         """How many records are shown."""

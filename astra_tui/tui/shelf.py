@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from astra_tui.model.errors import UserError
-from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.session.client import running_engines
-from astra_tui.session.reading import is_packed, journal_path, read_journal
+from astra_tui.session.reading import is_packed, journal_path
 from astra_tui.session.runtime import runtime_folder
-from astra_tui.session.store import SessionSummary, summarise
+from astra_tui.session.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.tui.words import best_words
 
 MOST_SESSIONS = 200
@@ -89,11 +87,9 @@ def _changed(folder: Path) -> float:
 
 def shelve(folder: Path, engines: Mapping[str, Path]) -> Shelved:
     """One session; a damaged one is listed as such. `engines` are sockets by session folder."""
-    summary = summarise(folder)
+    summary, state = summary_and_state(folder)
     socket = engines.get(str(folder.resolve()))
-    try:
-        state = read_journal(folder).state()
-    except (UserError, ImpossibleEvent):
+    if state is None or summary.status == ALTERED:  # Figures that were altered are no results.
         return Shelved(summary, socket=socket)
     return Shelved(summary, *_best(state), socket)
 

@@ -18,8 +18,8 @@ import platformdirs
 from textual.app import App
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.visible import visible_inline
 from astra_tui.session.redaction import Redactor
-from astra_tui.tui.text.visible import visible_inline
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from astra_tui.model.events import Event
 from astra_tui.session.client import EngineClient
-from astra_tui.session.reading import JournalContents, read_journal
+from astra_tui.session.integrity import Trust, read_session
 from astra_tui.session.records import Record
 from astra_tui.session.spawn import RunRequest, start_engine
 from astra_tui.session.timeline import Timeline, place_behind
@@ -65,14 +65,15 @@ class SavedSource:
 
     engine = None
 
-    def __init__(self, folder: Path, contents: JournalContents):
+    def __init__(self, folder: Path, timeline: Timeline, trust: Trust | None = None):
         self.folder = folder
-        self.player = Player(Timeline(contents.records, contents.damage))
+        self.player = Player(timeline, trust=trust)
 
     @classmethod
     def read(cls, folder: Path) -> SavedSource:
         """Raises UserError when there is no journal that can be read."""
-        return cls(folder, read_journal(folder))
+        session = read_session(folder)
+        return cls(folder, session.timeline, session.trust)
 
     def items(self) -> AsyncIterator[Item]:
         """The session where the player is, wherever it goes; never ends."""

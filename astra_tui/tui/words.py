@@ -57,6 +57,15 @@ OUTCOME_TONES = {
     Outcome.NOT_WRITTEN: Tone.BAD,
 }
 
+CHECK_TONES = {
+    Verdict.PASSED: Tone.GOOD,
+    Verdict.FAILED: Tone.BAD,
+    Verdict.COMPILE_ERROR: Tone.BAD,
+    Verdict.PLAN_ERROR: Tone.BAD,
+    Verdict.UNSUPPORTED: Tone.CAUTION,
+    Verdict.INCONCLUSIVE: Tone.CAUTION,
+}
+
 OUTCOME_MARKS = {
     Outcome.BETTER: "+",
     Outcome.SAME: "=",

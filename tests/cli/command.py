@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "astra_tui")
-SECONDS = 60
+SECONDS = 600
+"""For a command that never ends; no load makes one so slow."""
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def _scripted(source: str) -> Scripted:
 def plug_in(patch: pytest.MonkeyPatch) -> None:
     """From now on this process finds the scripted GPU."""
 
-    def scripted_child(_module: str, name: str) -> Child:
-        return Child(MODULE, name=name)
+    def scripted_child(_module: str, **options: Any) -> Child:
+        return Child(MODULE, **options)
 
     def found() -> Found:
         return Found((FACTS,))

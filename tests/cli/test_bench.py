@@ -193,7 +193,7 @@ def test_the_doctor_times_a_kernel_beside_itself(scripted: Shell) -> None:
     assert outcome.code == ExitCode.OK
     probes = {p["name"]: p for p in json.loads(outcome.out)["probes"]}
     assert probes["GPU"]["detail"].startswith("cuda:0, Scripted GPU, compute capability 9.0, ")
-    assert probes["GPU process"]["health"] == Health.OK
+    assert probes["GPU process, closed"]["health"] == Health.OK
     timing = probes["GPU timing"]
     assert timing["health"] == Health.OK
     assert "reads same" in timing["detail"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from astra_tui.lab.cuda import opening
 from astra_tui.lab.cuda.discovery import Found
 from astra_tui.model.errors import DeviceMissing, Place, UserError
 from astra_tui.session.spawn import NotReady
+from tests.cli.command import Shell
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,24 @@ def test_an_engine_s_error_is_of_the_same_kind_here() -> None:
         sent = msgspec.json.encode(NotReady.from_error(raised))
         error = msgspec.json.decode(sent, type=NotReady).error()
         assert (type(error), error.describe()) == (type(raised), raised.describe())
+
+
+def limited(shell: Shell, limit: str) -> Shell:
+    """Its commands run within a limit of a shell's `ulimit`."""
+    within = ("bash", "-c", f'ulimit {limit} && exec "$0" "$@"')
+    return replace(shell, command=(*within, *shell.command))
+
+
+def test_low_limits_of_the_machine_end_in_a_line(shell: Shell) -> None:
+    run = ("run", "silu_and_mul", "--team", "playbook", "--approve", "auto", "--headless")
+    few_files = limited(shell, "-n 16").run(*run)
+    assert few_files.code == ExitCode.TROUBLE
+    line, hint = few_files.err.splitlines()[-2:]
+    assert line.startswith("astra-tui: Too many open files")
+    assert hint == "  see: ulimit -a, df"
+    check = ("check", "silu_and_mul", "baseline.cu", "--case", "float16/d=1")
+    little_memory = limited(shell, "-v 170000").run(*check)
+    assert little_memory.code == ExitCode.TROUBLE
+    line, hint = little_memory.err.splitlines()[-2:]
+    assert line.startswith("astra-tui: ")
+    assert hint == "  raise the limits of this process: ulimit -v, -u, -n"

@@ -133,7 +133,7 @@ def test_what_was_altered_is_named_and_not_run(shell: Shell, saved: Path) -> Non
     assert "nothing of it was run" in outcome.err
     assert "agrees" not in outcome.out
     refused = shell.run("resume", "one", *PLAYBOOK)
-    assert (refused.code, "does not go on" in refused.err) == (ExitCode.BAD_INPUT, True)
+    assert (refused.code, "cannot be resumed" in refused.err) == (ExitCode.BAD_INPUT, True)
 
 
 def test_a_session_does_not_go_on_behind_damage(shell: Shell, saved: Path) -> None:

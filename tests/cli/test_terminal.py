@@ -122,6 +122,6 @@ def test_text_cannot_act_on_the_terminal(shell: Shell, sources: dict[str, str]) 
         ["counters", "silu_and_mul", "evil.cu", "--rows", "1"],
     ):
         outcome = shell.run(*arguments)
-        assert r"\u001b[2J\u202e" in outcome.out
+        assert "«ESC»[2J«RLO»" in outcome.out
         assert "\x1b" not in outcome.out
         assert "\u202e" not in outcome.out

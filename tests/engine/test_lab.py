@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from astra_tui.engine.family import descendants
 from astra_tui.engine.lab import Lab, Text
 from astra_tui.engine.trying import check, time_pair
+from astra_tui.engine.turns import Turns
 from astra_tui.lab.child import Child
 from astra_tui.model.task import find_task
 from astra_tui.model.timing import Timing
@@ -105,8 +107,9 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch):
             lab.close()
 
     checked, timed, rested = asyncio.run(steps())
-    (told,) = (m["idle_processes"] for m in sent if m["do"] == "time")
-    assert set(told) == checked
+    (told,) = (m["idle_processes"] for m in sent if m.get("do") == "time")
+    assert checked < set(told)
+    assert len(set(told) - checked) == 1, "that of the reference, which judges whole outputs there"
     assert len(checked) == 2, "that of the candidate and the one for the next"
     assert len(timed - checked) == 1, "the one that times"
     assert checked < timed
@@ -142,3 +145,25 @@ def test_trying_a_source_again_costs_no_process(monkeypatch):
 
 def pids(lab: Lab) -> list[int]:
     return [child.pid for child in lab.idle]
+
+
+def test_a_timing_that_waits_goes_before_later_checks() -> None:
+    async def test() -> list[str]:
+        turns, order = Turns(), list[str]()
+
+        async def use(turn: AbstractAsyncContextManager[None], name: str) -> None:
+            async with turn:
+                order.append(name)
+
+        async with turns.shared():
+            timing = asyncio.create_task(use(turns.alone(), "timing"))
+            while not turns._waiting:
+                await asyncio.sleep(0)
+            checks = [asyncio.create_task(use(turns.shared(), "check")) for _ in range(3)]
+            for _ in range(10):  # Each of them has got as far as it may.
+                await asyncio.sleep(0)
+            assert order == []
+        await asyncio.gather(timing, *checks)
+        return order
+
+    assert asyncio.run(test()) == ["timing", "check", "check", "check"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
     DecisionTaken,
+    Event,
     Paused,
     SessionClosed,
     StageBegan,
@@ -70,6 +72,10 @@ def sources(task: KernelTask) -> Sources:
 def run(session: Session) -> Session:
     asyncio.run(session.run())
     return session
+
+
+def cases_in(folder: Path) -> list[Event]:
+    return [e for e in kept(folder) if isinstance(e, CheckStarted | CaseChecked)]
 
 
 def outcomes(session: Session) -> list[Outcome]:
@@ -381,30 +387,30 @@ def test_an_interrupt_drops_the_step_at_once_and_the_loop_goes_on_after_it(
 ) -> None:
     steps = [Step("better", (sources.better,))]
     session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(rounds=1))
-    took: list[float] = []
+    checked: list[bool] = []
 
     async def drive() -> None:
-        interrupted_at = 0.0
+        interrupted = ""
         async for event in session.engine.run():
             session.events.append(event)
             if (
                 isinstance(event, CaseChecked)
-                and not interrupted_at
+                and not interrupted
                 and event.candidate
                 != (
                     session.engine.state.opened.baseline  # type: ignore[union-attr]
                 )
             ):
-                interrupted_at = time.perf_counter()
+                interrupted = event.candidate
                 session.engine.control.interrupt(ENGINEER)
             elif isinstance(event, Paused):
-                took.append(time.perf_counter() - interrupted_at)
+                known = session.engine.state.candidate(interrupted)
+                checked.append(known.check is not None)
                 session.engine.control.go_on(ENGINEER)
         session.journal.close()
 
     asyncio.run(drive())
-    assert len(took) == 1
-    assert took[0] < 1.0  # A bound for a busy machine; benchmarks/ holds the real figure.
+    assert checked == [False]
     assert outcomes(session) == [Outcome.BETTER]
     cases = session.engine.state.candidate(session.engine.state.best)
     assert len(cases.results) == cases.cases
@@ -415,20 +421,29 @@ def test_a_cancelled_run_resumes_to_the_same_end(
 ) -> None:
     steps = [Step("slow", (sources.slow,)), Step("better", (sources.better,))]
     folder = tmp_path / "s"
-    session = start(folder, task, ScriptedTeam(steps), settings_of())
 
-    async def drive() -> None:
-        async for event in session.engine.run():
-            if isinstance(event, CodeWritten):
-                session.engine.control.cancel(ENGINEER)
-        session.journal.close()
+    def run_until(session: Session, last: Callable[[Event], bool]) -> None:
+        async def drive() -> None:
+            async for event in session.engine.run():
+                if last(event):
+                    session.engine.control.cancel(ENGINEER)
+            session.journal.close()
 
-    asyncio.run(drive())
-    assert session.engine.state.closed.reason is StopReason.CANCELLED  # type: ignore[union-attr]
+        asyncio.run(drive())
+        closed = session.engine.state.closed
+        assert closed is not None
+        assert closed.reason is StopReason.CANCELLED
+
+    begun = start(folder, task, ScriptedTeam(steps), settings_of())
+    checked = itertools.count(1)
+    run_until(begun, lambda e: isinstance(e, CaseChecked) and next(checked) == 20)
+    resumed = resume(folder, task, ScriptedTeam(steps), settings_of())
+    run_until(resumed, lambda e: isinstance(e, CodeWritten))
     again = run(resume(folder, task, ScriptedTeam(steps), settings_of()))
     whole = run(start(tmp_path / "whole", task, ScriptedTeam(steps), settings_of()))
     assert outcomes(again) == outcomes(whole)
     assert again.engine.state.best == whole.engine.state.best
+    assert cases_in(folder) == cases_in(tmp_path / "whole"), "each once, in the same order"
 
 
 def test_a_baseline_that_fails_ends_the_run_with_its_reason(
@@ -481,7 +496,7 @@ def test_a_case_that_the_team_adds_is_run_and_kept(
     assert case.id in ids
 
 
-def test_a_kernel_that_is_wrong_only_where_it_is_counted_is_wrong(
+def test_a_kernel_that_is_wrong_only_at_a_workload_s_size_is_wrong(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
     inside = "    out[i] = (T)(silu * up);"
@@ -494,7 +509,7 @@ def test_a_kernel_that_is_wrong_only_where_it_is_counted_is_wrong(
     verdict = session.engine.state.rounds[-1].proposals[0].verdict
     assert verdict is not None
     assert verdict.outcome is Outcome.WRONG
-    assert "workload 16x4096 is wrong where it is counted" in verdict.reasons[0]
+    assert "workload 16x4096 at its own size" in verdict.reasons[0]
 
 
 def test_a_case_that_the_reference_cannot_do_ends_no_session(
@@ -527,7 +542,7 @@ def test_a_case_that_the_reference_cannot_do_ends_no_session(
         (Case("c", "", DType.FLOAT16, {"tokens": 1}), "d is missing"),
         (Case("c", "", DType.FLOAT16, {"tokens": 1, "d": 8, "e": 1}), "e is no dimension"),
         (Case("c", "", DType.FLOAT16, {"tokens": 1, "d": 0}), "breaks the contract"),
-        (Case("c", "", DType.FLOAT16, {"tokens": 100_000, "d": 100_000}), "case c: its largest"),
+        (Case("c", "", DType.FLOAT16, {"tokens": 1024, "d": 5120}), "case c: its largest"),
         (
             Case("typical", "", DType.FLOAT16, {"tokens": 1, "d": 8}),
             "there is a case float16/typical already",

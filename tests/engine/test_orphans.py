@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.engine.family import descendants
 from astra_tui.lab.child import Child
 from astra_tui.lab.cuda.gpu_process import GpuProcess
 from astra_tui.lab.cuda.messages import Kernel, RunCase, encode
@@ -87,18 +88,41 @@ def wait_until_read(child: Child) -> None:
         assert time.monotonic() < ends
 
 
+def wait_until_opened(fifo: Path) -> None:
+    """Waits until a process has opened a pipe, which it reads to its end: at once."""
+    ends = time.monotonic() + LONG
+    while True:
+        with suppress(OSError):
+            return os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        assert time.monotonic() < ends
+
+
+def oracle_of(lab: Child) -> int:
+    """The process that runs the reference."""
+    command = {p: Path(f"/proc/{p}/cmdline").read_bytes() for p in descendants(lab.pid)}
+    (oracle,) = (p for p, words in command.items() if b"oracle_worker" in words)
+    return oracle
+
+
 @pytest.mark.parametrize("end", [Child.kill, hang_up])
 def test_a_reference_that_loops_ends_with_the_lab_process(
-    looping: Looping, tmp_path: Path, end: Callable[[Child], None]
+    tmp_path: Path, end: Callable[[Child], None]
 ) -> None:
     folder = tmp_path / "silu_and_mul"
     shutil.copytree(ROOT / "kernels" / "silu_and_mul", folder)
-    (folder / "reference.py").write_text(looping.source, encoding="utf-8")
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    # It is confined to reading in its task's folder.
+    (folder / "reference.py").write_text(
+        f"open({str(fifo)!r}).read()\nwhile True:\n    pass\n", encoding="utf-8"
+    )
     text = (folder / "baseline.cu").read_text(encoding="utf-8")
     with ExitStack() as stack:
         lab = stack.enter_context(Child("astra_tui.lab.worker", (str(folder), "emulator")))
-        lab.send({"do": "check", "text": text, "file": "baseline.cu", "cases": []}, LONG)
-        handles = [stack.enter_context(watched(pid)) for pid in (looping.pid(), lab.pid)]
+        request = {"do": "check", "text": text, "file": "baseline.cu", "cases": [], "seed": 0}
+        lab.send(request, LONG)
+        wait_until_opened(fifo)
+        handles = [stack.enter_context(watched(pid)) for pid in (oracle_of(lab), lab.pid)]
         end(lab)
         assert all(map(has_ended, handles))
 

@@ -100,11 +100,10 @@ def test_a_breakdown_is_told_with_its_last_words(tmp_path: Path) -> None:
 
 LOGGING = """
 import os, sys
-from pathlib import Path
 from astra_tui.engine.process import _Log
 from astra_tui.session.redaction import Redactor
 
-log = _Log(Path(sys.argv[1]), Redactor())
+log = _Log(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), Redactor())
 half = len(os.environ["MY_TOKEN"]) // 2
 print("it is", os.environ["MY_TOKEN"][:half], end="", flush=True)
 print(os.environ["MY_TOKEN"][half:], "ü\\udc80", flush=True)

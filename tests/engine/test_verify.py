@@ -22,7 +22,7 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import TimingVerdict
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.session.blobs import read_blob
-from astra_tui.session.reading import read_state
+from astra_tui.session.integrity import read_session
 from astra_tui.session.redaction import Redactor
 from tests.conftest import ROOT
 from tests.cuda.script import FACTS
@@ -87,7 +87,7 @@ def verify(task: KernelTask, folder: Path, state: SessionState) -> list[Candidat
 def test_timings_are_taken_again_and_a_ratio_that_was_never_measured_is_found(
     task: KernelTask, session: Path
 ) -> None:
-    state = read_state(session)
+    state = read_session(session).state
     known = state.candidate(state.best)
     boasted = tuple(
         replace(t, timing=replace(t.timing, speedup=replace(t.timing.speedup, value=1.5)))

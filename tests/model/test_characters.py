@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.characters import can_act
+from astra_tui.model.visible import can_act
 from astra_tui.plain import visible
 
 ACTING = "\0\x07\x1b\x7f\x85\r\u00a0\u00ad\u061c\u200b\u200e\u2028\u202e\u2066\ufeff\u0301"

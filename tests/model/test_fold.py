@@ -20,6 +20,7 @@ from astra_tui.model.events import (
     RoundOpened,
     StageBegan,
     TextStreamed,
+    WorkloadTimed,
 )
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
 from astra_tui.model.state import SessionState, SessionStatus, Usage
@@ -131,6 +132,19 @@ def test_a_new_check_forgets_the_one_before():
     candidate = state.candidate(BETTER)
     assert (candidate.cases, candidate.results, candidate.check) == (7, (), None)
     assert not candidate.correct
+
+
+def test_workloads_against_another_base_are_not_those_of_this_timing():
+    """A timing that begins against another base begins again: half of each is none."""
+    timed = next(e for e in SESSION if isinstance(e, WorkloadTimed))
+    second = replace(timed, timing=replace(timed.timing, workload="second"))
+    other = replace(timed, base=BETTER, candidate=BASELINE)
+    events = [replace(timed, candidate=BASELINE), replace(second, candidate=BASELINE)]
+    state = fold([opened(), *events])
+    assert state.candidate(BASELINE).timed == tuple(events)
+    again = apply(state, events[0])
+    assert again.candidate(BASELINE).timed == (events[1], events[0])
+    assert apply(state, other).candidate(BASELINE).timed == (other,)
 
 
 def test_an_edited_plan_is_the_plan():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
+from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, print_expression
 from astra_tui.model.task import (
     KernelTask,
@@ -188,6 +189,50 @@ def test_whole_numbers_may_have_a_tolerance_without_a_relative_part() -> None:
     assert parsed(text).tolerances[DType.INT8] == Tolerance(1.0, 0.0, 0.0, "ties")
     with pytest.raises(TaskError, match=r"tolerance\.int8\.rtol: unknown key"):
         parsed(text.replace('source = "ties"', 'rtol = 0.1\nsource = "ties"'))
+
+
+RULINGS = """
+[[accept]]
+finding = "global_out_of_bounds"
+function = "k"
+text = "x[i + 1]"
+reason = "inside the allocation"
+
+[[accept]]
+condition = "n > 4"
+source = "production.cu"
+reason = "both sides do the same"
+"""
+
+
+def test_engineers_rule_what_is_accepted_and_whether_bits_may_differ() -> None:
+    task = parsed("deterministic = true\n" + SMALL + RULINGS)
+    assert task.deterministic
+    assert not parsed(SMALL).deterministic
+    finding, condition = task.accepted
+    assert finding.finding is FindingKind.GLOBAL_OUT_OF_BOUNDS
+    assert condition.condition == "n > 4"
+    assert finding.covers("mine.cu", "ns::k<float, 4>", "y = x[i + 1];")
+    assert not finding.covers("mine.cu", "other", "y = x[i + 1];")
+    assert not finding.covers("mine.cu", "k", "y = x[i];")
+    assert condition.covers("production.cu", "any", "")
+    assert not condition.covers("mine.cu", "any", "")
+    assert finding.describe() == "global_out_of_bounds kernel k at x[i + 1]: inside the allocation"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("global_out_of_bounds", "trap", "unknown finding 'trap'"),
+        ('reason = "inside the allocation"', "", "'reason' is missing"),
+        ("inside the allocation", " ", "say why"),
+        ('finding = "global_out_of_bounds"', "", "either a finding or a condition"),
+        ('finding = "global', 'condition = "n"\nfinding = "global', "either a finding or"),
+        ('function = "k"', 'kernel = "k"', "unknown key"),
+    ],
+)
+def test_rulings_name_one_thing_and_a_reason(old: str, new: str, message: str) -> None:
+    assert message in error_of(changed(old, new, SMALL + RULINGS)).message
 
 
 def test_tolerances_are_numbers_with_a_default_for_the_whole() -> None:

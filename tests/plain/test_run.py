@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from astra_tui.model.characters import can_act
 from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
@@ -30,6 +29,7 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
+from astra_tui.model.visible import can_act
 from astra_tui.plain.output import console, print_json, print_table, table
 from astra_tui.plain.run import RunLines, print_run
 from astra_tui.session.summary import final_timings, run_report
@@ -150,7 +150,7 @@ def test_what_is_printed_of_a_session_cannot_act_on_the_terminal(
     printed.add_row(HOSTILE)
     print_table(console(), printed)
     said = capsys.readouterr().out
-    assert said.count("\\u001b]0;title") == 8
+    assert said.count("«ESC»]0;title") == 8
     assert not [c for c in said if can_act(c)]
 
 

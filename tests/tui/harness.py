@@ -30,7 +30,7 @@ from astra_tui.tui.terms import Left
 
 _P = ParamSpec("_P")
 
-SECONDS = 60
+SECONDS = 600
 NARROW = (80, 24)
 WIDE = (140, 40)
 TESTER = Author(AuthorKind.ENGINEER, "tester")

@@ -6,13 +6,24 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from astra_tui.model.approval import Gate, Question
 from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.check import (
+    CaseOutcome,
+    CaseResult,
+    ConditionResult,
+    FullSizeResult,
+    Verdict,
+)
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.events import (
     ApprovalAsked,
     AutoApprovalSet,
+    CaseChecked,
+    CheckFinished,
+    CheckStarted,
     CodeWritten,
     CompileFinished,
     Event,
@@ -23,16 +34,17 @@ from astra_tui.model.events import (
     StopReason,
 )
 from astra_tui.model.fold import fold
+from astra_tui.model.task import Acceptance
 from astra_tui.session.comparison import read_side
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.arrangement import PANES
-from astra_tui.tui.page import Page, line_text
+from astra_tui.tui.page import Page, Tone, line_text
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import TabLine
 from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.tests import TestsPane as PaneOfTests
-from tests.session.samples import PLAN, whole_session
+from tests.session.samples import CASE, PLAN, whole_session
 from tests.tui.harness import NARROW, TESTER, Clock, Desk, on_a_loop, seated
 from tests.tui.test_compare import comparing
 from tests.tui.test_typing import AUTHOR, Asker
@@ -85,6 +97,49 @@ def test_a_candidate_that_did_not_compile_says_so_in_the_tests() -> None:
     assert "line 1      fault 1" in told
     assert "and 2 more errors" in told
     assert "unused" not in told
+
+
+def test_an_inconclusive_check_says_what_is_open_where_and_what_is_next() -> None:
+    code = "c" * 64
+    condition = ConditionResult("k<__half>", 39, 9, "up == 6.0f", True, "key", why="200 cases")
+    at_size = FullSizeResult("decode", CaseOutcome.INCONCLUSIVE, "too many steps", blocks=7)
+    ruling = Acceptance("never used", condition="up == 2.5f")
+    ended = CheckFinished(
+        code, Verdict.INCONCLUSIVE, "m", (), (), 1.0, (ruling,), (at_size,), (condition,)
+    )
+    events = [
+        *opened_session(),
+        CodeWritten(1, 0, 0, code, "b" * 64, AUTHOR),
+        CompileFinished(code, True, (), "NVRTC", 0.1),
+        CheckStarted(code, 1),
+        CaseChecked(code, CaseResult(CASE, CaseOutcome.PASSED)),
+        ended,
+    ]
+    pane, view = PaneOfTests(), View(fold(events), Choice(1), following=True)
+    told = said(pane, view)
+    assert "line 39     'up == 6.0f' was never true in k<__half>" in told
+    assert "200 cases" in told
+    assert "[[accept]]" in told
+    assert "Accepted in task.toml\ncondition up == 2.5f: never used" in told
+    assert "inconclusive: 0 of 7 blocks in full" in told
+    page = Page(80)
+    pane.draw(view, page)
+    tones = {s.tone for line in page.lines for s in line if "INCONCLUSIVE" in s.text}
+    assert tones == {Tone.CAUTION}
+
+
+def test_the_command_for_one_case_draws_by_the_seed_of_the_session() -> None:
+    code = "c" * 64
+    first, *others = opened_session()
+    events = [
+        replace(first, seed=7),
+        *others,
+        CodeWritten(1, 0, 0, code, "b" * 64, AUTHOR),
+        CheckStarted(code, 1),
+        CaseChecked(code, CaseResult(CASE, CaseOutcome.WRONG)),
+    ]
+    told = " ".join(said(PaneOfTests(), View(fold(events), Choice(1), following=True)).split())
+    assert f"--seed 7 --case {CASE.id}" in told
 
 
 @on_a_loop

@@ -10,7 +10,14 @@ import pytest
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
-from astra_tui.model.check import Case, CaseOutcome, CaseResult, Verdict
+from astra_tui.model.check import (
+    Case,
+    CaseOutcome,
+    CaseResult,
+    ConditionResult,
+    FullSizeResult,
+    Verdict,
+)
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
@@ -48,6 +55,7 @@ from astra_tui.model.plan import (
     Risk,
 )
 from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.task import Acceptance
 from astra_tui.model.verdict import (
     KernelUse,
     Outcome,
@@ -56,12 +64,12 @@ from astra_tui.model.verdict import (
     Waves,
     WorkloadProfile,
 )
+from astra_tui.model.visible import is_harmless
 from astra_tui.session.journal import Journal
 from astra_tui.session.redaction import Redactor
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.text.visible import is_harmless
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated
 
 EVIL = (
@@ -126,7 +134,17 @@ def events_of(journal: Journal) -> list[Event]:
         CompileFinished(evil, True, (Diagnostic(Severity.WARNING, EVIL, 1),), EVIL[:30], 0.1),
         CheckStarted(evil, 1),
         CaseChecked(evil, wrong),
-        CheckFinished(evil, Verdict.FAILED, EVIL, (), (), 0.1),
+        CheckFinished(
+            evil,
+            Verdict.FAILED,
+            EVIL,
+            (),
+            (),
+            0.1,
+            (Acceptance(EVIL, condition=EVIL, source=EVIL, text=EVIL),),
+            (FullSizeResult(EVIL, CaseOutcome.FAULT, EVIL, findings=(finding,), reduced=EVIL),),
+            (ConditionResult(EVIL, -1, 0, EVIL, True, EVIL, why=EVIL),),
+        ),
         AnalysisGiven(evil, EVIL[:30], EVIL, EVIL_AUTHOR),
         VerdictReached(1, 0, verdict),
         NoteAdded(EVIL, EVIL_AUTHOR),

@@ -28,8 +28,8 @@ from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio
 from astra_tui.session.blobs import write_blob
-from astra_tui.session.reading import JournalContents
 from astra_tui.session.records import Record
+from astra_tui.session.timeline import Timeline
 from astra_tui.tui.page import Page, Tone, line_cells, line_text
 from astra_tui.tui.source import SavedSource
 from astra_tui.tui.widgets.cited import Pointer
@@ -61,7 +61,7 @@ def shown(folder: Path, events: Iterable[Event]) -> AbstractAsyncContextManager[
     )
 
     async def opened() -> SavedSource:
-        return SavedSource(folder, JournalContents(records, (), 0))
+        return SavedSource(folder, Timeline(records))
 
     return seated(opened, WIDE)
 

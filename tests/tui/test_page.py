@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from astra_tui.model.visible import is_harmless, visible_inline
 from astra_tui.tui.page import (
     ELLIPSIS,
     Page,
@@ -20,7 +21,6 @@ from astra_tui.tui.page import (
     wrapped,
 )
 from astra_tui.tui.text.numbers import whole_number
-from astra_tui.tui.text.visible import is_harmless, visible_inline
 
 WIDTHS = st.integers(8, 120)
 TEXTS = st.text(max_size=200)

@@ -16,8 +16,8 @@ from astra_tui.cli.settings import Choices
 from astra_tui.model.errors import UserError
 from astra_tui.model.fold import fold
 from astra_tui.model.task import bundled
+from astra_tui.session.integrity import read_session
 from astra_tui.session.reading import read_journal
-from astra_tui.session.timeline import open_timeline
 from astra_tui.tui.player import SPEEDS, Player
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.terms import Preferences
@@ -85,7 +85,7 @@ async def test_it_plays_to_the_end(saved: Path) -> None:
 
 
 def test_a_player_stays_within_its_records(saved: Path) -> None:
-    player = Player(open_timeline(saved))
+    player = Player(read_session(saved).timeline)
     player.seek(-5)
     assert player.position == 0
     player.step_round(-1)

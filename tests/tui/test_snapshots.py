@@ -46,8 +46,8 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.session.blobs import write_blob
-from astra_tui.session.reading import JournalContents
 from astra_tui.session.records import Record
+from astra_tui.session.timeline import Timeline
 from astra_tui.tui.source import SavedSource
 from tests.tui.harness import NARROW, WIDE, on_a_loop, seated
 
@@ -120,7 +120,7 @@ def test_the_screen_looks_as_it_did(
     @on_a_loop
     async def test() -> None:
         async def opened() -> SavedSource:
-            return SavedSource(tmp_path, JournalContents(records, (), 0))
+            return SavedSource(tmp_path, Timeline(records))
 
         async with seated(opened, size) as desk:
             await desk.until(lambda: desk.session.view, "the session")

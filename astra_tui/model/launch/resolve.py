@@ -24,7 +24,7 @@ from astra_tui.model.launch.plan import (
 from astra_tui.model.launch.scope import ELEMENT_TYPE, Bindings, Layout
 
 WORKSPACE_ALIGNMENT = 256
-MAX_WORKSPACE_BYTES = 1 << 34
+MAX_WORKSPACE_BYTES = 1 << 30
 
 _GRID_LIMITS = ((1 << 31) - 1, 65_535, 65_535)
 _BLOCK_LIMITS = (1024, 1024, 64)
@@ -51,6 +51,12 @@ class ResolvedWorkspace:
     name: str
     dtype: DType
     shape: tuple[int, ...]
+    place: Place = Place()
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return math.prod(self.shape) * self.dtype.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ class _Resolver:
                 workspace.place,
             )
         self.layouts[workspace.name] = Layout(WORKSPACE_ALIGNMENT, contiguous_strides(shape))
-        return ResolvedWorkspace(workspace.name, dtype, shape)
+        return ResolvedWorkspace(workspace.name, dtype, shape, workspace.place)
 
     def _launch(self, launch: Launch) -> ResolvedLaunch | None:
         """One launch, or None for an empty grid, whose other sizes may make no sense."""

@@ -11,12 +11,14 @@ from typing import Any
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, nearest
+from astra_tui.model.findings import ACCEPTABLE
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.launch.expression_parser import ExpressionParser
 from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope
 from astra_tui.model.launch.tokens import tokenize
 from astra_tui.model.launch.validate import Kind, kind_of
+from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import Table, TaskError, line_of, shown_path
 from astra_tui.model.task.task import (
@@ -136,6 +138,8 @@ class _Loader:
             cases=self._cases(dims, args, dtypes),
             folder=self.folder,
             text=top.text,
+            accepted=tuple(map(_acceptance, top.tables("accept"))),
+            deterministic=top.take("deterministic", bool, False),
         )
         top.close()
         if not workloads:
@@ -419,6 +423,27 @@ class _Loader:
                 self.top.fail(
                     f"{argument.name} does not have {task.rows} as its first size", "rows"
                 )
+
+
+def _acceptance(table: Table) -> Acceptance:
+    """One ruling of an engineer: what is accepted, where, and the reason."""
+    reason = table.take("reason", str)
+    if not reason.strip():
+        table.fail("say why this is accepted: every report shows it", "reason")
+    kinds = {kind.value: kind for kind in ACCEPTABLE}
+    accepted = Acceptance(
+        reason=reason,
+        finding=table.choice("finding", kinds) if "finding" in table.data else None,
+        condition=table.take("condition", str, ""),
+        source=table.take("source", str, ""),
+        function=table.take("function", str, ""),
+        text=table.take("text", str, ""),
+    )
+    table.known.add("finding")
+    table.close()
+    if (accepted.finding is None) == (not accepted.condition.strip()):
+        table.fail("names either a finding or a condition", hint='finding = "global_race"')
+    return accepted
 
 
 def _check_size(table: Table, key: str, size: int) -> None:

@@ -14,6 +14,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
+from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.values import Values
 
 
@@ -128,6 +129,10 @@ class KernelTask:
     folder: Path
     text: str
     """The text of task.toml."""
+    accepted: tuple[Acceptance, ...] = ()
+    """What an engineer has looked at and allows."""
+    deterministic: bool = False
+    """Whether results have to be the same bits every time, which float atomics do not give."""
 
     @property
     def file(self) -> Path:

@@ -29,4 +29,6 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     low: float = 0.0
     high: float = 1.0
     planted: tuple[str, ...] = ()
-    """Written over about one element in sixteen: "nan", "inf", "-inf", "-0", "limit"."""
+    """Written over about one element in sixteen: "nan", "inf", "-inf", "-0", "limit".
+
+    Cases that follow from a source also plant plain numbers."""

@@ -12,9 +12,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.guard import DEAF
 from astra_tui.tui.page import Page, Tone, span
-from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.line_view import LinesView
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.page import Page, Tone
-from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.line_view import LinesView
 
 

@@ -17,6 +17,7 @@ from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
+from astra_tui.model.visible import visible_inline
 from astra_tui.session.machine import differences_here
 from astra_tui.session.spawn import RunRequest
 from astra_tui.session.store import DEFAULT_FOLDER
@@ -34,7 +35,6 @@ from astra_tui.tui.shelf import (
 )
 from astra_tui.tui.source import attach, open_saved, start
 from astra_tui.tui.terms import HomeContext
-from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine

@@ -99,7 +99,10 @@ class PlayingActions:
 
 
 def trouble_of(player: Player, journal: str) -> UserError | None:
-    """What of a saved session cannot be replayed, if anything; `journal` names its file."""
+    """What of a saved session cannot be replayed or believed, if anything.
+
+    `journal` names its file.
+    """
     timeline = player.timeline
     if timeline.broken is not None:
         seq, why = timeline.broken.seq, timeline.broken.message
@@ -114,4 +117,6 @@ def trouble_of(player: Player, journal: str) -> UserError | None:
             file=journal,
             hint="astra-tui verify names all of them",
         )
+    if player.trust is not None and not player.trust.whole:
+        return UserError(f"this session is {player.trust.describe()}")
     return None

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
 
-from astra_tui.tui.text.visible import Range
+from astra_tui.model.visible import Range
 
 LONGEST_LINE = 2000
 """Longer lines stay plain: Pygments' patterns take quadratic time on some texts."""

@@ -7,8 +7,8 @@ from functools import lru_cache
 from rich.cells import cell_len
 
 from astra_tui.model.hunks import split_lines
+from astra_tui.model.visible import Range, VisibleLine, visible_line
 from astra_tui.tui.text.cuda import Highlighter, Span, prose_of
-from astra_tui.tui.text.visible import Range, VisibleLine, visible_line
 
 PART = 1000
 """Longer lines are drawn in parts below each other, so that none of a line is out of reach."""

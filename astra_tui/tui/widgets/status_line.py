@@ -117,4 +117,11 @@ def _cost(state: SessionState) -> list[Span]:
 
 
 def _replay(player: Player) -> list[Span]:
-    return [Span(f"replay, event {player.position} of {player.length}", Tone.CAUTION)]
+    text = f"replay, event {player.position} of {player.length}"
+    trust = player.trust
+    if trust is None or trust.whole:
+        return [Span(text, Tone.CAUTION)]
+    if trust.altered:
+        return [Span("ALTERED", Tone.BAD), Span(f", {text}", Tone.CAUTION)]
+    word = "not closed yet" if trust.writer else "cut off"
+    return [Span(f"{word}, {text}", Tone.CAUTION)]

@@ -8,15 +8,22 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from pathlib import Path
 
-from astra_tui.model.check import CaseResult, OutputError, PropertyResult
+from astra_tui.model.check import (
+    OPEN_CONDITION_HINT,
+    CaseOutcome,
+    CaseResult,
+    OutputError,
+    PropertyResult,
+    Verdict,
+)
 from astra_tui.model.compilation import Severity
-from astra_tui.model.events import CompileFinished
+from astra_tui.model.events import CheckFinished, CompileFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.tui.page import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
-from astra_tui.tui.words import case_words, short
+from astra_tui.tui.words import CHECK_TONES, case_words, short
 
 _BAR, _WORD, _ERROR = 10, 8, 5
 _WIDE_ENOUGH = 60
@@ -56,7 +63,12 @@ class TestsPane(Pane):
             page.blank()
             page.paragraph(f"and {len(causes) - _MOST_CAUSES} more kinds of failure", Tone.BAD)
         if candidate.check is not None:
+            _draw_open_conditions(page, candidate.check)
             _draw_other_evidence(page, candidate)
+            if candidate.check.accepted:
+                page.heading("Accepted in task.toml")
+            for ruling in candidate.check.accepted:
+                page.paragraph(ruling.describe())
         if candidate.results or view.without_cases:
             page.heading("Cases")
         if view.without_cases:
@@ -68,7 +80,9 @@ class TestsPane(Pane):
         name = Span(short(candidate.hash) + "  ", Tone.DIM)
         check = candidate.check
         if check is not None:
-            tone = Tone.GOOD if candidate.correct else Tone.BAD
+            tone = CHECK_TONES[check.verdict]
+            if check.verdict is Verdict.PASSED and not candidate.correct:
+                tone = Tone.BAD
             verdict = check.verdict.value.replace("_", " ")
             page.line(name, Span(verdict.upper(), tone), Span(f"  {check.seconds:.1f} s", Tone.DIM))
             page.paragraph(check.message)
@@ -91,7 +105,8 @@ class TestsPane(Pane):
         task = opened.settings.task if opened else "TASK"
         source = str(Path("sources") / f"{short(candidate.hash)}.cu")
         alone = "" if result.case.is_of_plan else f" --case {shlex.quote(result.case.id)}"
-        return f"astra-tui check {shlex.quote(task)} {source}{alone}"
+        seed = f" --seed {view.state.seed}" if view.state.seed else ""
+        return f"astra-tui check {shlex.quote(task)} {source}{seed}{alone}"
 
 
 def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> None:
@@ -148,11 +163,38 @@ def _output_words(output: OutputError) -> str:
     return f"{words} (error {output.error:.3g}, allowed {output.allowed:.3g})"
 
 
+def _draw_open_conditions(page: Page, check: CheckFinished) -> None:
+    """Sides of conditions that nothing took, and what an engineer can do about them."""
+    if not check.open_conditions:
+        return
+    page.heading("Open conditions")
+    for condition in check.open_conditions[:_MOST_CAUSES]:
+        page.field(f"line {condition.line}", condition.describe_alone(), Tone.CAUTION)
+        page.field("", condition.why, Tone.DIM)
+    left = len(check.open_conditions) - _MOST_CAUSES
+    if left > 0:
+        page.field("", f"and {left} more")
+    page.field("next", OPEN_CONDITION_HINT)
+
+
 def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
     check = candidate.check
-    if check is None or not (check.properties or check.fakes):
+    if check is None or not (check.properties or check.fakes or check.full_size):
         return
-    page.heading("Beyond the cases")
+    if check.full_size:
+        page.heading("Workloads at their own sizes")
+    for at_size in check.full_size:
+        tone = Tone.GOOD if at_size.outcome.ok else Tone.BAD
+        if at_size.outcome is CaseOutcome.INCONCLUSIVE:
+            tone = Tone.CAUTION
+        page.field(at_size.workload, f"{case_words(at_size.outcome)}: {at_size.extent}", tone)
+        if at_size.message:
+            page.field("", at_size.message, tone)
+        for output in at_size.outputs:
+            if not output.ok:
+                page.field("", _output_words(output), tone)
+    if check.properties or check.fakes:
+        page.heading("Beyond the cases")
     for result in check.properties:
         if not result.ok:
             text = f"{result.name} ({result.dtype.value}) does not hold: {result.message}"

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from astra_tui.model.hunks import apply_hunks, split_lines, unified_diff
 from astra_tui.model.matching import MOST_PASSES, count_passes
-from astra_tui.tui.text.visible import is_harmless
+from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.alignment import is_quick
 from astra_tui.tui.widgets.diff.data import DiffView

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.tui.text.visible import is_harmless
+from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.source.data import SourceView
 from astra_tui.tui.widgets.source.pane import SourcePane

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from astra_tui.tui.text.visible import visible, visible_inline, visible_line
+from astra_tui.model.visible import visible, visible_inline, visible_line
 
 HOSTILE = "\x00\x1b\x7f\x85\x9b\xa0\xad\u061c\u200b\u200d\u202e\u2066\u2028\ufeff\ud800\udfff\ufffe"
 SUSPECT = st.sampled_from([*HOSTILE, *"\t\r «»·aé中e\u0301\u1160\U0001f1e9\U0001f44d\U0001f3fb"])

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from astra_tui.tui.text.visible import visible_inline
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.widgets.code.annotations import LineColumn
 
 Columns = Sequence[LineColumn]

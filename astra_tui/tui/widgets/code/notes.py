@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_tui.tui.text.visible import visible_inline
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.widgets.code.annotations import LineMark, MarkKind
 
 _LONGEST = 1000

@@ -9,8 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from astra_tui.model.visible import Range
 from astra_tui.tui.text.document import PART, Document
-from astra_tui.tui.text.visible import Range
 
 Layer = tuple[Sequence[Range], Style]
 """Ranges of a drawn text and what is laid over them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from astra_tui.tui.text.visible import Range
+from astra_tui.model.visible import Range
 
 
 class Match(NamedTuple):

@@ -9,8 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from astra_tui.model.visible import Range
 from astra_tui.tui.text.document import Document, document_of
-from astra_tui.tui.text.visible import Range
 from astra_tui.tui.widgets.code.annotations import MarkKind
 from astra_tui.tui.widgets.code.columns import Columns, column_segments, column_titles
 from astra_tui.tui.widgets.code.notes import NoteRow

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 import msgspec
 
 from astra_tui.tui.widgets.diff.alignment import Alignment
 
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+"""No keys: the texts may be hostile."""
+
 
 async def align_elsewhere(old: str, new: str) -> Alignment:
     """The alignment of two texts. The child ends when the caller is cancelled."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "astra_tui.tui.widgets.diff.alignment"),
+        *("-P", "-m", "astra_tui.tui.widgets.diff.alignment"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
     )
     try:
         answer, _ = await process.communicate(_encode_texts(old, new))

@@ -6,7 +6,7 @@ import difflib
 import re
 from functools import lru_cache
 
-from astra_tui.tui.text.visible import Range
+from astra_tui.model.visible import Range
 
 MOST_TOKENS = 120
 """Longer lines are not compared: the comparison takes quadratic time."""

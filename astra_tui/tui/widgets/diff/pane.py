@@ -23,7 +23,7 @@ from textual import on, work
 from textual.message import Message
 
 from astra_tui.model.hunks import unified_diff
-from astra_tui.tui.text.visible import visible_inline
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.widgets.code.notes import count_marks, counted
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.diff.alignment import (

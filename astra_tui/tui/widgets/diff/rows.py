@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from astra_tui.model.hunks import CONTEXT, Hunk
+from astra_tui.model.visible import Range
 from astra_tui.tui.text.document import Document
-from astra_tui.tui.text.visible import Range
 from astra_tui.tui.widgets.code.notes import NoteRow
 from astra_tui.tui.widgets.diff.alignment import Alignment, Pair
 

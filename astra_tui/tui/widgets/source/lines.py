@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text.document import PART, Document, document_of
-from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.code.annotations import LineColumn, MarkKind
 from astra_tui.tui.widgets.code.columns import column_segments, column_titles, column_widths
 from astra_tui.tui.widgets.code.notes import NoteRow, gravest, notes_of

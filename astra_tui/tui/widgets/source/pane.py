@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text.numbers import whole_number
-from astra_tui.tui.text.visible import visible_inline
 from astra_tui.tui.widgets.code.notes import count_marks, counted
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.source.data import SourceView

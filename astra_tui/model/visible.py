@@ -8,6 +8,10 @@ spaces up to the next tab stop, a space at the end of a line as `·`.
 
 Apply it once: the quotation marks of what is visible already would be named in their turn. The
 result is plain text for `Segment`, `Content` and `Static(markup=False)`: it is not markup.
+
+`harmless` is for prose of our own with foreign words in it, in lines and in reports: it writes out
+the same characters by the same names, and leaves line feeds, tabs and quotation marks alone, so
+that it may be applied more than once.
 """
 
 from __future__ import annotations
@@ -56,6 +60,7 @@ _NAMES = {
 }
 
 _NOT_PLAIN = re.compile(r"[^ -~]")
+_NOT_PROSE = re.compile(r"[^\n\t -~]")
 
 _JOINING = ((0x1F1E6, 0x1F1FF), (0x1F3FB, 0x1F3FF))
 """Regional indicators and skin tones: terminals merge them with their neighbours."""
@@ -122,6 +127,20 @@ def visible(text: str, limit: int = 2000) -> str:
 def visible_inline(text: str, limit: int = 200) -> str:
     """A text for one line of a title, list or status: like `visible`, with line feeds as marks."""
     return _bounded(visible_line(text).text, limit)
+
+
+def harmless(text: str) -> str:
+    """A text in which nothing can act on a page or a terminal; line feeds and tabs stay."""
+    return _NOT_PROSE.sub(lambda match: _name(match[0]) if can_act(match[0]) else match[0], text)
+
+
+def can_act(character: str) -> bool:
+    """Whether a character could change how others are read. Space, tab and line feed cannot.
+
+    By Unicode's categories: C, controls, formats (bidirectional ones too) and what is unassigned;
+    Z, separators; M, marks that are drawn over their neighbours.
+    """
+    return character not in "\n\t " and unicodedata.category(character)[0] in "CZM"
 
 
 def is_harmless(character: str) -> bool:

@@ -1,0 +1,25 @@
+"""`astra-tui sign`: vouches for a session with a key of one's own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from astra_tui import plain
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.given import read_given
+from astra_tui.cli.saved import saved_session
+from astra_tui.session.integrity import read_session
+
+
+def run(options: argparse.Namespace) -> int:
+    """Signs a whole session; the signature lies in its folder."""
+    from astra_tui.session.signing import sign, signature_of
+
+    session = read_session(saved_session(options.session, options.sessions))
+    key = Path(options.key)
+    path = sign(session, key, read_given(key, "private key"))
+    signed = signature_of(session)
+    assert signed is not None
+    plain.note(f"{path}: {signed.lines:,} lines signed by {signed.fingerprint}")
+    return ExitCode.OK
