@@ -19,7 +19,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.bench import Bench
 from astra_tui.lab.cuda.gpu_process import GpuProcess
 from astra_tui.lab.cuda.measuring import Options
-from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
+from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu, open_oracle
 from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.cuda.workload import Compiled
 from astra_tui.lab.nvml import GpuReader
@@ -39,11 +39,15 @@ class Machine:
         """A source, compiled for the task's cases and workloads. Raises UserError."""
         return compile_source(task, self.compiler, self.gpu.facts.attributes, text, file)
 
+    def oracle(self, task: KernelTask) -> Oracle:
+        """The reference of a task, on this GPU."""
+        return open_oracle(task, self.gpu)
+
     @contextmanager
     def bench(self, task: KernelTask, options: Options) -> Iterator[Bench]:
         """A bench of a task."""
         with (
-            Oracle(task) as oracle,
+            self.oracle(task) as oracle,
             Bench(task, self.gpu.facts, self.gpu.tools, oracle, options) as bench,
         ):
             yield bench

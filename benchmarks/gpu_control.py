@@ -42,12 +42,13 @@ def main() -> None:
         environment = {**gpu.environment(machine), "idle_processes": len(idle)}
         while len(trials) < options.trials and time.monotonic() < ends:
             for name in gpu.TASKS:
-                trials += _pass(machine, name, idle)
+                trials += trials_of(machine, name, idle)
             gpu.save(options.out, {"environment": environment, **summary(trials), "trials": trials})
     print(dict(summary(trials).items()))
 
 
-def _pass(machine: gpu.Machine, name: str, idle: tuple[int, ...]) -> list[dict[str, Any]]:
+def trials_of(machine: gpu.Machine, name: str, idle: tuple[int, ...]) -> list[dict[str, Any]]:
+    """One trial a workload of a task."""
     task = gpu.task_named(name)
     file = task.production_file
     text = file.read_text(encoding="utf-8")

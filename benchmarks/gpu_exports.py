@@ -37,6 +37,7 @@ from astra_tui.session.export import (
     package_name,
 )
 from astra_tui.session.export.winner import Step
+from astra_tui.session.integrity import read_session
 from benchmarks import gpu
 
 USE_SECONDS = 300.0
@@ -66,7 +67,7 @@ def main() -> None:
 
 def _winners(sessions: list[Path]) -> list[Winner]:
     """The winner of each session, and the production kernel of every task without one."""
-    winners = [find_winner(folder) for folder in sessions]
+    winners = [find_winner(read_session(folder)) for folder in sessions]
     named = {Path(w.task).name for w in winners}
     return [*winners, *(_production(find_task(t)) for t in gpu.TASKS if t not in named)]
 

@@ -60,32 +60,34 @@ def main() -> None:
     with gpu.open_machine() as machine:
         result: dict[str, Any] = {"environment": gpu.environment(machine)}
         with machine.bench(task, Options(warm=False)) as bench:
-            _fill(machine, task, bench, options, result)
+            fill(machine, task, bench, options.trials, options.seconds, result)
+            gpu.save(options.out, result)
     for share, found in result["shares"].items():
         print(share, found)
 
 
-def _fill(
+def fill(
     machine: gpu.Machine,
     task: KernelTask,
     bench: Bench,
-    options: argparse.Namespace,
+    count: int,
+    seconds: float,
     result: dict[str, Any],
 ) -> None:
+    """Adds what up to `count` trials of each share come to, in so many seconds for all."""
     base = machine.compiled(task, source(CYCLES), "spinning")
     alone = _time(bench, base, base)
     result["unchanged_us"], result["sm_mhz"] = alone.cold.base_us, alone.sm_mhz
     result["shares"] = {}
-    ends = time.monotonic() + options.seconds
+    ends = time.monotonic() + seconds
     for number, share in enumerate(SHARES, 1):
         added = round(share * alone.cold.base_us * alone.sm_mhz)
         longer = machine.compiled(task, source(CYCLES + added), f"spinning {share:.1%} longer")
-        until = ends - options.seconds * (1 - number / len(SHARES))
+        until = ends - seconds * (1 - number / len(SHARES))
         trials: list[WorkloadTiming] = []
-        while len(trials) < options.trials and time.monotonic() < until:
+        while len(trials) < count and time.monotonic() < until:
             trials.append(_time(bench, base, longer))
         result["shares"][f"{share:.1%}"] = summary(trials, added)
-        gpu.save(options.out, result)
 
 
 def _time(bench: Bench, base: Compiled, candidate: Compiled) -> WorkloadTiming:

@@ -15,7 +15,6 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.cuda.device import CudaDevice
 from astra_tui.lab.cuda.measuring import Options
@@ -34,16 +33,20 @@ def main() -> None:
     with gpu.open_machine() as machine:
         result: dict[str, Any] = {"environment": gpu.environment(machine), "tasks": {}}
         for name in options.task or gpu.TASKS:
-            result["tasks"][name] = _task(machine, name, options.check)
+            result["tasks"][name] = measure(machine, name, options.check)
             gpu.save(options.out, result)
 
 
-def _task(machine: gpu.Machine, name: str, check: bool) -> dict[str, Any]:
+def measure(machine: gpu.Machine, name: str, check: bool) -> dict[str, Any]:
+    """One task: its sources checked first if asked for, then timed."""
     task = gpu.task_named(name)
     found: dict[str, Any] = {}
     files = {"baseline": task.baseline_file, "production": task.production_file}
     if check:
-        with CudaDevice(machine.gpu.facts, machine.gpu.tools) as device, Oracle(task) as oracle:
+        with (
+            CudaDevice(machine.gpu.facts, machine.gpu.tools) as device,
+            machine.oracle(task) as oracle,
+        ):
             checker = Checker(task, device, machine.compiler, oracle)
             for label, file in files.items():
                 report = _check(checker, file)

@@ -25,7 +25,8 @@ from pathlib import Path
 from environment import RESULTS, ROOT, describe
 
 sys.path.insert(0, str(ROOT))
-from astra_tui.session.timeline import Timeline, open_timeline
+from astra_tui.session.integrity import read_session
+from astra_tui.session.timeline import Timeline
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.status_line import StatusLine
@@ -78,7 +79,7 @@ def measure(rounds: int, cases: int, seeks: int) -> dict[str, float]:
         events = write_session(session, rounds, cases)
         size = (session / "journal.jsonl").stat().st_size
         before, begin = resident_bytes(), time.perf_counter()
-        timeline = open_timeline(session)
+        timeline = read_session(session).timeline
         opened = time.perf_counter() - begin
         held = resident_bytes() - before
         taken = seek_seconds(timeline, seeks)
