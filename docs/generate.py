@@ -7,18 +7,23 @@ With --check nothing is written; the exit code is 1 when a page is out of date, 
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
 from commands_page import command_sections, exit_code_table
+from gate_page import audit_sections, kind_table
 from json_page import answer_sections, part_sections
 
 from astra_tui.model.findings import EXPLANATIONS, WARNINGS
 from astra_tui.model.opcodes import OPCODES, REFUSED
 
 DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+_PORT = re.compile(r"127\.0\.0\.1:\d+")
 BEGIN, END = "<!-- generated: {} -->", "<!-- end: {} -->"
 
 
@@ -49,11 +54,30 @@ def finding_table() -> str:
     return "\n".join(lines)
 
 
+def fault_table() -> str:
+    """What faults of a model's server come to, as `tests/llm_team/server_faults.py` found it."""
+    found = json.loads((RESULTS / "server_faults.json").read_text(encoding="utf-8"))
+    lines = [
+        "| fault | in | exit code | calls | tokens | lost rounds | resumes | message |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in found["rows"]:
+        tokens = f"{row['tokens']:,}" + (" (estimated)" if row["estimated calls"] else "")
+        message = _PORT.sub("127.0.0.1", row["message"]).replace("|", "\\|")
+        lines.append(
+            f"| {row['fault']} | {row['in']} | {row['exit code']} | {row['calls']} | {tokens} | "
+            f"{row['lost rounds']} | {'yes' if row['resumes'] else 'no'} | {message} |"
+        )
+    return "\n".join(lines)
+
+
 Parts = Mapping[str, Callable[[], str]]
 
 PAGES: Mapping[str, Parts] = {
     "emulator.md": {"opcodes": opcode_table, "refused": refusal_table, "findings": finding_table},
     "commands.md": {"commands": command_sections, "exit codes": exit_code_table},
+    "server-faults.md": {"faults": fault_table},
+    "gate.md": {"kinds": kind_table, "audits": audit_sections},
     "json.md": {"answers": answer_sections, "parts": part_sections},
 }
 

@@ -11,20 +11,26 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.cli import answers
+from astra_tui.model.audit import AuditHead, AuditRecord, AuditSummary, KindSum
 from astra_tui.model.check import (
     Case,
     CaseResult,
+    CaseTrail,
     CheckReport,
+    ConditionResult,
     FakeResult,
+    FullSizeResult,
     OutputError,
+    OutputShare,
     PropertyResult,
 )
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.environment import Difference, Environment
+from astra_tui.model.events import CallReserved
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
-from astra_tui.model.health import Probe
+from astra_tui.model.health import Layer, Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
 from astra_tui.model.plan import Citation, CodePlace, Observation, Plan, Prediction
@@ -41,7 +47,7 @@ from astra_tui.model.sass import (
     Subroutine,
 )
 from astra_tui.model.state import Usage
-from astra_tui.model.task import Values
+from astra_tui.model.task import Acceptance, Values
 from astra_tui.model.timing import (
     Doubt,
     Floor,
@@ -55,7 +61,8 @@ from astra_tui.model.timing import (
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
 from astra_tui.session.branches import Branch
 from astra_tui.session.export.report import ExportReport, ExportStep
-from astra_tui.session.integrity import Flaw, Integrity
+from astra_tui.session.integrity import Flaw, Integrity, Trust
+from astra_tui.session.signing import Signed
 from astra_tui.session.store import SessionSummary
 from astra_tui.session.summary import (
     CandidateReport,
@@ -76,12 +83,14 @@ ANSWERS = {
     "astra-tui counters --json": answers.CountersAnswer,
     "astra-tui sass --json": answers.SassAnswer,
     "astra-tui bench --json": answers.BenchAnswer,
+    "astra-tui audit --json": answers.AuditAnswer,
     "astra-tui report --json": answers.ReportAnswer,
     "astra-tui export --json": ExportReport,
     "astra-tui sessions --json": answers.SessionsAnswer,
     "astra-tui replay --json": answers.ReplayAnswer,
     "astra-tui fork --no-run --json": answers.ForkAnswer,
     "astra-tui verify --json": answers.VerifyAnswer,
+    "astra-tui verify FILE --json": answers.VerifyFileAnswer,
     "astra-tui compare --json": answers.CompareAnswer,
     "astra-tui bisect --json": answers.BisectAnswer,
     "astra-tui new --json": answers.NewAnswer,
@@ -91,19 +100,22 @@ ANSWERS = {
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult, Case,
-    Values, OutputError, Finding, PropertyResult, FakeResult, Diagnostic, answers.TaskCases,
-    SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount, ComparedCounter,
-    NcuReport, LaunchCounters, Metric, answers.SassEntry,
+    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult,
+    CaseTrail, Case,
+    Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,
+    OutputShare, FakeResult, Diagnostic,
+    answers.TaskCases, SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount,
+    ComparedCounter, NcuReport, LaunchCounters, Metric, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
     HistogramChange, ListingStep, ExportStep, answers.BenchEnvironment, GpuIdentity,
     answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedEnergy, EnergyUse,
     PairedTime,
-    Ratio, PaperTime, Floor, Doubt, Probe, CandidateReport, FinalTiming, RoundReport,
+    Ratio, PaperTime, Floor, Doubt, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
-    Usage,
-    SessionSummary, Integrity, Flaw, Environment, Difference, CandidateVerification, CounterPair,
-    TimingPair, Branch, Plan, Observation, Citation, CodePlace, answers.BisectStep,
+    Usage, CallReserved,
+    SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
+    CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,
+    Branch, Plan, Observation, Citation, CodePlace, answers.BisectStep,
 )  # fmt: skip
 """The objects inside them."""
 

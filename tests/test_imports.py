@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "cuda", "openai", "textual", "numpy", "rich", "tree_sitter", "pygments")
+HEAVY = ("torch", "cuda", "openai", "textual", "numpy", "rich", "tree_sitter", "pygments", "z3")
 
 ALLOWED = {
     "astra_tui": (),
@@ -35,7 +35,7 @@ ALLOWED = {
     "astra_tui.session.export": (),
     "astra_tui.lab.compiler": (),
     "astra_tui.lab.emulator.device": ("numpy",),
-    "astra_tui.lab.check.runner": ("numpy",),
+    "astra_tui.lab.check.runner": ("numpy", "tree_sitter"),
     "astra_tui.lab.draft": ("tree_sitter",),
     "astra_tui.lab.doctor": (),
     "astra_tui.tui": (),
