@@ -111,7 +111,7 @@ def print_report(
     else:
         indented(out, f"{report.message}; {how}", 2)
         if again and report.seed:
-            out.print(f"  some cases are drawn by a seed; the same check again: {visible(again)}")
+            indented(out, f"some cases are drawn by a seed; the same check again: {again}", 2)
     for diagnostic in report.diagnostics[: 3 if report.verdict is Verdict.PASSED else None]:
         _print_diagnostic(out, diagnostic)
     if verbose:

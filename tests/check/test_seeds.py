@@ -212,7 +212,7 @@ def test_drawn_cases_are_within_the_contract_and_follow_from_the_seed(
     suite = build_suite(task, seed)
     own = source_cases(task, source, suite, DEVICE_ATTRIBUTES, (), seed)
     assert own == source_cases(task, source, suite, DEVICE_ATTRIBUTES, (), seed)
-    added = [c for c in suite if "drawn" in c.name]
+    added = [c for c in suite if "drawn" in c.why]
     for case in (*added, *own):
         assert not case.outside_contract
         assert not task.violated(case.dims, case.dtype)
@@ -221,8 +221,8 @@ def test_drawn_cases_are_within_the_contract_and_follow_from_the_seed(
         for scalar, value in case.scalars.items():
             choices = task.args[scalar].choices
             assert min(choices) <= value <= max(choices)
-    floor = [c for c in suite if "drawn" not in c.name]
-    assert floor == [c for c in build_suite(task, seed + 1) if "drawn" not in c.name]
+    floor = [c for c in suite if "drawn" not in c.why]
+    assert floor == [c for c in build_suite(task, seed + 1) if "drawn" not in c.why]
     sizes = {tuple(c.dims.values()) for c in added}
     assert sizes != {tuple(c.dims.values()) for c in build_suite(task, seed + 1) if c not in floor}
 

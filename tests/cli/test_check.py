@@ -86,7 +86,7 @@ def test_failures_of_one_cause_are_shown_once_by_the_smallest_case(shell: Shell)
     filters = ("--case", "float16/d=*", "--case", "float16/smallest")
     outcome = shell.run("check", "silu_and_mul", "tail.cu", *filters)
     assert outcome.out.count("global_out_of_bounds") == 1
-    assert "  fault  float16/smallest  (tokens=1, d=1) and 15 more cases" in outcome.out
+    assert "  fault  float16/smallest  (tokens=1, d=1) and 19 more cases" in outcome.out
 
 
 def test_without_a_source_every_one_of_the_task_is_checked(shell: Shell) -> None:

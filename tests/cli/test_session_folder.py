@@ -13,7 +13,7 @@ from astra_tui.model.errors import UserError
 
 
 def folder_of_request(folder: Path) -> str:
-    return run_request(Namespace(task="t", session=str(folder)), Choices()).folder
+    return run_request(Namespace(task="t", session=str(folder), seed=None), Choices()).folder
 
 
 @pytest.mark.parametrize("found", ["task.toml", "notes", "sources"])

@@ -42,7 +42,7 @@ def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name
     ("arguments", "message", "hint"),
     [
         (["chekc"], "there is no command 'chekc'", "did you mean 'check'?"),
-        (["zzz"], "there is no command 'zzz'", "valid names: attach, bench,"),
+        (["zzz"], "there is no command 'zzz'", "valid names: attach, audit, bench,"),
         (["kernels", "--jsno"], "there is no flag --jsno", "did you mean '--json'?"),
         (["check", "--cas=x"], "there is no flag --cas", "did you mean '--case'?"),
         (["check", "--verb", "x"], "there is no flag --verb", "did you mean '--verbose'?"),

@@ -34,7 +34,7 @@ async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
         await desk.press("1", "up")
         await desk.until(lambda: "another scale" in desk.text("#plan"), "the chosen plan")
         assert "FAILED" in desk.text("#tests")
-        assert "and 89 more" in desk.text("#tests")
+        assert "cases failed" in desk.text("#tests")
         assert "astra-tui check silu_and_mul sources/" in " ".join(desk.text("#tests").split())
         await desk.press("up", "6")
         await desk.until(lambda: "BETTER" in desk.text("#profile"), "the profile")

@@ -106,7 +106,7 @@ def source_cases(
         finder = _Finder(task, source, attributes)
         own = (path.case for path in untried if path.case is not None)
         of_type = [c for c in (*cases, *own) if c.dtype is dtype]
-        near = _near_constants(finder, dtype, of_type, seed)
+        near = list(_near_constants(finder, dtype, of_type, seed))
         by_path = _sizes_by_path(finder, dtype, [*of_type, *near], seed)
         for case in (
             *near,
