@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +15,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CaseOutcome, CheckReport, Verdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, load_task
 
 PLAN = """   silu_and_mul<T> grid=min(ceil_div(tokens * d, 128), 256) block=128
        args=(out, input, tokens * d, d)
@@ -29,9 +30,29 @@ __global__ void broken(T* out, int64_t count) {
 
 
 @pytest.fixture(scope="module")
-def checker(compiler: Compiler, quick_task: KernelTask) -> Iterator[Checker]:
-    with Oracle(quick_task) as oracle:
-        yield Checker(quick_task, Emulator(), compiler, oracle)
+def checker(
+    compiler: Compiler, tasks: dict[str, KernelTask], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Checker]:
+    """silu_and_mul with its contract and its largest workloads, of one type and few sizes."""
+    folder = tmp_path_factory.mktemp("kernels") / "silu_and_mul"
+    shutil.copytree(tasks["silu_and_mul"].folder, folder)
+    text = (folder / "task.toml").read_text(encoding="utf-8")
+    for whole, part in SMALLER.items():
+        assert whole in text
+        text = text.replace(whole, part)
+    (folder / "task.toml").write_text(text, encoding="utf-8")
+    task = load_task(folder)
+    with Oracle(task) as oracle:
+        yield Checker(task, Emulator(), compiler, oracle)
+
+
+SMALLER = {
+    'dtypes = ["float16", "bfloat16"]': 'dtypes = ["float16"]',
+    "sizes = [0, 1, 2, 7, 19, 83, 613]": "sizes = [0, 1, 83]",
+    "sizes = [1, 2, 3, 7, 8, 16, 31, 64, 111, 500, 769, 1031, 4096, 5125, 11008]": (
+        "sizes = [1, 8, 111, 1031]"
+    ),
+}
 
 
 def branching(task: KernelTask, condition: str, branch: str) -> str:

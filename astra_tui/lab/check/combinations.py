@@ -93,13 +93,18 @@ def base_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
 
 
 def row_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
-    """How far rows lie apart: not at all, alike in all tensors, and differently."""
+    """How far rows lie apart: not at all, alike in all tensors, differently, in one alone."""
     names = [a.name for a in task.tensors if a.strided]
     if not names:
         return (AS_USUAL,)
     drawn = {name: random.randint(1, _WIDEST_PADDING) for name in names}
     wide = 8 * random.randint(2, _WIDEST_PADDING // 8)
     words = " and ".join(f"{name} by {padding}" for name, padding in drawn.items())
+    alone = [
+        Level(f"rows of {name} apart by {padding}", row_padding={name: padding})
+        for name in (names if len(names) > 1 else ())
+        for padding in [random.choice(SHIFTS[:-1])]
+    ]
     return (
         AS_USUAL,
         *(
@@ -107,6 +112,7 @@ def row_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
             for padding in (*PADDINGS, wide)
         ),
         Level(f"rows of {words} apart", row_padding=drawn),
+        *alone,
     )
 
 

@@ -15,12 +15,12 @@ from functools import cache
 from itertools import pairwise
 
 import msgspec
-import tree_sitter_cuda
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
+from astra_tui.lab.draft.syntax import parse_comparisons
 from astra_tui.model.check import Case
 from astra_tui.model.launch import PlanError
 from astra_tui.model.launch.evaluate import Evaluator
@@ -44,7 +44,6 @@ FARTHEST = 64
 
 _DEEPEST = 16
 
-_LANGUAGE = Language(tree_sitter_cuda.language())
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]{1,18})[uUlLzZ]*")
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "%"})
 _OPERATORS: Mapping[str, Callable[[int, int], int]] = {
@@ -167,9 +166,8 @@ def _expressions(source: Source) -> Iterator[Expression]:
 
 def compared_constants(text: str) -> set[int]:
     """The whole numbers that the device code may compare a size with."""
-    root = Parser(_LANGUAGE).parse(text.encode()).root_node
     found = set()
-    stack = [root]
+    stack = [parse_comparisons(text)]
     while stack:
         node = stack.pop()
         stack.extend(node.children)
@@ -192,7 +190,7 @@ def compared_numbers(text: str, most: int) -> tuple[float, ...]:
     """
     found = dict.fromkeys(_ALWAYS)
     elsewhere: dict[float, None] = {}
-    stack = [Parser(_LANGUAGE).parse(text.encode()).root_node]
+    stack = [parse_comparisons(text)]
     while stack:
         node = stack.pop()
         stack.extend(reversed(node.children))

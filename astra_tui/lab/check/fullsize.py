@@ -41,7 +41,7 @@ from astra_tui.model.task import Argument, KernelTask
 SKELETON_BUDGET = 3_000_000
 """Steps of all skeletons of one workload, see `run_skeleton`: some three seconds at most."""
 
-FAR_BUDGET = 60_000
+FAR_BUDGET = 600_000
 """The same of sizes far beyond the listed ones."""
 
 RUN_BUDGET = 300_000

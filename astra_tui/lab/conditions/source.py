@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from astra_tui.lab.draft.syntax import ancestors, declared_name, parse, text_of
+from astra_tui.lab.draft.syntax import ancestors, declared_name, parse_comparisons, text_of
 
 _COMPARISONS = {"<", ">", "<=", ">=", "==", "!=", "not_eq"}
 _JOINS = {"&&", "||", "and", "or"}
@@ -155,7 +155,7 @@ __device__ __forceinline__ constexpr T NAME_switch(T value, Labels... labels) {
 
 
 def _tree(source: str) -> Node:
-    return parse(_UNKNOWN_TO_GRAMMAR.sub(lambda m: " " * len(m[0]), source))
+    return parse_comparisons(_UNKNOWN_TO_GRAMMAR.sub(lambda m: " " * len(m[0]), source))
 
 
 def _apply(data: bytes, edits: list[_Edit]) -> str:
@@ -297,9 +297,9 @@ class _Walk:
         if value.type == "declaration":
             self._cannot_see(value)
             return
-        numbers = [self._new(label, f"case {_one_line(text_of(label))}", value) for label in labels]
-        numbers.append(self._new(value, f"default of switch ({_one_line(text_of(value))})", value))
-        listed = "".join(f", ({text_of(label)})" for label in labels)
+        numbers = [self._new(label, f"case {self._written(label)}", value) for label in labels]
+        numbers.append(self._new(value, f"default of switch ({self._written(value)})", value))
+        listed = "".join(f", ({self._text(label)})" for label in labels)
         before = f" {self.found.name}_switch<{numbers[0].number}>(("
         self._edit(value, before, f"){listed})", tuple(numbers))
 
@@ -322,7 +322,7 @@ class _Walk:
         if value is None or self._tested_by_preprocessor(name):
             return
         body = text_of(value)
-        tree = parse(_BEFORE_BODY + body + _AFTER_BODY)
+        tree = parse_comparisons(_BEFORE_BODY + body + _AFTER_BODY)
         if tree.has_error:
             if _DECIDES.search(body) and self._is_used(name):
                 self._cannot_see(value)
@@ -343,6 +343,14 @@ class _Walk:
 
     # -- what is noted -----------------------------------------------------------------------------
 
+    def _text(self, node: Node) -> str:
+        """A node as the source has it: the tree may have other signs of comparison."""
+        start, end = node.start_byte + self.shift, node.end_byte + self.shift
+        return self.data[start:end].decode(errors="replace")
+
+    def _written(self, node: Node) -> str:
+        return _one_line(self._text(node))
+
     def _new(self, node: Node, text: str, site: Node) -> Condition:
         number = self.found.count
         self.found.count += 1
@@ -351,7 +359,7 @@ class _Walk:
         return Condition(number, line, column, text, self.macro or _function_of(site))
 
     def _wrap(self, node: Node, before: str, after: str) -> None:
-        condition = self._new(node, _one_line(text_of(node)), node)
+        condition = self._new(node, self._written(node), node)
         before, after = (t.replace("%d", str(condition.number)) for t in (before, after))
         self._edit(node, f" {before}" if before else "", after, (condition,))
 
@@ -360,7 +368,7 @@ class _Walk:
         self.found.edits.append(_Edit(start, end, before, after, conditions))
 
     def _cannot_see(self, node: Node) -> None:
-        condition = self._new(node, _one_line(text_of(node)), node)
+        condition = self._new(node, self._written(node), node)
         self.found.unseen.append(condition)
 
 

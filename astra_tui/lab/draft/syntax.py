@@ -11,12 +11,57 @@ from tree_sitter import Language, Node, Parser
 _LANGUAGE = Language(tree_sitter_cuda.language())
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
+_JOINS = {"&&", "||", "and", "or"}
 _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
 
 
 def parse(text: str) -> Node:
     """The root of a text's tree; what the grammar does not understand is in ERROR nodes."""
     return Parser(_LANGUAGE).parse(text.encode(errors="replace")).root_node
+
+
+def parse_comparisons(text: str) -> Node:
+    """The tree of a text for a reader of conditions: `a < b && c > (d)` is no call of a template.
+
+    The grammar cannot know which names are templates. Where arguments of what this text does not
+    declare as one would be joined by `&&` or `||`, the `<` before them is another sign of
+    comparison in the tree; all else, and every place, is as it is written.
+    """
+    data = bytearray(text.encode(errors="replace"))
+    templates: set[str] = set()
+    while True:
+        root = Parser(_LANGUAGE).parse(bytes(data)).root_node
+        templates |= {
+            name
+            for node in descendants(root)
+            if node.type == "template_declaration"
+            for name in _templates_of(node)
+        }
+        misread = [n.start_byte for n in descendants(root) if _joins_comparisons(n, templates)]
+        if not misread:
+            return root
+        for place in misread:
+            data[place : place + 1] = b">"
+
+
+def _templates_of(declaration: Node) -> Iterator[str]:
+    for node in declaration.named_children:
+        yield declared_name(node.child_by_field_name("declarator"))
+        yield text_of(node.child_by_field_name("name"))
+
+
+def _joins_comparisons(node: Node, templates: set[str]) -> bool:
+    of = node.parent
+    if node.type != "template_argument_list" or of is None or of.parent is None:
+        return False
+    if of.parent.type == "qualified_identifier":
+        return False
+    if text_of(of.child_by_field_name("name")) in templates:
+        return False
+    return any(
+        n.type == "binary_expression" and text_of(n.child_by_field_name("operator")) in _JOINS
+        for n in node.named_children
+    )
 
 
 def parse_expression(text: str) -> Node | None:
