@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
 OLD_NVRTC := .nvrtc-13.0
 # Tests that wait for processes leave room for one more than there are processors.
+# Processes that tests start load what others have compiled.
+export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))')
 
 .PHONY: run test lint types imports pytest docs bench clean nvrtc-13.0

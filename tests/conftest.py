@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
 
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
+from tests.quick import write_quick_task  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -39,34 +39,9 @@ def tasks() -> dict[str, KernelTask]:
 
 
 @pytest.fixture(scope="session")
-def quick_task(
-    tasks: dict[str, KernelTask], tmp_path_factory: pytest.TempPathFactory
-) -> KernelTask:
-    """silu_and_mul with fewer sizes and one element type, for whatever is not about checking."""
-    folder = tmp_path_factory.mktemp("kernels") / "silu_and_mul"
-    shutil.copytree(tasks["silu_and_mul"].folder, folder)
-    file = folder / "task.toml"
-    text = file.read_text(encoding="utf-8")
-    for whole, part in _SMALLER.items():
-        assert whole in text
-        text = text.replace(whole, part)
-    file.write_text(text, encoding="utf-8")
-    return load_task(folder)
-
-
-_SMALLER = {
-    'accepts = ["d >= 1"]': 'accepts = ["d >= 1", "d <= 5120", "tokens <= 1024"]',
-    'dtypes = ["float16", "bfloat16"]': 'dtypes = ["float16"]',
-    "sizes = [0, 1, 2, 7, 19, 83, 613]": "sizes = [0, 1, 83]",
-    "sizes = [1, 2, 3, 7, 8, 16, 31, 64, 111, 500, 769, 1031, 4096, 5125, 11008]": (
-        "sizes = [1, 8, 111, 1031]"
-    ),
-    "[[workloads]]\ndims = { tokens = 64, d = 8192 }\n": "",
-    "[[workloads]]\ndims = { tokens = 256, d = 11008 }\n": "",
-    "[[workloads]]\ndims = { tokens = 16, d = 12288 }\n": "",
-    "dims = { tokens = 1024, d = 13824 }": "dims = { tokens = 1024, d = 4096 }",
-    "[[workloads]]\ndims = { tokens = 4096, d = 14336 }\n": "",
-}
+def quick_task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
+    """silu_and_mul cut down, see `tests/quick.py`."""
+    return load_task(write_quick_task(tmp_path_factory.mktemp("kernels")))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return PIPE_CLOSED
-    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+    except (OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
         if isinstance(error, OSError) and _is_output_lost():
             return NOT_WRITTEN
         if not _is_shortage(error):
@@ -69,7 +69,13 @@ def _is_shortage(error: Exception) -> bool:
         full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *full)
     # Python has no own error for a thread that cannot start, nor for a module without room.
-    signs = ("can't start new thread", "allocate memory", "map segment", "open files")
+    signs = (
+        "can't start new thread",
+        "allocate memory",
+        "map segment",
+        "open files",
+        "error return without exception set",
+    )
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 

@@ -33,12 +33,29 @@ def add_command(commands: Commands, name: str, summary: str, more: str) -> Comma
     return parser
 
 
+LEAST_MEMORY = 192 << 20
+"""Bytes of address space below which NumPy's library ends a process without an exception."""
+
+
 def _lazily(name: str) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
+        if "device" in options:
+            _require_memory()
         module = importlib.import_module(f"astra_tui.cli.{name}")
         return int(module.run(options))
 
     return run
+
+
+def _require_memory() -> None:
+    """Raises MemoryError where a command that runs kernels has no room to load what it needs."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+        raise MemoryError(
+            f"this process may use {limit >> 20} MiB of memory, and needs {LEAST_MEMORY >> 20}"
+        )
 
 
 def json_flag(parser: CommandParser) -> None:

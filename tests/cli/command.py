@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "astra_tui")
+INHERITED = ("PATH", "ASTRA_TUI_CACHE", "ASTRA_TUI_SEED")
 SECONDS = 600
 """For a command that never ends; no load makes one so slow."""
 
@@ -42,7 +43,7 @@ class Shell:
         return Path(self.variables["XDG_RUNTIME_DIR"]) / "astra-tui"
 
     def environment(self, **more: str) -> dict[str, str]:
-        kept = {k: os.environ[k] for k in ("PATH", "ASTRA_TUI_CACHE") if k in os.environ}
+        kept = {k: os.environ[k] for k in INHERITED if k in os.environ}
         home = {"HOME": str(self.folder / "home"), "LANG": "C.UTF-8", "COLUMNS": "80"}
         return {**kept, **home, **self.variables, **more}
 

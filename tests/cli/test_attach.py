@@ -19,7 +19,7 @@ from astra_tui.session.reading import JournalContents, read_journal
 from astra_tui.session.spawn import LOG_NAME
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.engineer import PROMPT, Engineer, EngineProcess, children_of, wait_for
-from tests.engine.kill_runs import cut_down_task
+from tests.quick import write_quick_task
 
 SECRET = "sk-planted0123456789abcdef"
 RUN = ("run", "silu_and_mul", "--team", "playbook", "--session", "s", "--rounds", "1")
@@ -35,7 +35,7 @@ WAYS = {
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
     """A folder whose silu_and_mul is a quick one."""
-    cut_down_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels")
     return shell
 
 

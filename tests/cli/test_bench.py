@@ -17,7 +17,7 @@ from astra_tui.model.health import Health
 from astra_tui.model.timing import WRONG_OUTPUT, TimingVerdict
 from tests.cli.command import Outcome, Shell
 from tests.conftest import ROOT
-from tests.engine.kill_runs import cut_down_task
+from tests.quick import write_quick_task
 
 BENCH = ("bench", "silu_and_mul")
 WORKLOADS = """\
@@ -78,7 +78,7 @@ def test_bad_input_is_named_before_any_gpu_is_looked_for(
 @pytest.fixture
 def scripted(shell: Shell) -> Shell:
     """A folder with a quick silu_and_mul, and sources whose kernels take known times."""
-    task = cut_down_task(shell.folder / "kernels")
+    task = write_quick_task(shell.folder / "kernels")
     text = (task / "task.toml").read_text(encoding="utf-8")
     settings, _, _ = text.partition("[[workloads]]")
     (task / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")

@@ -55,8 +55,10 @@ def test_low_limits_of_the_machine_end_in_a_line(shell: Shell) -> None:
     assert line.startswith("astra-tui: Too many open files")
     assert hint == "  see: ulimit -a, df"
     check = ("check", "silu_and_mul", "baseline.cu", "--case", "float16/d=1")
-    little_memory = limited(shell, "-v 170000").run(*check)
-    assert little_memory.code == ExitCode.TROUBLE
-    line, hint = little_memory.err.splitlines()[-2:]
-    assert line.startswith("astra-tui: ")
-    assert hint == "  raise the limits of this process: ulimit -v, -u, -n"
+    for command, limit in ((check, 100_000), (run, 150_000)):
+        little_memory = limited(shell, f"-v {limit}").run(*command)
+        assert little_memory.code == ExitCode.TROUBLE
+        line, hint = little_memory.err.splitlines()[-2:]
+        assert line.startswith("astra-tui: ")
+        assert hint == "  raise the limits of this process: ulimit -v, -u, -n"
+    assert limited(shell, "-v 100000").run("ps").code == ExitCode.OK

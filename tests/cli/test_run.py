@@ -18,7 +18,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.session.reading import read_journal
 from tests.cli.command import COMMAND, SECONDS, Outcome, Shell
 from tests.cli.engineer import Engineer
-from tests.engine.kill_runs import cut_down_task
+from tests.quick import write_quick_task
 
 PLAYBOOK = ("run", "silu_and_mul", "--team", "playbook")
 ONE_ROUND = (*PLAYBOOK, "--headless", "--rounds", "1")
@@ -28,7 +28,7 @@ SECRET = "sk-planted0123456789abcdef"
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
     """A folder whose silu_and_mul is a quick one."""
-    cut_down_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels")
     return shell
 
 

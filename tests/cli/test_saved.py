@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -19,21 +20,10 @@ from astra_tui.session.reading import journal_path, read_journal
 from astra_tui.session.redaction import Redactor
 from tests.cli.command import Shell
 from tests.cli.test_json import decoded
-from tests.conftest import ROOT
+from tests.quick import write_quick_task
 
 PLAYBOOK = ("--headless", "--team", "playbook", "--device", "emulator", "--approve", "auto")
 SESSION = Path("sessions") / "one"
-
-
-def small_task(folder: Path) -> Path:
-    """silu_and_mul for one element type, so that checks take half the time."""
-    shutil.copytree(ROOT / "kernels" / "silu_and_mul", folder)
-    file = folder / "task.toml"
-    text = file.read_text(encoding="utf-8")
-    both = 'dtypes = ["float16", "bfloat16"]'
-    assert both in text
-    file.write_text(text.replace(both, 'dtypes = ["float16"]'), encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +31,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a task in kernels/ and a session of two rounds in sessions/one."""
     place = tmp_path_factory.mktemp("recorded")
     (place / "home").mkdir()
-    small_task(place / "kernels" / "silu_and_mul")
+    write_quick_task(place / "kernels")
     runtime = str(tmp_path_factory.mktemp("run"))
     ran = Shell(place, {"XDG_RUNTIME_DIR": runtime}).run(
         "run", "silu_and_mul", *PLAYBOOK, "--rounds", "2", "--session", str(SESSION)
@@ -183,10 +173,25 @@ def test_only_the_local_task_of_the_same_hash_is_run(shell: Shell, saved: Path) 
     assert shell.run("resume", "one").code == ExitCode.BAD_INPUT
 
 
+def test_a_log_that_is_no_plain_file_is_refused_at_a_terminal(shell: Shell, saved: Path) -> None:
+    log = saved / "engine.log"
+    for make, told in (
+        (lambda: os.mkfifo(log), "this is not a plain file"),
+        (lambda: log.symlink_to(shell.folder / "elsewhere"), "a session's folder holds no links"),
+    ):
+        log.unlink(missing_ok=True)
+        make()
+        outcome = shell.on_terminal("resume", str(SESSION), "--plain", "--rounds", "3")
+        assert outcome.code == ExitCode.BAD_INPUT
+        assert f"engine.log: {told}" in outcome.out
+    assert not (shell.folder / "elsewhere").exists()
+
+
 def test_a_reference_that_only_a_session_names_is_not_run_without_trust(
     shell: Shell, recorded: Path
 ) -> None:
-    mine = small_task(shell.folder / "gift" / "kernel")
+    gift = shell.folder / "gift"
+    mine = write_quick_task(gift).rename(gift / "kernel")
     evil = mine / "reference.py"
     mark = shell.folder / "it-was-run"
     harmful = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n"

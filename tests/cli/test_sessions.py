@@ -16,6 +16,7 @@ from astra_tui.session.lock import writer_of
 from astra_tui.session.reading import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.conftest import ROOT
+from tests.quick import write_quick_task
 
 ENGINE = """
 import asyncio, sys
@@ -45,7 +46,7 @@ asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
 def waiting(shell: Shell) -> Iterator[Path]:
     """The folder of a session whose engine waits for the decision on a plan."""
     folder = shell.folder / "sessions" / "mine"
-    task = ROOT / "kernels" / "silu_and_mul"
+    task = write_quick_task(shell.folder / "kernels")
     process = subprocess.Popen(
         [sys.executable, "-c", ENGINE, str(folder), str(task)],
         cwd=ROOT,

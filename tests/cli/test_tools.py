@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.cuda_tools import texts
 from tests.cuda_tools.stand_in import Behaviour, calls, install
 from tests.cuda_tools.test_ncu import table
-from tests.engine.kill_runs import cut_down_task
+from tests.quick import write_quick_task
 
 CHECK = ("check", "silu_and_mul", "mine.cu", "--sanitize", "--case", "float16/typical")
 COUNTERS = ("counters", "silu_and_mul", "mine.cu", "--rows", "1", "--hardware")
@@ -30,7 +30,7 @@ TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 @pytest.fixture
 def scripted(shell: Shell, sources: dict[str, str]) -> Shell:
     """A folder with silu_and_mul and a source of it, on the scripted GPU; programs/ is on PATH."""
-    cut_down_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels")
     (shell.folder / "mine.cu").write_text(sources["good.cu"], encoding="utf-8")
     programs = shell.folder / "programs"
     programs.mkdir()

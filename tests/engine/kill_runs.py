@@ -1,6 +1,6 @@
 """Kills a run again and again, resumes it, and compares what came of it with an unkilled run.
 
-    python tests/engine/kill_runs.py [--runs 200] [--rounds 2] [--seed 0]
+    python -m tests.engine.kill_runs [--runs 200] [--rounds 2] [--seed 0]
 
 Every run is the real command in a process group of its own, ended by SIGKILL at a random moment.
 One line a run says how often it was killed and what differs; the exit code is 1 if anything does.
@@ -22,10 +22,8 @@ from pathlib import Path
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.session.reading import read_journal
+from tests.quick import write_quick_task
 
-ROOT = Path(__file__).resolve().parents[2]
-KERNEL = ROOT / "kernels" / "silu_and_mul"
-BOTH, ONE = 'dtypes = ["float16", "bfloat16"]', 'dtypes = ["float16"]'
 LONGEST_RUN = 120.0
 MOST_KILLS = 3
 """Of one run; after them it is left to end by itself."""
@@ -39,19 +37,6 @@ class Result:
     verdicts: tuple[tuple[int, int, str, str], ...]
     """Round, proposal, outcome and candidate."""
     folds_to_its_digest: bool
-
-
-def cut_down_task(folder: Path) -> Path:
-    """silu_and_mul for one element type in a new folder, so that a check takes half the time."""
-    task = folder / "silu_and_mul"
-    task.mkdir(parents=True)
-    for file in KERNEL.iterdir():
-        if file.is_file():
-            (task / file.name).write_bytes(file.read_bytes())
-    text = (task / "task.toml").read_text(encoding="utf-8")
-    assert BOTH in text
-    (task / "task.toml").write_text(text.replace(BOTH, ONE), encoding="utf-8")
-    return task
 
 
 def command(task: Path, session: Path, rounds: int) -> list[str]:
@@ -124,7 +109,7 @@ def main() -> int:
     bad = kills = 0
     with tempfile.TemporaryDirectory(prefix="kill-runs-") as name:
         folder = Path(name)
-        task = cut_down_task(folder / "kernels")
+        task = write_quick_task(folder / "kernels")
         began = time.monotonic()
         run_for(command(task, folder / "whole", options.rounds), None)
         length = time.monotonic() - began

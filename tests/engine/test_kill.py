@@ -15,12 +15,12 @@ import pytest
 from tests.engine.kill_runs import (
     Result,
     command,
-    cut_down_task,
     differences,
     killed_run,
     result_of,
     run_for,
 )
+from tests.quick import write_quick_task
 
 ROUNDS = 1
 SECONDS = 30.0
@@ -28,7 +28,7 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cut_down_task(tmp_path_factory.mktemp("kernels"))
+    return write_quick_task(tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(scope="module")

@@ -13,19 +13,17 @@ from astra_tui.engine.lab import Lab, Text
 from astra_tui.engine.trying import check, time_pair
 from astra_tui.engine.turns import Turns
 from astra_tui.lab.child import Child
-from astra_tui.model.task import find_task
 from astra_tui.model.timing import Timing
 from tests.conftest import ROOT
 from tests.cuda.kernels import MODULE as SCRIPTED
 
 
-def test_one_process_serves_every_step_of_a_candidate():
+def test_one_process_serves_every_step_of_a_candidate(quick_task):
     """A process whose answer is not read to its end is killed, and the next step pays a start."""
 
     async def steps() -> list[list[int]]:
-        task = find_task("silu_and_mul")
-        text = task.baseline_file.read_text(encoding="utf-8")
-        lab = Lab(task)
+        text = quick_task.baseline_file.read_text(encoding="utf-8")
+        lab = Lab(quick_task)
         try:
             found = []
             compiled = await lab.compile(text, "baseline.cu")
@@ -46,13 +44,12 @@ def test_one_process_serves_every_step_of_a_candidate():
     assert first == second == third
 
 
-def test_processes_that_rest_are_not_taken_meanwhile():
+def test_processes_that_rest_are_not_taken_meanwhile(quick_task):
     """Else the answer to one request is read as that to another."""
 
     async def both() -> bool:
-        task = find_task("silu_and_mul")
-        text = task.baseline_file.read_text(encoding="utf-8")
-        lab = Lab(task)
+        text = quick_task.baseline_file.read_text(encoding="utf-8")
+        lab = Lab(quick_task)
         try:
             await lab.compile(text, "baseline.cu")
             _, profiled = await asyncio.gather(lab.rest(), lab.profile(text, "baseline.cu"))
@@ -77,7 +74,7 @@ def gpu_processes() -> set[int]:
     return {p for p in ours if SCRIPTED in Path(f"/proc/{p}/cmdline").read_text(encoding="utf-8")}
 
 
-def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch):
+def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch, quick_task):
     """They stay: the next check would wait for new ones."""
     sent, send = [], Child.send
 
@@ -89,15 +86,14 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch):
     monkeypatch.setattr(Child, "send", noted)
 
     async def steps() -> list[set[int]]:
-        task = find_task("silu_and_mul")
-        text = task.baseline_file.read_text(encoding="utf-8")
-        lab, found = ScriptedLab(task, "cuda:0"), []
+        text = quick_task.baseline_file.read_text(encoding="utf-8")
+        lab, found = ScriptedLab(quick_task, "cuda:0"), []
         try:
             async for _ in lab.check(text, "baseline.cu", ()):
                 pass
             found.append(gpu_processes())
             pair = Text(text, "a.cu"), Text(f"{text}// anew", "b.cu")
-            steps = [s async for s in lab.time(*pair, workloads=(task.workloads[0].name,))]
+            steps = [s async for s in lab.time(*pair, workloads=(quick_task.workloads[0].name,))]
             assert isinstance(steps[-1], Timing)
             found.append(gpu_processes())
             await lab.rest()
@@ -116,14 +112,13 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch):
     assert rested == timed - checked
 
 
-def test_trying_a_source_again_costs_no_process(monkeypatch):
+def test_trying_a_source_again_costs_no_process(monkeypatch, quick_task):
     """verify, compare and bisect check and time one source after the other."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     async def steps() -> tuple[list[list[int]], set[int], set[int]]:
-        task = find_task("silu_and_mul")
-        text = task.baseline_file.read_text(encoding="utf-8")
-        lab, found = ScriptedLab(task, "cuda:0"), []
+        text = quick_task.baseline_file.read_text(encoding="utf-8")
+        lab, found = ScriptedLab(quick_task, "cuda:0"), []
         source = Text(text, "a.cu")
         try:
             for _ in range(2):
@@ -131,7 +126,7 @@ def test_trying_a_source_again_costs_no_process(monkeypatch):
                 found.append(pids(lab))
             before = gpu_processes()
             pair = source, Text(f"{text}// anew", "b.cu")
-            await time_pair(lab, *pair, (task.workloads[0].name,))
+            await time_pair(lab, *pair, (quick_task.workloads[0].name,))
             found.append(pids(lab))
             return found, before, gpu_processes()
         finally:

@@ -26,8 +26,8 @@ from tests.cuda.script import FACTS
 from tests.cuda_tools import texts
 from tests.cuda_tools.stand_in import Behaviour, calls, install
 from tests.cuda_tools.test_ncu import table
-from tests.engine.kill_runs import cut_down_task
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
+from tests.quick import write_quick_task
 
 FAULTY, MENDED = "40 us", "45 us"
 WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
@@ -37,7 +37,7 @@ METRICS = {"lts__t_sector_hit_rate.pct": ("%", "50.25"), "gpu__time_duration.sum
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
     """silu_and_mul with one small workload; lab processes are on the scripted GPU."""
-    folder = cut_down_task(tmp_path / "kernels")
+    folder = write_quick_task(tmp_path / "kernels")
     text = (folder / "task.toml").read_text(encoding="utf-8")
     settings, _, _ = text.partition("[[workloads]]")
     (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")

@@ -26,8 +26,8 @@ from astra_tui.session.integrity import read_session
 from astra_tui.session.redaction import Redactor
 from tests.conftest import ROOT
 from tests.cuda.script import FACTS
-from tests.engine.kill_runs import cut_down_task
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
+from tests.quick import write_quick_task
 
 WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 
@@ -35,7 +35,7 @@ WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     """silu_and_mul with one small workload."""
-    folder = cut_down_task(tmp_path_factory.mktemp("task") / "kernels")
+    folder = write_quick_task(tmp_path_factory.mktemp("task") / "kernels")
     settings, _, _ = (folder / "task.toml").read_text(encoding="utf-8").partition("[[workloads]]")
     (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
     (folder / "production.cu").unlink()

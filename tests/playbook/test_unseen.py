@@ -9,6 +9,7 @@ import pytest
 from astra_tui.agents.playbook import Evidence, propose_all
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CheckReport, Verdict
@@ -33,7 +34,7 @@ def test_every_proposal_on_an_unseen_kernel_is_correct(name: str, compiler: Comp
     with Oracle(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         for proposal in proposals:
-            *_, report = checker.check(proposal.source, "candidate.cu")
+            *_, report = checker.check(proposal.source, "candidate.cu", build_suite(task))
             assert isinstance(report, CheckReport)
             assert report.verdict is Verdict.PASSED, (proposal.plan.move, report.message)
 

@@ -107,10 +107,10 @@ def written(tmp_path: Path) -> Written:
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory, tasks: dict[str, KernelTask]) -> Path:
+def emulated(tmp_path_factory: pytest.TempPathFactory, quick_task: KernelTask) -> Path:
     """A real session on the emulator: a better, a wrong and a worse candidate."""
     folder = tmp_path_factory.mktemp("sessions") / "emulated"
-    task = tasks["silu_and_mul"]
+    task = quick_task
     sources = sources_of(task)
     steps = [
         Step("wide loads", (sources.better,)),

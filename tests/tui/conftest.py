@@ -37,10 +37,10 @@ def team(task: KernelTask) -> ScriptedTeam:
 
 
 @pytest.fixture(scope="session")
-def saved(tmp_path_factory: pytest.TempPathFactory, tasks: dict[str, KernelTask]) -> Path:
+def saved(tmp_path_factory: pytest.TempPathFactory, quick_task: KernelTask) -> Path:
     """A session with a better, a wrong and a worse candidate."""
     folder = tmp_path_factory.mktemp("sessions") / "silu_and_mul-20260101-120000"
-    task = tasks["silu_and_mul"]
+    task = quick_task
     sources = sources_of(task)
     steps = [
         Step("wide loads", (sources.better,)),

@@ -206,12 +206,12 @@ async def test_an_edit_that_is_too_long_is_kept_and_the_engine_stays(
 
 @on_a_loop
 async def test_an_edit_is_kept_where_the_engine_dies_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: KernelTask
 ) -> None:
     readable = """sed -i -e 1d -e 's/"change": "/&really: /' "$1\""""
     editor = Editor(tmp_path, monkeypatch, then=readable)
     settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
-    request = RunRequest("silu_and_mul", settings, folder=str(tmp_path / "s"))
+    request = RunRequest(str(task.folder), settings, folder=str(tmp_path / "s"))
     async with seated(partial(start, request)) as desk:
         await desk.answer("plan", "ctrl+g")
         await editor.opens(desk)

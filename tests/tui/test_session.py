@@ -302,9 +302,11 @@ async def test_a_case_is_added_by_hand_and_a_wrong_one_is_refused(
 
 
 @on_a_loop
-async def test_an_engine_that_dies_is_told_of_and_loses_nothing(tmp_path: Path) -> None:
+async def test_an_engine_that_dies_is_told_of_and_loses_nothing(
+    tmp_path: Path, task: KernelTask
+) -> None:
     settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
-    request = RunRequest("silu_and_mul", settings, folder=str(tmp_path / "s"))
+    request = RunRequest(str(task.folder), settings, folder=str(tmp_path / "s"))
     async with seated(partial(start, request)) as desk:
         await desk.asked("plan")
         engine = desk.session.engine
