@@ -9,6 +9,7 @@ import pytest
 
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import untried_paths
+from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
@@ -114,8 +115,11 @@ def test_the_suite_takes_every_path_of_the_shipped_sources(
 
 
 def test_a_part_of_the_batch_that_the_plan_refuses_fails_the_property(checker: Checker) -> None:
-    known = {c.dims["tokens"] for c in build_suite(checker.task)}
-    conditions = " or ".join(f"tokens == {n}" for n in range(2, 16) if n not in known)
+    suite = build_suite(checker.task)
+    (typical,) = (c for c in suite if c.name == "typical")
+    part, _ = split_cases(checker.task, typical)
+    assert part.dims not in [c.dims for c in suite]
+    conditions = " and ".join(f"{name} == {size}" for name, size in part.dims.items())
     report = report_of(checker, branching(checker.task, conditions, 'refuse "not these"'))
     assert report.verdict is Verdict.FAILED
     failed = [p for p in report.properties if not p.ok]

@@ -160,6 +160,9 @@ LAUNCHES = {
         block="1024",
     ),
     "promises at most 64": planted().replace("void silu", "void __launch_bounds__(64) silu"),
+    "takes blocks of 96x1x1 alone": planted().replace(
+        "void silu", "void __block_size__((96, 1, 1)) silu"
+    ),
     "is no multiple of clusters of 3x1x1": planted().replace(
         "void silu", "void __cluster_dims__(3, 1, 1) silu"
     ),

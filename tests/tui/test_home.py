@@ -28,6 +28,7 @@ from astra_tui.tui.source import open_saved
 from astra_tui.tui.terms import HomeContext
 from astra_tui.tui.widgets.line_view import LinesView
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
+from tests.quick import write_quick_task
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
 
 
@@ -135,9 +136,13 @@ async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path
 
 
 @on_a_loop
-async def test_a_session_goes_on_by_its_form(tmp_path: Path, saved: Path) -> None:
+async def test_a_session_goes_on_by_its_form(
+    tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Home reads its sessions anew as the form closes; that stops nothing."""
     shutil.copytree(saved, tmp_path / saved.name)
+    write_quick_task(tmp_path / "kernels")
+    monkeypatch.chdir(tmp_path)
     async with at_home(tmp_path) as desk:
         await desk.press("tab")
         await desk.until(lambda: desk.app.focused and desk.app.focused.id == "sessions")

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from astra_tui.lab.check.drawing import POOL
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, Dimension, KernelTask, ValueKind, Values
@@ -184,6 +185,19 @@ def zeros(task: KernelTask, dtype: DType) -> Level:
     return Level(
         "zeros", values={a.name: Values(ValueKind.CONSTANT) for a in normal_inputs(task, dtype)}
     )
+
+
+def few_large(task: KernelTask, dtype: DType) -> Level:
+    """Inputs of the most negative number, with the largest one in 128 elements.
+
+    A maximum that leaves out part of a row is then off by all that numbers can be apart.
+    """
+    values = {}
+    for argument in normal_inputs(task, dtype):
+        within = large(argument, task.dtype_of(argument, dtype))
+        planted = (*[repr(within.low)] * (POOL - 1), repr(within.high))
+        values[argument.name] = Values(ValueKind.CONSTANT, within.low, 1.0, planted)
+    return Level("few large among large negative ones", values=values)
 
 
 def among_ordinary(task: KernelTask, dtype: DType, numbers: Sequence[float]) -> Level:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from random import Random
 
 import msgspec
@@ -24,6 +25,7 @@ from astra_tui.lab.check.combinations import (
     combine,
     cover_pairs,
     draw_dims,
+    few_large,
     mostly,
     nearest_size,
     random_of,
@@ -56,8 +58,12 @@ PAIR_ELEMENTS = 1 << 13
 """Elements of the largest tensor of most cases in which two kinds of input meet."""
 
 MOST_PAIRS = 120
-MOST_NEAR = 15
-"""Cases of an element type at most, and of one of its dimensions."""
+MOST_NEAR, MOST_NEAR_ON_PATHS = 48, 12
+"""Cases of an element type at most, and of one of its dimensions: near what a source compares it
+with, and next to that on paths of its own.
+"""
+
+MOST_PATHS_NEAR = 4
 
 DRAWN_SIZES = 6
 
@@ -75,7 +81,13 @@ MOST_NUMBERS, MOST_HELD = 8, 4
 Path = frozenset[tuple[int, str]]
 """What a plan launches: the lines of the plan and the kernels, as C++ names."""
 
-SizesByPath = dict[Path, list[dict[str, int]]]
+Way = tuple[Path, frozenset[tuple[int, int, bool]]]
+"""A path, and by which operand of each `or` and which side of each `if else` it was come to."""
+
+SizesByWay = dict[Way, list[dict[str, int]]]
+
+DRAWN_FOR_CHOICES = 600
+"""Sizes that are looked at where a plan has an `or` or an `if else`."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +109,8 @@ def source_cases(
 ) -> tuple[Case, ...]:
     """The cases that a source makes necessary, beside a suite that follows from its task.
 
-    Sizes around what it compares sizes with, and for each of its paths a covering array: every two
-    of size, bases, distance of rows, values and scalars that this path can meet meet there.
+    Sizes around what it compares sizes with, and for each of its ways a covering array: every two
+    of size, bases, distance of rows, values and scalars that this way can meet meet there.
     `untried` are paths of workloads that no case of the suite takes.
     """
     found: dict[str, Case] = {}
@@ -107,12 +119,12 @@ def source_cases(
         own = (path.case for path in untried if path.case is not None)
         of_type = [c for c in (*cases, *own) if c.dtype is dtype]
         near = list(_near_constants(finder, dtype, of_type, seed))
-        by_path = _sizes_by_path(finder, dtype, [*of_type, *near], seed)
+        by_way = _sizes_by_way(finder, dtype, [*of_type, *near], seed)
         for case in (
             *near,
-            *_pairs(finder, dtype, by_path, seed),
-            *_beyond_turning(finder, dtype, by_path, of_type, seed),
-            *_near_data(finder, dtype, by_path, seed),
+            *_pairs(finder, dtype, by_way, seed),
+            *_beyond_turning(finder, dtype, by_way, of_type, seed),
+            *_near_data(finder, dtype, by_way, seed),
         ):
             found.setdefault(case.id, case)
     workloads = workload_cases(task)
@@ -144,16 +156,29 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
     task, source = finder.task, finder.source
     typical = next(c for c in cases if c.name == "typical")
     from_code = compared_constants(source.text)
+    paths = list(dict.fromkeys(path for c in cases if (path := finder.path(c))))
     for name in task.dims:
         random = random_of(seed, task, dtype.value, "near", name)
-        turning = turning_points(task, source, typical, name, finder.attributes)
+        turning = finder.turning(typical, name)
         tried = {c.dims[name] for c in cases}
 
         def allowed(size: int, name: str = name) -> bool:
             return not task.violated({**typical.dims, name: size}, dtype)
 
-        sizes = [s for s in around(turning | from_code, allowed) if s not in tried]
-        for size in sorted(random.sample(sizes, min(len(sizes), MOST_NEAR))):
+        @cache
+        def path_at(size: int, name: str = name) -> Path:
+            if not allowed(size):
+                return frozenset()
+            return finder.path(msgspec.structs.replace(typical, dims={**typical.dims, name: size}))
+
+        sizes = _some(around(turning | from_code, allowed), tried, MOST_NEAR, random)
+        on_paths = {
+            size
+            for path in paths[:MOST_PATHS_NEAR]
+            for size in around(from_code, partial(_takes, path_at, path))
+        }
+        sizes += _some(sorted(on_paths), tried | {*sizes}, MOST_NEAR_ON_PATHS, random)
+        for size in sizes:
             dims = {**typical.dims, name: size} if size in turning else None
             if dims is None or _effort(task, dims, dtype) > MAX_ELEMENTS:
                 dims = draw_dims(task, dtype, max(PAIR_ELEMENTS, 2 * size), random, {name: size})
@@ -167,27 +192,35 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
                 )
 
 
+def _takes(path_at: Callable[[int], Path], path: Path, size: int) -> bool:
+    return path_at(size) == path
+
+
+def _some(sizes: list[int], tried: set[int], most: int, random: Random) -> list[int]:
+    """The sizes that were not tried, or so many of them."""
+    new = [size for size in sizes if size not in tried]
+    return sorted(random.sample(new, min(len(new), most)))
+
+
 def _beyond_turning(
-    finder: _Finder, dtype: DType, by_path: SizesByPath, cases: list[Case], seed: int
+    finder: _Finder, dtype: DType, by_way: SizesByWay, cases: list[Case], seed: int
 ) -> Iterator[Case]:
-    """On each path, sizes just beyond those at which the plan changes its mind.
+    """On each way, sizes just beyond those at which the plan changes its mind.
 
     A grid that is capped in one branch goes wrong in this branch alone.
     """
-    task, source = finder.task, finder.source
+    task = finder.task
     typical = next(c for c in cases if c.name == "typical")
     for name in task.dims:
-        turning = turning_points(task, source, typical, name, finder.attributes)
-        for size, (path, sizes) in itertools.product(
-            sorted(turning)[:MOST_TURNING], by_path.items()
-        ):
+        turning = finder.turning(typical, name)
+        for size, (way, sizes) in itertools.product(sorted(turning)[:MOST_TURNING], by_way.items()):
             for dims in sorted(sizes, key=lambda d: _effort(task, d, dtype)):
                 beyond = nearest_size(task, dtype, {**dims, name: size + 1}, name, 1)
                 if beyond is None or _effort(task, {**dims, name: beyond}, dtype) > MAX_ELEMENTS:
                     continue
                 at = {**dims, name: beyond}
                 case = _case_of(f"{NEAR}{_sizes_in_words(at)}", _WHY_NEAR, dtype, at, seed)
-                found = finder.on_path(case, path)
+                found = finder.on_way(case, way)
                 if found is not None:
                     yield found
                     break
@@ -197,13 +230,15 @@ def _sizes_in_words(dims: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in dims.items())
 
 
-def _near_data(finder: _Finder, dtype: DType, by_path: SizesByPath, seed: int) -> Iterator[Case]:
-    """Cases of each path whose inputs hold the numbers that the source may compare data with.
+def _near_data(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> Iterator[Case]:
+    """Cases of each way whose inputs hold the numbers that the source may compare data with.
 
     Rare among ordinary values, work that is skipped at such a number shows; nearly everywhere,
-    work that is skipped for a row because of one place.
+    work that is skipped for a row because of one place. Few large numbers, at the task's typical
+    size as well, show a maximum that is one of a part of the row.
     """
     task = finder.task
+    typical = {name: dimension.typical for name, dimension in task.dims.items()}
     random = random_of(seed, task, dtype.value, "data")
     numbers = compared_numbers(finder.source.text, MOST_NUMBERS)
     levels = [
@@ -215,25 +250,27 @@ def _near_data(finder: _Finder, dtype: DType, by_path: SizesByPath, seed: int) -
         )
         if level.values
     ]
-    for path, sizes in by_path.items():
-        for level in levels:
-            dims = random.choice(sizes)
+    few = few_large(task, dtype)
+    for way, sizes in by_way.items():
+        chosen = [(level, random.choice(sizes)) for level in levels]
+        chosen += [(few, dims) for dims in (typical, random.choice(sizes)) if few.values]
+        for level, dims in chosen:
             name = f"{'x'.join(map(str, dims.values()))}: {words_of((level,))}"
             case = combine(_case_of(name, _WHY_DATA, dtype, dims, seed), (level,))
-            found = finder.on_path(case, path)
+            found = finder.on_way(case, way)
             if found is not None:
                 yield found
 
 
-def _pairs(finder: _Finder, dtype: DType, by_path: SizesByPath, seed: int) -> list[Case]:
-    """The covering arrays of all paths; where they are too many, the first rows of each."""
-    arrays = [_covering_array(finder, dtype, path, sizes, seed) for path, sizes in by_path.items()]
+def _pairs(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> list[Case]:
+    """The covering arrays of all ways; where they are too many, the first rows of each."""
+    arrays = [_covering_array(finder, dtype, way, sizes, seed) for way, sizes in by_way.items()]
     in_turn = (c for rank in itertools.zip_longest(*arrays) for c in rank if c is not None)
     return list(itertools.islice(in_turn, MOST_PAIRS))
 
 
-def _sizes_by_path(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> SizesByPath:
-    """Small sizes that take each path, with aligned bases or with shifted ones."""
+def _sizes_by_way(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> SizesByWay:
+    """Small sizes that take each way, with aligned bases or with shifted ones."""
     task = finder.task
     random = random_of(seed, task, dtype.value, "sizes")
     known = {tuple(c.dims.values()): c.dims for c in cases if not c.outside_contract}
@@ -244,17 +281,35 @@ def _sizes_by_path(finder: _Finder, dtype: DType, cases: list[Case], seed: int) 
     for dims in drawn:
         if dims is not None:
             known[tuple(dims.values())] = dims
-    found: SizesByPath = {}
-    shifted = dict.fromkeys((a.name for a in task.tensors), 1)
+    found: SizesByWay = {}
     for dims in known.values():
         if 0 < task.elements(dims, dtype) <= MAX_ELEMENTS and 0 not in dims.values():
-            aligned = Case("", "", dtype, dims)
-            for case in (aligned, msgspec.structs.replace(aligned, offsets=shifted)):
-                sizes = found.setdefault(finder.path(case), [])
-                if dims not in sizes:
-                    sizes.append(dims)
-    found.pop(frozenset(), None)
-    return {path: _chosen_sizes(task, dtype, sizes, random) for path, sizes in found.items()}
+            for way in finder.ways(dims, dtype):
+                found.setdefault(way, []).append(dims)
+    if any(choices for _, choices in found):
+        for dims in _drawn_for_choices(finder, dtype, cases[0], rows, random):
+            for way in finder.ways(dims, dtype):
+                if len(found.setdefault(way, [])) < 2 and dims not in found[way]:
+                    found[way].append(dims)
+    return {
+        way: _chosen_sizes(task, dtype, sizes, random) for way, sizes in found.items() if way[0]
+    }
+
+
+def _drawn_for_choices(
+    finder: _Finder, dtype: DType, case: Case, rows: set[int], random: Random
+) -> Iterator[dict[str, int]]:
+    """Many small sizes, with few rows and with those at which the plan changes its mind."""
+    task = finder.task
+    if task.rows:
+        turning = finder.turning(case, task.rows)
+        rows = {*rows, *turning, *(size - 1 for size in turning)}
+    few = sorted(count for count in rows if 0 < count <= FEW_ROWS)
+    for _ in range(DRAWN_FOR_CHOICES):
+        fixed = {task.rows: random.choice(few)} if few else {}
+        dims = draw_dims(task, dtype, PAIR_ELEMENTS, random, fixed)
+        if dims is not None:
+            yield dims
 
 
 def _chosen_sizes(
@@ -275,10 +330,10 @@ def _effort(task: KernelTask, dims: dict[str, int], dtype: DType) -> int:
 
 
 def _covering_array(
-    finder: _Finder, dtype: DType, path: Path, sizes: list[dict[str, int]], seed: int
+    finder: _Finder, dtype: DType, way: Way, sizes: list[dict[str, int]], seed: int
 ) -> list[Case]:
     task = finder.task
-    # Not from the path: it has lines in it, which shift while the cases should stay.
+    # Not from the way: it has lines in it, which shift while the cases should stay.
     random = random_of(seed, task, dtype.value, "levels")
     bases, rows = base_levels(task, random), row_levels(task, random)
     values, scalars = value_levels(task, dtype), scalar_levels(task, random)
@@ -290,7 +345,7 @@ def _covering_array(
     for dims in sizes:
         for base, row in layouts:
             placed = combine(Case("", "", dtype, dims), (base, row))
-            if finder.path(placed) == path:
+            if finder.way(placed) == way:
                 for kind, value in enumerate(values):
                     levels = base, row, random.choice(value), random.choice(scalars)
                     combined.append((dims, levels))
@@ -424,23 +479,40 @@ class _Finder:
 
     def path(self, case: Case) -> Path:
         """What is launched for a case; nothing where it is refused or breaks the plan."""
+        return self.way(case)[0]
+
+    def way(self, case: Case) -> Way:
+        """What is launched for a case, and by which operands of the plan's conditions."""
         try:
             scalars = scalars_of(self.task, case)
             resolved = resolve_case(self.task, self.source, case, scalars, self.attributes)
         except PlanError:
-            return frozenset()
+            return frozenset(), frozenset()
         if isinstance(resolved, Refused):
-            return frozenset()
-        return frozenset((launch.place.line, launch.kernel) for launch in resolved.launches)
+            return frozenset(), frozenset()
+        launches = resolved.launches
+        return frozenset((one.place.line, one.kernel) for one in launches), resolved.choices
 
-    def on_path(self, case: Case, path: Path) -> Case | None:
-        """The case, with bases shifted by one element where only that takes a path; or None."""
-        if self.path(case) == path:
+    def ways(self, dims: dict[str, int], dtype: DType) -> Iterable[Way]:
+        """The ways of some sizes, with aligned bases and with shifted ones."""
+        aligned = Case("", "", dtype, dims)
+        return dict.fromkeys((self.way(aligned), self.way(self._shifted(aligned))))
+
+    def on_way(self, case: Case, way: Way) -> Case | None:
+        """The case, with bases shifted by one element where only that takes a way; or None."""
+        if self.way(case) == way:
             return case
+        shifted = self._shifted(case)
+        return shifted if self.way(shifted) == way else None
+
+    def _shifted(self, case: Case) -> Case:
         shifts = dict.fromkeys((a.name for a in self.task.tensors), 1)
         name = f"{case.name}, all shifted by 1"
-        shifted = msgspec.structs.replace(case, name=name, offsets=shifts)
-        return shifted if self.path(shifted) == path else None
+        return msgspec.structs.replace(case, name=name, offsets=shifts)
+
+    def turning(self, case: Case, name: str) -> set[int]:
+        """Sizes of a dimension, all else as in a case, at which the plan changes its mind."""
+        return turning_points(self.task, self.source, case, name, self.attributes)
 
     def smaller(self, own: Case, path: Path) -> Case | None:
         """A case that takes the path, with as few rows as do; None where none is small enough."""

@@ -52,7 +52,7 @@ WORKSPACE_BYTES = 1 << 28
 
 _KEPT_MODULES = 8
 _LAUNCH_BOUNDS = re.compile(
-    r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?:maxntid|reqntid)\s+(?P<sizes>[\d, ]+)"
+    r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?P<how>maxntid|reqntid)\s+(?P<sizes>[\d, ]+)"
 )
 _CLUSTERS = re.compile(
     r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?P<how>reqnctapercluster|explicitcluster)\b"
@@ -102,6 +102,12 @@ class Loaded:
             for m in _LAUNCH_BOUNDS.finditer(ptx)
         }
         """By the kernel's symbol, where its source sets bounds."""
+        self.required_blocks = {
+            m["kernel"]: (*_sizes(m["sizes"]), 1, 1)[:3]
+            for m in _LAUNCH_BOUNDS.finditer(ptx)
+            if m["how"] == "reqntid"
+        }
+        """By the kernel's symbol, where its source names the one block that it takes."""
         self.clusters = {
             m["kernel"]: _sizes(m["sizes"] or m["more"]) for m in _CLUSTERS.finditer(ptx)
         }
@@ -264,9 +270,13 @@ class _Call:
         needs = launch.kernel.resources
         threads = math.prod(launch.block)
         most = self.loaded.most_threads.get(launch.kernel.symbol, threads)
+        required = self.loaded.required_blocks.get(launch.kernel.symbol)
         why = ""
         if threads > most:
             why = f"{threads} threads a block, where __launch_bounds__ promises at most {most}"
+        elif required is not None and launch.block != required:
+            given, wanted = ("x".join(map(str, block)) for block in (launch.block, required))
+            why = f"blocks of {given} threads, where the kernel takes blocks of {wanted} alone"
         elif launch.kernel.symbol in self.loaded.clusters:
             why = _cluster_refusal(launch.grid, self.loaded.clusters[launch.kernel.symbol])
         if not why:

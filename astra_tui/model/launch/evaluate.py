@@ -39,6 +39,10 @@ class Evaluator:
     def __init__(self, bindings: Bindings, file: str = ""):
         self.bindings = bindings
         self.file = file
+        self.choices: set[tuple[int, int, bool]] = set()
+        """Line and column of each `or` that held and each `a if c else b` that was evaluated, and
+        whether the first operand held, or the condition.
+        """
         self.names: dict[str, Value] = {
             **bindings.device,
             **{d.value: d for d in DType},
@@ -84,8 +88,10 @@ class Evaluator:
                 return self._binary(expression)
             case Compare():
                 return self._compare(expression)
-            case Conditional(condition=condition, when_true=a, when_false=b):
-                return self.value(a if self.truth(condition) else b)
+            case Conditional(condition=condition, when_true=a, when_false=b, place=place):
+                holds = self.truth(condition)
+                self.choices.add((place.line, place.column, holds))
+                return self.value(a if holds else b)
 
     def _compare(self, expression: Compare) -> bool:
         left = self.value(expression.first)
@@ -100,7 +106,7 @@ class Evaluator:
         if expression.operator == "and":
             return self.truth(expression.left) and self.truth(expression.right)
         if expression.operator == "or":
-            return self.truth(expression.left) or self.truth(expression.right)
+            return self._either(expression)
         left, right = self.integer(expression.left), self.integer(expression.right)
         match expression.operator:
             case "+":
@@ -114,6 +120,13 @@ class Evaluator:
             case _:
                 value = left % self._divisor(right, expression.place)
         return self._bounded(value, expression.place)
+
+    def _either(self, expression: Binary) -> bool:
+        holds = self.truth(expression.left)
+        if holds or self.truth(expression.right):
+            self.choices.add((expression.place.line, expression.place.column, holds))
+            return True
+        return False
 
     def _call(self, call: Call) -> Value:
         match call.function:

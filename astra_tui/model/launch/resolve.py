@@ -77,6 +77,8 @@ class ResolvedPlan:
 
     workspaces: tuple[ResolvedWorkspace, ...]
     launches: tuple[ResolvedLaunch, ...]
+    choices: frozenset[tuple[int, int, bool]] = frozenset()
+    """What `or` and `if else` came to on the way, see `Evaluator.choices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class _Resolver:
                 launch = self._launch(item)
                 if launch is not None:
                     launches.append(launch)
-        return ResolvedPlan(tuple(workspaces), tuple(launches))
+        choices = frozenset(self.evaluator.choices)
+        return ResolvedPlan(tuple(workspaces), tuple(launches), choices)
 
     def _items(self, step: Step) -> tuple[Launch | Refuse, ...] | Refused:
         if not isinstance(step, Dispatch):
