@@ -100,4 +100,4 @@ def _direction(ratio: float) -> int:
 
 
 def _bounded(ratio: float) -> float:
-    return max(ratio, SMALLEST_RATIO)
+    return min(max(ratio, SMALLEST_RATIO), 1 / SMALLEST_RATIO)

@@ -42,13 +42,21 @@ def report_of(checker: Checker, text: str, patterns: tuple[str, ...] = ()) -> Ch
     return report
 
 
+WHOLE = [f for f in SOURCES if f.name == "production.cu" or f.parent.name == "silu_and_mul"]
+"""Checked in full; the two other baselines on the cases of their tasks, which takes a third."""
+
+
 @pytest.mark.parametrize("file", SOURCES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_shipped_source_passes_every_case_without_a_finding(
     checkers: dict[str, Checker], file: Path
 ) -> None:
-    report = report_of(checkers[file.parent.name], file.read_text())
+    report = report_of(
+        checkers[file.parent.name], file.read_text(), () if file in WHOLE else ("*",)
+    )
     assert report.verdict is Verdict.PASSED, report.message
     assert not [f for r in report.cases for f in r.findings]
+    if file not in WHOLE:
+        return
     assert report.properties
     assert all(p.ok and p.bitwise for p in report.properties)
     assert report.fakes

@@ -287,11 +287,14 @@ def test_what_the_contract_and_the_plan_exclude_is_proved(compiler: Compiler) ->
 
 @pytest.fixture(scope="module")
 def silu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The silu task with one type, which halves what a check costs."""
+    """The silu task with one type and without its two largest workloads."""
     folder = tmp_path_factory.mktemp("silu")
     for file in SILU.iterdir():
         (folder / file.name).write_text(file.read_text())
     text = (folder / "task.toml").read_text()
+    for tokens, d in ((1024, 13824), (4096, 14336)):
+        text = text.replace(f"[[workloads]]\ndims = {{ tokens = {tokens}, d = {d} }}\n", "")
+    assert text.count("[[workloads]]") == 5
     (folder / "task.toml").write_text(text.replace('["float16", "bfloat16"]', '["float16"]', 1))
     return folder
 

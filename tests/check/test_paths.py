@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from astra_tui.lab.check import fullsize
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import untried_paths
 from astra_tui.lab.check.properties import split_cases
@@ -89,7 +90,11 @@ def test_a_wrong_kernel_for_some_workloads_is_found(
     assert all(r.case.is_of_plan or r.case.why.startswith("drawn") for r in wrong)
 
 
-def test_a_path_that_only_large_sizes_take_is_not_called_right(checker: Checker) -> None:
+def test_a_path_that_only_large_sizes_take_is_not_called_right(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fullsize, "SKELETON_BUDGET", fullsize.SKELETON_BUDGET // 10)
+    monkeypatch.setattr(fullsize, "RUN_BUDGET", fullsize.RUN_BUDGET // 10)
     branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
     report = report_of(checker, branching(checker.task, "tokens * d >= 10000000", branch))
     assert report.verdict is Verdict.INCONCLUSIVE

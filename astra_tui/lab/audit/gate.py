@@ -16,7 +16,7 @@ from astra_tui.lab.cuda.opening import open_oracle
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.explain.elf import loaded_sections
 from astra_tui.model.audit import Outcome
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import PlanError, find_plan
@@ -30,6 +30,8 @@ _OF_VERDICT = {
     Verdict.INCONCLUSIVE: Outcome.INCONCLUSIVE,
     Verdict.UNSUPPORTED: Outcome.INCONCLUSIVE,
 }
+_DECIDING = frozenset({CaseOutcome.WRONG, CaseOutcome.FAULT, CaseOutcome.WRONGLY_REFUSED})
+"""Outcomes of a case after which no other can change the verdict."""
 
 
 class Gate:
@@ -104,6 +106,8 @@ class Gate:
             checker = Checker(*parts)
         try:
             for event in checker.check(text, name):
+                if isinstance(event, CaseResult) and event.outcome in _DECIDING:
+                    return Outcome.WRONG, f"{event.case.id}: {event.message}"
                 if isinstance(event, CheckReport):
                     report = event
         except PlanError as error:

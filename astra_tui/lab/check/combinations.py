@@ -80,7 +80,9 @@ def seed_of_case(seed: int, dtype: DType, name: str) -> int:
 
 
 def base_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
-    """Where tensors begin: aligned, all of them shifted, each of them alone by a drawn shift."""
+    """Where tensors begin: aligned, all of them shifted, each of them alone: by one element, which
+    no vector bears, and by a drawn shift.
+    """
     names = [a.name for a in task.tensors]
     together = [
         Level(f"all shifted by {shift}", offsets=dict.fromkeys(names, shift)) for shift in SHIFTS
@@ -88,7 +90,7 @@ def base_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
     alone = [
         Level(f"{name} shifted by {shift}", offsets={name: shift})
         for name in (names if len(names) > 1 else ())
-        for shift in [random.choice(SHIFTS[:-1])]
+        for shift in (1, random.choice(SHIFTS[1:-1]))
     ]
     return (AS_USUAL, *together, *alone)
 
@@ -104,7 +106,7 @@ def row_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
     alone = [
         Level(f"rows of {name} apart by {padding}", row_padding={name: padding})
         for name in (names if len(names) > 1 else ())
-        for padding in [random.choice(SHIFTS[:-1])]
+        for padding in (1, random.choice(SHIFTS[1:-1]))
     ]
     return (
         AS_USUAL,
@@ -198,6 +200,17 @@ def few_large(task: KernelTask, dtype: DType) -> Level:
         planted = (*[repr(within.low)] * (POOL - 1), repr(within.high))
         values[argument.name] = Values(ValueKind.CONSTANT, within.low, 1.0, planted)
     return Level("few large among large negative ones", values=values)
+
+
+def mostly_negative_infinity(task: KernelTask, dtype: DType) -> Iterator[Level]:
+    """Of each argument that has to bear it: -inf in fifteen of sixteen elements.
+
+    What a kernel makes of a part of a row, or of all of it, in which nothing else is.
+    """
+    for argument in normal_inputs(task, dtype):
+        if "-inf" in argument.special:
+            held = Values(ValueKind.CONSTANT, -math.inf, 1.0, ORDINARY)
+            yield Level(f"{argument.name} mostly -inf", values={argument.name: held})
 
 
 def among_ordinary(task: KernelTask, dtype: DType, numbers: Sequence[float]) -> Level:

@@ -27,6 +27,7 @@ from astra_tui.lab.check.combinations import (
     draw_dims,
     few_large,
     mostly,
+    mostly_negative_infinity,
     nearest_size,
     random_of,
     row_levels,
@@ -247,6 +248,7 @@ def _near_data(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> 
             zeros(task, dtype),
             among_ordinary(task, dtype, numbers),
             *mostly(task, dtype, numbers[:MOST_HELD]),
+            *mostly_negative_infinity(task, dtype),
         )
         if level.values
     ]
@@ -315,10 +317,10 @@ def _drawn_for_choices(
 def _chosen_sizes(
     task: KernelTask, dtype: DType, sizes: list[dict[str, int]], random: Random
 ) -> list[dict[str, int]]:
-    """Two drawn small sizes, the one with most rows, and the widest: each as small as there is."""
+    """The smallest, two drawn small ones, the one with most rows, and the widest of small ones."""
     sizes = sorted(sizes, key=lambda dims: _effort(task, dims, dtype))
     small = [d for d in sizes if _effort(task, d, dtype) <= PAIR_ELEMENTS] or sizes[:1]
-    chosen = random.sample(small, min(2, len(small)))
+    chosen = [*small[:1], *random.sample(small, min(2, len(small)))]
     for names in ({task.rows}, set(task.dims) - {task.rows}):
         chosen.append(max(small, key=lambda d: max((d[n] for n in names if n in d), default=0)))
     return [dims for k, dims in enumerate(chosen) if dims not in chosen[:k]]

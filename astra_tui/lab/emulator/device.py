@@ -272,11 +272,11 @@ class _Call:
         most = self.loaded.most_threads.get(launch.kernel.symbol, threads)
         required = self.loaded.required_blocks.get(launch.kernel.symbol)
         why = ""
-        if threads > most:
-            why = f"{threads} threads a block, where __launch_bounds__ promises at most {most}"
-        elif required is not None and launch.block != required:
+        if required is not None and launch.block != required:
             given, wanted = ("x".join(map(str, block)) for block in (launch.block, required))
             why = f"blocks of {given} threads, where the kernel takes blocks of {wanted} alone"
+        elif threads > most:
+            why = f"{threads} threads a block, where __launch_bounds__ promises at most {most}"
         elif launch.kernel.symbol in self.loaded.clusters:
             why = _cluster_refusal(launch.grid, self.loaded.clusters[launch.kernel.symbol])
         if not why:
