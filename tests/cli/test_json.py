@@ -84,7 +84,10 @@ def test_counters_of_a_source_that_does_not_compile(shell: Shell) -> None:
 def test_doctor(shell: Shell) -> None:
     answer = decoded(shell.run("doctor", "--json"), answers.DoctorAnswer)
     assert answer.exit_code == ExitCode.OK
-    assert {p.name for p in answer.probes} >= {"compiler", "emulator", "torch", "GPU"}
+    probes = {p.name: p for p in answer.probes}
+    assert set(probes) >= {"compiler", "emulator", "torch", "GPU"}
+    assert probes["language model"].health == "missing"
+    assert "OPENAI_API_KEY" in probes["language model"].remedy
 
 
 @pytest.mark.parametrize(
