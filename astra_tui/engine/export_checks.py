@@ -26,7 +26,8 @@ from astra_tui.engine.export_host import (
     python_answers,
 )
 from astra_tui.lab.check.inputs import draw_inputs
-from astra_tui.lab.check.runner import Checker, CheckEvent
+from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.source_check import CheckEvent
 from astra_tui.lab.child import child_environment
 from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, package_name

@@ -17,7 +17,7 @@ from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.emulator.skeleton import first_missing
+from astra_tui.lab.emulator.stores import first_missing
 from astra_tui.lab.emulator.whole import GridSkeleton, WholePlan
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType

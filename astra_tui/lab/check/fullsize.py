@@ -29,7 +29,8 @@ from astra_tui.lab.emulator.device import Emulator
 from astra_tui.lab.emulator.faults import Unsupported
 from astra_tui.lab.emulator.memory import ATOMIC
 from astra_tui.lab.emulator.ptx.module import PtxError
-from astra_tui.lab.emulator.skeleton import Sample, first_missing
+from astra_tui.lab.emulator.stores import first_missing
+from astra_tui.lab.emulator.tiles import Sample
 from astra_tui.lab.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation

@@ -14,10 +14,12 @@ from astra_tui.lab.emulator.faults import EmulationStopped
 from astra_tui.lab.emulator.machine import Machine
 from astra_tui.lab.emulator.memory import Buffer, LocalMemory, PagedMemory, SharedMemory
 from astra_tui.lab.emulator.program import condition_number, is_condition
-from astra_tui.lab.emulator.skeleton import Sample, Skeleton, StoreMap, run_skeleton
+from astra_tui.lab.emulator.skeleton import Skeleton, run_skeleton
 from astra_tui.lab.emulator.slicing import Slice
 from astra_tui.lab.emulator.step import side_bit
+from astra_tui.lab.emulator.stores import StoreMap
 from astra_tui.lab.emulator.tally import Tally
+from astra_tui.lab.emulator.tiles import Sample
 from astra_tui.model.findings import Finding
 
 Wanted = Mapping[str, Any]

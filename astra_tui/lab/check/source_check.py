@@ -1,0 +1,592 @@
+"""The pass over one source: every case, its reruns and properties, workloads, conditions.
+
+An event for each; the report comes last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
+from astra_tui.lab.check.fullsize import FullSize
+from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
+from astra_tui.lab.check.judge import Allowance
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
+from astra_tui.lab.check.properties import check_properties, split_cases
+from astra_tui.lab.check.reruns import (
+    Difference,
+    Edges,
+    of_float_atomics,
+    run_at_edges,
+    second_run,
+    seed_of,
+)
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.check.verdict import Seen, verdict_of
+from astra_tui.lab.conditions.closing import Closing
+from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
+from astra_tui.lab.device import PLAIN, Sides, Variation, has_float_atomics
+from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.check import (
+    FAR,
+    OWN_SIZE_OF,
+    Case,
+    CaseOutcome,
+    CaseResult,
+    CaseTrail,
+    CheckReport,
+    ConditionResult,
+    ConditionStatus,
+    FakeResult,
+    FullSizeResult,
+    PropertyResult,
+    Verdict,
+)
+from astra_tui.model.compilation import Compilation, Diagnostic
+from astra_tui.model.contents import content_hash
+from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.findings import FindingKind
+from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
+from astra_tui.model.settings import EMULATOR
+
+if TYPE_CHECKING:
+    from astra_tui.lab.check.runner import Checker
+
+CheckEvent = Compilation | CaseResult | PropertyResult | FullSizeResult | FakeResult | CheckReport
+"""What a check tells while it runs; the report comes last."""
+
+CHECK_STEPS = 12_000_000
+"""Steps of the emulator that a whole check may take (a case alone may take 300,000)."""
+
+
+class SourceCheck:
+    """One pass over the cases of one source."""
+
+    def __init__(
+        self,
+        checker: Checker,
+        source: Source,
+        suite: tuple[Case, ...],
+        known: tuple[CaseResult, ...] = (),
+    ):
+        self.checker = checker
+        self.task = checker.task
+        self.source = source
+        self.suite = suite
+        self.counted = frozenset(case.id for case in suite)
+        """The cases that are counted: the same for all sources, so that sums compare."""
+        self.known = {result.case.id: result for result in known}
+        """What need not run again, by the case's id."""
+        self.started = time.perf_counter()
+        self.seen = Seen()
+        self.lines: set[int] = set()
+        """Lines of the launch plan whose launches were taken."""
+        self.edges = Edges()
+        self.steps = 0
+        """What an emulator has spent on this check so far."""
+        self.repeated: set[tuple[str, ...]] = set()
+        """Kernels that ran on another poison, too."""
+        self.reporting: Reporting | None = None
+        self.coverage: Coverage | None = None
+
+    def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
+        attributes = self.checker.device.attributes
+        tried: tuple[Case, ...] = self.suite
+        if whole_suite:
+            own, _ = self.checker.cases_of(self.source, self.suite)
+            tried = (*tried, *own)
+        split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
+        workloads: tuple[Case, ...] = ()
+        if whole_suite:
+            beyond = (case for case, _ in self.checker.beyond(self.source))
+            workloads = (*workload_cases(self.task), *beyond)
+        expressions = kernels_to_compile(
+            self.task, self.source, (*tried, *split, *workloads), attributes
+        )
+        compilation = self.checker.compiler.compile(self.source.text, expressions)
+        compilation = _with_plan_lines(compilation, self.source)
+        yield compilation
+        if not compilation.ok:
+            yield self._report(compilation, Verdict.COMPILE_ERROR, _first_error(compilation))
+            return
+        if self.checker.beside is not None:
+            known = {case.id for case in build_suite(self.task)}
+            added = tuple(case for case in self.suite if case.id not in known)
+            only = None if whole_suite else self.suite
+            self.checker.beside.begin(self.source, added, only, self.checker.seed)
+        if whole_suite and self.checker.device.name == EMULATOR:
+            self._let_conditions_report(expressions)
+        for case in tried:
+            result, run, inputs = self._case(compilation, case)
+            self.seen.results.append(result)
+            yield result
+            if _hangs(result) or self.steps > CHECK_STEPS:
+                failed = self.seen.has_failed
+                verdict = Verdict.FAILED if failed else Verdict.INCONCLUSIVE
+                yield self._report(compilation, verdict, self._ended(result, len(tried)))
+                return
+            if _has_properties(case) and result.outcome is CaseOutcome.PASSED:
+                if run is None:
+                    run, inputs = self._again(compilation, case)
+                yield from self._properties(compilation, case, inputs, run)
+        if whole_suite:
+            yield from self._workloads(compilation)
+            for found in self._at_full_size(compilation):
+                self.seen.full_size.append(found)
+                yield found
+            for fake in self.checker.prove(self.suite):
+                self.seen.fakes.append(fake)
+                yield fake
+            yield from self._close_conditions(compilation)
+        if self.checker.beside is not None:
+            self.seen.beside = self.checker.beside.result()
+            self.seen.results += self.seen.beside.failed
+            yield from self.seen.beside.failed
+        yield self._report(compilation, *verdict_of(self.seen), whole_suite)
+
+    def _ended(self, last: CaseResult, cases: int) -> str:
+        """Why a check ends before its last case."""
+        done = f"after {len(self.seen.results)} of {cases} cases"
+        if _hangs(last):
+            return f"{last.message}; the check ends {done}: the others would take as long"
+        return (
+            f"the check ends {done}: together they took {self.steps:,} steps, {CHECK_STEPS:,} may"
+        )
+
+    def _close_conditions(self, compilation: Compilation) -> Iterator[CaseResult]:
+        """Looks for cases that take the sides of conditions that are still open, and runs them."""
+        if self.coverage is None or self.reporting is None:
+            return
+        if self.seen.has_failed:
+            return  # The verdict does not depend on them any more.
+        found: list[Case] = []
+
+        def probe(case: Case) -> bool:
+            took = self._takes_new_sides(case)
+            found.extend([case] if took else [])
+            return took
+
+        suite = tuple(self.seen.results)
+        closed = Closing(
+            self.task, self.source, self.reporting, self.coverage, suite, probe
+        ).close()
+        self.seen.conditions = tuple(map(self._ruled, closed))
+        for case in found:
+            result, _, _ = self._case(compilation, case)
+            self.seen.results.append(result)
+            yield result
+
+    def _ruled(self, condition: ConditionResult) -> ConditionResult:
+        """An open side as accepted, where the task says so."""
+        if condition.status is not ConditionStatus.OPEN:
+            return condition
+        file = Path(self.source.file).name
+        line = self.source.text.splitlines()[condition.line - 1]
+        names = (condition.kernel, condition.function)
+        for ruling in self.task.accepted:
+            about = "".join(ruling.condition.split()) == "".join(condition.text.split())
+            if ruling.condition and about and any(ruling.covers(file, n, line) for n in names):
+                return msgspec.structs.replace(
+                    condition, status=ConditionStatus.ACCEPTED, why=ruling.reason
+                )
+        return condition
+
+    def _takes_new_sides(self, case: Case) -> bool:
+        """Runs a case with reporting conditions only, unchecked."""
+        assert self.coverage is not None
+        assert self.reporting is not None
+        try:
+            inputs = draw_inputs(self.task, case)
+            resolved = self._resolve(case, inputs)
+            if isinstance(resolved, Refused):
+                return False
+            run = run_case(
+                self.task, self.source, self.reporting.compilation, resolved, case, inputs,
+                self.checker.device, checked=False, counted=False,
+            )  # fmt: skip
+        except PlanError:
+            return False
+        return self.coverage.note(run.outcome.sides, case.id)
+
+    def _let_conditions_report(self, expressions: tuple[str, ...]) -> None:
+        compiler = self.checker.compiler
+        self.reporting = compile_reporting(compiler, self.source.text, expressions)
+        if self.reporting is not None:
+            self.coverage = Coverage(self.reporting.source)
+
+    def _workloads(self, compilation: Compilation) -> Iterator[CaseResult]:
+        """The workloads that the plan cannot launch at their own sizes; on a GPU, all of them."""
+        for case in workload_cases(self.task):
+            own = msgspec.structs.replace(case, name=OWN_SIZE_OF + case.name)
+            result = self._unless_resolved(own)
+            if result is None and self.checker.device.name != EMULATOR:
+                result = self._on_gpu(compilation, case.name)
+            if result is not None:
+                self.seen.results.append(result)
+                yield result
+
+    def _on_gpu(self, compilation: Compilation, workload: str) -> CaseResult | None:
+        """What all rows of a workload came to at its own size."""
+        # Only where there is a GPU: its package knows this one.
+        from astra_tui.lab.cuda.device import CudaDevice
+        from astra_tui.lab.cuda.own_size import OwnSize
+        from astra_tui.lab.cuda.workload import Compiled
+
+        device = self.checker.device
+        if not isinstance(device, CudaDevice):
+            return None
+        (wanted,) = (w for w in self.task.workloads if w.name == workload)
+        own = OwnSize.drawn(self.task, wanted, device, self.checker.oracle)
+
+        def allowed() -> Mapping[str, Allowance]:
+            source, compiled = self.checker.baseline_source()
+            return own.errors(Compiled(source, compiled)) if compiled.ok else {}
+
+        return own.check(Compiled(self.source, compilation), allowed)
+
+    def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
+        """The workloads at their own sizes, on the emulator, unless a case has failed already."""
+        checker = self.checker
+        failed = self.seen.has_failed
+        if failed or not isinstance(checker.device, Emulator):
+            return
+        for case in workload_cases(self.task):
+            try:
+                resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+                if isinstance(resolved, ResolvedPlan):
+                    self.lines.update(launch.place.line for launch in resolved.launches)
+                    yield self._one_at_full_size(compilation, checker.device, case, resolved)
+            except PlanError as error:
+                yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
+        for case, in_part in checker.beyond(self.source):
+            try:
+                resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+                if isinstance(resolved, ResolvedPlan):
+                    parts = self.task, checker.device, self.source, compilation, case, checker.seed
+                    found = FullSize(*parts, in_part=in_part).run(resolved, checker.judge_rows)
+                    if case.name.startswith(FAR) and found.outcome is CaseOutcome.INCONCLUSIVE:
+                        found = FullSize(*parts, in_part=True).run(resolved, checker.judge_rows)
+                    yield found
+            except PlanError:
+                continue  # What cannot be launched does nothing wrong.
+
+    def _one_at_full_size(
+        self, compilation: Compilation, device: Emulator, case: Case, resolved: ResolvedPlan
+    ) -> FullSizeResult:
+        reporting = None
+        if self.coverage is not None and self.reporting is not None:
+            kernels = tuple(launch.kernel for launch in resolved.launches)
+            may_take = self.coverage.may_take(kernels)
+            reporting = self.reporting.compilation if may_take else None
+        seed = self.checker.seed
+        run = FullSize(self.task, device, self.source, compilation, case, seed, reporting)
+        result = run.run(resolved, self.checker.judge_rows)
+        if self.coverage is not None and result.outcome is CaseOutcome.PASSED:
+            self.coverage.note(run.sides, OWN_SIZE_OF + case.name)
+        return result
+
+    def _unless_resolved(self, case: Case) -> CaseResult | None:
+        """What becomes of a case that the plan cannot launch."""
+        try:
+            resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+        except PlanError as error:
+            return CaseResult(case, CaseOutcome.PLAN_ERROR, error.describe())
+        return self._refused(case, resolved) if isinstance(resolved, Refused) else None
+
+    def _case(self, compilation: Compilation, case: Case) -> tuple[CaseResult, Run | None, Inputs]:
+        inputs = Inputs({}, scalars_of(self.task, case))
+        try:
+            resolved = self._resolve(case, inputs)
+            if isinstance(resolved, Refused):
+                return self._refused(case, resolved), None, inputs
+            self.lines.update(launch.place.line for launch in resolved.launches)
+            known = self._known(case)
+            if known is not None:
+                return known, None, inputs
+            before = self.steps, len(self.repeated), self._noted
+            inputs = draw_inputs(self.task, case)
+            run = self._run(compilation, resolved, case, inputs)
+        except PlanError as error:
+            return CaseResult(case, CaseOutcome.PLAN_ERROR, error.describe()), None, inputs
+        result = self._judge(compilation, resolved, case, inputs, run)
+        return msgspec.structs.replace(result, trail=self._trail(case, *before)), run, inputs
+
+    @property
+    def _noted(self) -> tuple[int, int]:
+        return self.coverage.noted if self.coverage is not None else (0, 0)
+
+    def _trail(
+        self, case: Case, steps: int, repeated: int, noted_before: tuple[int, int]
+    ) -> CaseTrail:
+        """What a case added to this check, which stood at these figures before."""
+        noted = self.coverage.since(*noted_before) if self.coverage is not None else {}
+        return CaseTrail(
+            steps=self.steps - steps,
+            repeated=len(self.repeated) > repeated,
+            edge_lines=self.edges.lines.get(case.id, ()),
+            sides={name: seen.as_rows() for name, seen in noted.items()},
+        )
+
+    def _known(self, case: Case) -> CaseResult | None:
+        """The result of a case that ran before this check was cut off, with all it left behind."""
+        result = self.known.get(case.id)
+        if result is None or result.case != case or result.trail is None:
+            return None
+        trail = result.trail
+        self.steps += trail.steps
+        if trail.repeated:
+            self.repeated.add(result.kernels)
+        if trail.edge_lines:
+            self.edges.note(case, result.kernels, trail.edge_lines)
+        if self.coverage is not None:
+            sides = {name: Sides.of_rows(rows) for name, rows in trail.sides.items()}
+            self.coverage.note(sides, case.id)
+        return result
+
+    def _again(self, compilation: Compilation, case: Case) -> tuple[Run, Inputs]:
+        """The outputs of a case that is known to pass."""
+        inputs = draw_inputs(self.task, case)
+        resolved = self._resolve(case, inputs)
+        assert isinstance(resolved, ResolvedPlan)
+        run = run_case(
+            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
+            checked=False, counted=False,
+        )  # fmt: skip
+        return run, inputs
+
+    def _resolve(self, case: Case, inputs: Inputs) -> ResolvedPlan | Refused:
+        attributes = self.checker.device.attributes
+        return resolve_case(self.task, self.source, case, inputs.scalars, attributes)
+
+    def _run(
+        self, compilation: Compilation, resolved: ResolvedPlan, case: Case, inputs: Inputs
+    ) -> Run:
+        run = run_case(
+            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
+            counted=case.id in self.counted,
+        )  # fmt: skip
+        self.steps += run.outcome.steps
+        return run
+
+    def _refused(self, case: Case, refused: Refused) -> CaseResult:
+        if case.outside_contract:
+            return CaseResult(case, CaseOutcome.REFUSED, refused.reason)
+        text = f"the launch plan refuses a case of the contract: {refused.reason}"
+        return CaseResult(case, CaseOutcome.WRONGLY_REFUSED, text)
+
+    def _judge(
+        self,
+        compilation: Compilation,
+        resolved: ResolvedPlan,
+        case: Case,
+        inputs: Inputs,
+        run: Run,
+    ) -> CaseResult:
+        counters = run.outcome.counters if case.id in self.counted else None
+        faults = [f for f in run.findings if not f.is_warning]
+        if self.task.deterministic:
+            faults += [f for f in run.findings if f.kind is FindingKind.FLOAT_ATOMICS]
+        if faults:
+            kind = faults[0].kind
+            outcome = CaseOutcome.FAULT
+            if kind is FindingKind.UNSUPPORTED:
+                outcome = CaseOutcome.UNSUPPORTED
+            text = faults[0].describe()
+            return CaseResult(case, outcome, text, (), run.findings, run.kernels, counters)
+        judged = tuple(
+            self.checker.judge(
+                case, inputs, run, lambda name: self.checker.allowance(case, inputs, name)
+            )
+        )
+        wrong = [o for o in judged if not o.ok]
+        message = f"{wrong[0].argument}: {wrong[0].problem}" if wrong else ""
+        findings = run.findings
+        if not wrong and not case.outside_contract:
+            for found in self._reruns(compilation, resolved, case, inputs, run):
+                if found.finding is not None:
+                    findings = (*findings, found.finding)
+                if found.finding is None or not found.finding.is_warning:
+                    message = found.message
+                    break
+        if not message:
+            return CaseResult(case, CaseOutcome.PASSED, "", judged, findings, run.kernels, counters)
+        if case.outside_contract:
+            message = f"outside the contract, and not refused: {message}"
+        elif wrong and self.source.text != self.checker.baseline_source()[0].text:
+            fault = self.checker.fault_of_task(case, inputs, [o.argument for o in wrong])
+            if fault:
+                outcome = CaseOutcome.INCONCLUSIVE
+                return CaseResult(case, outcome, fault, judged, findings, run.kernels, counters)
+        return CaseResult(case, CaseOutcome.WRONG, message, judged, findings, run.kernels, counters)
+
+    def _poison_may_hide(self, run: Run) -> bool:
+        """Whether another poison could show what this run did not.
+
+        The emulator reports reads of undefined memory, so that there only what has still the bits
+        of the poison can be unwritten. Each path is run again once all the same.
+        """
+        is_first = run.kernels not in self.repeated
+        self.repeated.add(run.kernels)
+        if is_first or self.checker.device.name != EMULATOR:
+            return True
+        return any((bits == np.iinfo(bits.dtype).max).any() for bits in run.outputs.values())
+
+    def _may_take_sides(self, run: Run) -> bool:
+        """Whether a kernel of a run has conditions that have not gone both ways yet."""
+        return self.coverage is not None and self.coverage.may_take(run.kernels)
+
+    def _reruns(
+        self,
+        compilation: Compilation,
+        resolved: ResolvedPlan,
+        case: Case,
+        inputs: Inputs,
+        first: Run,
+    ) -> Iterator[Difference]:
+        """What other runs of a case that passed show; see reruns.py."""
+        accepts = accepts_of(self.task, self.source)
+
+        def again(poison: str, variation: Variation, program: Compilation = compilation) -> Run:
+            run = run_case(
+                self.task, self.source, program, resolved, case, inputs, self.checker.device,
+                poison=poison, checked=False, counted=False, variation=variation,
+            )  # fmt: skip
+            self.steps += run.outcome.steps
+            return run
+
+        def problem(run: Run, edges: Variation = PLAIN) -> str:
+            if run.outcome.faults:
+                return run.outcome.faults[0].describe()
+
+            def allowance(name: str) -> Allowance:
+                return self.checker.allowance(case, inputs, name, edges)
+
+            judged = self.checker.judge(case, inputs, run, allowance)
+            return next((f"{o.argument}: {o.problem}" for o in judged if not o.ok), "")
+
+        def same(other: Run) -> bool:
+            equal = not other.outcome.faults and all(
+                np.array_equal(b, other.outputs[n]) for n, b in first.outputs.items()
+            )
+            return equal or (by_tolerance and not problem(other))
+
+        def second(poison: str, variation: Variation) -> Run:
+            """Instructions that conditions add can change roundings: a difference counts only if
+            the source itself shows it, too.
+            """
+            if self.reporting is not None and self.coverage is not None:
+                run = again(poison, variation, self.reporting.compilation)
+                self.coverage.note(run.outcome.sides, case.id)
+                if same(run):
+                    return run
+            return again(poison, variation)
+
+        by_tolerance = has_float_atomics(compilation.ptx) and not self.task.deterministic
+        caution = of_float_atomics(first, self.task.deterministic)
+        if caution is not None:
+            yield Difference(caution.message, caution)
+        found = None
+        if self._poison_may_hide(first) or self._may_take_sides(first):
+            found = second_run(first, second, same, seed_of(self.source.text, case))
+        if found is not None:
+            yield found.unless(accepts)
+        if self.edges.wants(case, first, self.task.elements(case.dims, case.dtype)):
+            found = run_at_edges(first, again, case, problem)
+            if found is not None:
+                yield found.unless(accepts)
+
+    def _properties(
+        self, compilation: Compilation, case: Case, inputs: Inputs, run: Run
+    ) -> Iterator[PropertyResult]:
+        def on_inputs(other: Case, changed: Inputs) -> dict[str, object]:
+            resolved = self._resolve(other, changed)
+            if isinstance(resolved, Refused):
+                sizes = ", ".join(f"{name}={size}" for name, size in other.dims.items())
+                raise PlanError(
+                    f"the launch plan refuses {sizes}: {resolved.reason}",
+                    file=self.source.file,
+                    place=resolved.place,
+                )
+            result = run_case(
+                self.task, self.source, compilation, resolved, other, changed, self.checker.device,
+                checked=False, counted=False,
+            )  # fmt: skip
+            return dict(result.outputs)
+
+        for found in check_properties(self.task, case, inputs, run.outputs, on_inputs):
+            self.seen.properties.append(found)
+            yield found
+
+    def _report(
+        self, compilation: Compilation, verdict: Verdict, message: str, whole_suite: bool = False
+    ) -> CheckReport:
+        launches = {launch.place.line for launch in self.source.plan.launches()}
+        counted = [r.counters for r in self.seen.results if r.counters is not None]
+        counters: Counters | None = add_counters(counted) if counted else None
+        return CheckReport(
+            task=self.task.name,
+            task_hash=self.task.hash,
+            source=self.source.file,
+            source_hash=content_hash(self.source.text),
+            device=self.checker.device.name,
+            compiler=compilation.compiler,
+            verdict=verdict,
+            message=message,
+            diagnostics=compilation.diagnostics,
+            cases=tuple(self.seen.results),
+            properties=tuple(self.seen.properties),
+            fakes=tuple(self.seen.fakes),
+            full_size=tuple(self.seen.full_size),
+            counters=counters,
+            seconds=time.perf_counter() - self.started,
+            emulated=self.seen.beside.cases if self.seen.beside is not None else 0,
+            not_emulated=self.seen.beside.not_emulated if self.seen.beside is not None else (),
+            seed=self.checker.seed,
+            untried_lines=tuple(sorted(launches - self.lines)) if whole_suite else (),
+            conditions=self.seen.conditions,
+            condition_sides=len(self.coverage.taken) if self.coverage is not None else 0,
+            accepted=self.task.accepted,
+        )
+
+
+def _hangs(result: CaseResult) -> bool:
+    """Whether a case ran for as long as it may: the others would do so, too."""
+    return any(f.kind in (FindingKind.BUDGET, FindingKind.HANG) for f in result.findings)
+
+
+def _has_properties(case: Case) -> bool:
+    return case.name == "typical"
+
+
+def _with_plan_lines(compilation: Compilation, source: Source) -> Compilation:
+    """Messages about a kernel's name get the line of the launch that names it."""
+    lines = {launch.kernel: launch.place.line for launch in source.plan.launches()}
+
+    def placed(diagnostic: Diagnostic) -> Diagnostic:
+        line = lines.get(diagnostic.kernel.partition("<")[0].strip(), 0)
+        if not diagnostic.kernel or not line:
+            return diagnostic
+        return Diagnostic(
+            diagnostic.severity,
+            f"the launch plan asks for '{diagnostic.kernel}': {diagnostic.message}",
+            line,
+            0,
+            source.text.splitlines()[line - 1],
+            diagnostic.kernel,
+        )
+
+    diagnostics = tuple(map(placed, compilation.diagnostics))
+    return msgspec.structs.replace(compilation, diagnostics=diagnostics)
+
+
+def _first_error(compilation: Compilation) -> str:
+    error = compilation.errors[0] if compilation.errors else None
+    if error is None:
+        return "nothing was compiled"
+    return f"line {error.line}: {error.message}" if error.line else error.message
