@@ -7,6 +7,7 @@ that is not confined either, what its log quotes is dropped.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,8 +111,8 @@ PIECES = [
 def test_whatever_the_compiler_would_open_the_scan_refuses(compiler: Compiler, text: str) -> None:
     source = text + '\n#include "/no/such"\n'
     if not scan(source, compiler):
-        assert '"/no/such"' not in compiler.raw_log(source).partition("\n")[0]
-        assert "cannot open" not in compiler.raw_log(source)
+        # An #error that goes on to the next line quotes it, and opens nothing.
+        assert not re.search("open.*/no/such", compiler.raw_log(source))
 
 
 # The second wall: the confined process, with the scan bypassed

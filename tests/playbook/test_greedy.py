@@ -34,7 +34,7 @@ def test_greedy_run_improves_the_baseline(
 ) -> None:
     task = tasks[name]
     baseline = task.baseline_file.read_text()
-    rounds = Greedy(task, compiler, every=4).run(baseline)
+    rounds = Greedy(task, compiler, every=8).run(baseline)
     print(table(name, rounds))
     first, last = rounds[0].counters, rounds[-1].counters
     assert last.sectors <= first.sectors
@@ -44,7 +44,7 @@ def test_greedy_run_improves_the_baseline(
     assert cited
     assert set(cited) == {Standing.AGREES}
     if name == REPEATED:
-        again = Greedy(task, compiler, every=4).run(baseline)
+        again = Greedy(task, compiler, every=8).run(baseline)
         assert [(r.move, r.source) for r in again] == [(r.move, r.source) for r in rounds]
 
 
@@ -52,8 +52,8 @@ def test_spelling_does_not_decide_the_result(
     tasks: dict[str, KernelTask], compiler: Compiler
 ) -> None:
     task = tasks["silu_and_mul"]
-    plain = Greedy(task, compiler, every=4).run(task.baseline_file.read_text())
-    other = Greedy(task, compiler, every=4).run(
+    plain = Greedy(task, compiler, every=8).run(task.baseline_file.read_text())
+    other = Greedy(task, compiler, every=8).run(
         VARIANTS["all at once"](task.baseline_file.read_text())
     )
     assert [r.move for r in other] == [r.move for r in plain]

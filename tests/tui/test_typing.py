@@ -35,7 +35,7 @@ from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.prompt_line import PromptLine
 from tests.tui.harness import Clock, Desk, on_a_loop, seated
 
-QUESTIONS = int(os.environ.get("ASTRA_TUI_QUESTIONS", "80"))
+QUESTIONS = int(os.environ.get("ASTRA_TUI_QUESTIONS", "50"))
 """In every run of the tests; 500 were asked once: ASTRA_TUI_QUESTIONS=500."""
 BATCH = 20
 AUTHOR = Author(AuthorKind.PLAYBOOK, "move")
