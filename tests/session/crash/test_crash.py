@@ -102,7 +102,7 @@ def test_a_process_that_ends_at_any_change_keeps_what_it_acknowledged(
     chance = random.Random(5)
     for torn in ("", "1"):
         for at in changes_to_end_at(len(whole[1]), chance):
-            place = tmp_path / f"{at}{torn}"
+            place = tmp_path / f"{at}-{torn}"
             crash = {"CRASH_AT": str(at), **({"CRASH_TORN": torn} if torn else {})}
             assert write(place, shim, **crash) == CUT_BY_THE_SHIM
             session = place / "session"
