@@ -68,9 +68,6 @@ MOST_PATHS_NEAR = 4
 
 DRAWN_SIZES = 6
 
-MOST_VARIED = 6
-"""Runs of one path with many rows on other inputs."""
-
 _VARIED_ELEMENTS = 1 << 18
 _MOST_WIDTHS = 24
 MOST_TURNING = 4
@@ -422,17 +419,14 @@ def many_rows(
 
 
 def _varied(task: KernelTask, dtype: DType, seed: int) -> Iterator[tuple[Level, ...]]:
-    """The first of a pairwise set of levels, of which none is all as usual."""
+    """Every kind of values, each with another base, distance of rows and scalar."""
     random = random_of(seed, task, dtype.value, "many rows")
     bases, rows = base_levels(task, random), row_levels(task, random)
-    values, scalars = value_levels(task, dtype), scalar_levels(task, random)
-    drawn = []
-    for _ in range(64):
-        value = random.choice(random.choice(values))
-        levels = (*map(random.choice, (bases, rows)), value, random.choice(scalars))
-        drawn += [levels] if words_of(levels) != words_of(()) else []
-    chosen = cover_pairs([tuple(level.words for level in levels) for levels in drawn])
-    yield from (drawn[k] for k in chosen[:MOST_VARIED])
+    scalars = scalar_levels(task, random)
+    for kind in value_levels(task, dtype):
+        value = random.choice(kind)
+        base = random.choice(bases if value.words else bases[1:])
+        yield base, random.choice(rows), value, random.choice(scalars)
 
 
 def far_cases(

@@ -270,7 +270,8 @@ class SourceCheck:
                 if isinstance(resolved, ResolvedPlan):
                     parts = self.task, checker.device, self.source, compilation, case, checker.seed
                     found = FullSize(*parts, in_part=in_part).run(resolved, checker.judge_rows)
-                    if case.name.startswith(FAR) and found.outcome is CaseOutcome.INCONCLUSIVE:
+                    is_too_much = (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
+                    if case.name.startswith(FAR) and found.outcome in is_too_much:
                         found = FullSize(*parts, in_part=True).run(resolved, checker.judge_rows)
                     yield found
             except PlanError:
