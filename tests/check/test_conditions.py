@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_tui.lab.check import runner
+from astra_tui.lab.check import source_check
 from astra_tui.lab.check.execution import Run, resolve_case, run_case
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.oracle import Oracle
@@ -376,7 +376,7 @@ def test_a_check_that_was_cut_off_continues_without_its_cases(
         ran.append((args[4].id, options.get("checked", True)))
         return run_case(*args, **options)
 
-    monkeypatch.setattr(runner, "run_case", noted)
+    monkeypatch.setattr(source_check, "run_case", noted)
 
     def report(oracle: Oracle, known: tuple[CaseResult, ...] = ()) -> CheckReport:
         ran.clear()
