@@ -12,6 +12,9 @@ _LANGUAGE = Language(tree_sitter_cuda.language())
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
 _JOINS = {"&&", "||", "and", "or"}
+_MOST_READINGS = 16
+"""Of a text in which one comparison hides another; some sources are written to be slow."""
+
 _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
 
 
@@ -28,39 +31,43 @@ def parse_comparisons(text: str) -> Node:
     comparison in the tree; all else, and every place, is as it is written.
     """
     data = bytearray(text.encode(errors="replace"))
+    root = Parser(_LANGUAGE).parse(bytes(data)).root_node
     templates: set[str] = set()
-    while True:
-        root = Parser(_LANGUAGE).parse(bytes(data)).root_node
-        templates |= {
-            name
-            for node in descendants(root)
-            if node.type == "template_declaration"
-            for name in _templates_of(node)
-        }
-        misread = [n.start_byte for n in descendants(root) if _joins_comparisons(n, templates)]
+    for _ in range(_MOST_READINGS):
+        misread = []
+        templates |= set(_templates(root))
+        # Not by Node.parent, which goes down from the root each time.
+        stack = [(root, False)]
+        while stack:
+            node, is_qualified = stack.pop()
+            arguments = node.child_by_field_name("arguments")
+            if arguments is not None and not is_qualified:
+                name = text_of(node.child_by_field_name("name"))
+                if name not in templates and _joins_comparisons(arguments):
+                    misread.append(arguments.start_byte)
+            inside = node.type == "qualified_identifier"
+            stack += [(child, inside) for child in node.named_children]
         if not misread:
-            return root
+            break
         for place in misread:
             data[place : place + 1] = b">"
+        root = Parser(_LANGUAGE).parse(bytes(data)).root_node
+    return root
 
 
-def _templates_of(declaration: Node) -> Iterator[str]:
-    for node in declaration.named_children:
-        yield declared_name(node.child_by_field_name("declarator"))
-        yield text_of(node.child_by_field_name("name"))
+def _templates(root: Node) -> Iterator[str]:
+    """The names that a text declares as templates."""
+    for declaration in descendants(root):
+        if declaration.type == "template_declaration":
+            for node in declaration.named_children:
+                yield declared_name(node.child_by_field_name("declarator"))
+                yield text_of(node.child_by_field_name("name"))
 
 
-def _joins_comparisons(node: Node, templates: set[str]) -> bool:
-    of = node.parent
-    if node.type != "template_argument_list" or of is None or of.parent is None:
-        return False
-    if of.parent.type == "qualified_identifier":
-        return False
-    if text_of(of.child_by_field_name("name")) in templates:
-        return False
-    return any(
+def _joins_comparisons(arguments: Node) -> bool:
+    return arguments.type == "template_argument_list" and any(
         n.type == "binary_expression" and text_of(n.child_by_field_name("operator")) in _JOINS
-        for n in node.named_children
+        for n in arguments.named_children
     )
 
 
