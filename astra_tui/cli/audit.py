@@ -13,7 +13,6 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.model.audit import AuditHead, AuditRecord, summarise
 from astra_tui.model.errors import UserError
-from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task.locate import bundled
 
 
@@ -25,8 +24,6 @@ def run(options: argparse.Namespace) -> int:
     zoo = read_zoo(_zoo_folder(options.zoo))
     items = select(items_of(zoo, options.mutants), options.kind, options.only)
     head = _head(options.device, options.seed)
-    if head.device != EMULATOR and options.jobs > 1:
-        raise UserError("a GPU is timed by one process at a time", hint="leave --jobs out")
     results = Results(_results_file(options.resume, head), head)
     waiting = sum(map(results.lacks, items))
     plain.note(f"{len(items)} kernels, {waiting} of them to be judged; results: {results.file}")

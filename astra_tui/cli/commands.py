@@ -219,7 +219,11 @@ def _audit(commands: Commands) -> None:
         "audit_DEVICE.jsonl)",
     )
     parser.add_argument(
-        "--jobs", type=at_least_one, default=1, metavar="N", help="processes (default: 1)"
+        "--jobs",
+        type=at_least_one,
+        default=1,
+        metavar="N",
+        help="processes that check; on a GPU one process times (default: 1)",
     )
     parser.add_argument(
         "--seconds",

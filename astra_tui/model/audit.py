@@ -28,6 +28,8 @@ class Outcome(StrEnum):
     """The gate came to no end within the time for one kernel."""
     TROUBLE = "trouble"
     """The audit itself could not ask the gate."""
+    UNTIMED = "untimed"
+    """It passed its check on a GPU, and is still to be timed there."""
     SAME_PROGRAM = "same_program"
     """A mutant of which the compiler makes the very program of its original."""
     PROVED_EQUIVALENT = "proved_equivalent"
@@ -37,6 +39,7 @@ class Outcome(StrEnum):
 
 
 CAUGHT = (Outcome.WRONG, Outcome.INCONCLUSIVE, Outcome.VOID)
+NOT_JUDGED = (Outcome.TROUBLE, Outcome.UNTIMED)
 NOT_COUNTED = (Outcome.SAME_PROGRAM, Outcome.PROVED_EQUIVALENT, Outcome.NOT_COMPILED)
 
 

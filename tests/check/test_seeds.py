@@ -227,6 +227,19 @@ def test_drawn_cases_are_within_the_contract_and_follow_from_the_seed(
     assert sizes != {tuple(c.dims.values()) for c in build_suite(task, seed + 1) if c not in floor}
 
 
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**32), st.integers(1, 200_000))
+def test_what_a_source_compares_a_size_with_is_a_size_of_a_case(seed: int, constant: int) -> None:
+    task = load_task(ROOT / "kernels" / SILU)
+    text = task.production_file.read_text(encoding="utf-8")
+    text += f"__device__ bool f(int64_t d) {{ return d == {constant}; }}\n"
+    suite = build_suite(task, seed)
+    own = source_cases(task, read_source(task, text, "f.cu"), suite, DEVICE_ATTRIBUTES, (), seed)
+    for name in task.dims:
+        near = {constant - 1, constant, constant + 1} - {0}
+        assert near <= {case.dims[name] for case in (*suite, *own)}
+
+
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 2000))
 def test_sizes_are_drawn_around_one_that_is_given(seed: int, rows: int) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from astra_tui.lab.check.beside import EmulatorCheck
 from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.paths import MANY_ROWS
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.cuda.device import CudaDevice
@@ -58,6 +59,19 @@ def test_what_only_the_emulator_sees_fails_a_source(checker: Checker) -> None:
     (failed,) = report.failed_cases
     assert failed.case.name == "typical, on the emulator"
     assert "nobody has written them" in failed.message
+
+
+def test_a_gpu_meets_many_rows_of_every_kind_of_value(
+    quick_task: KernelTask, device: CudaDevice
+) -> None:
+    with Scripting() as compiler, Oracle(quick_task) as oracle:
+        checker = Checker(quick_task, device, compiler, oracle)
+        *_, report = checker.check(BASELINE.read_text(encoding="utf-8"), str(BASELINE))
+    assert isinstance(report, CheckReport)
+    assert report.verdict is Verdict.PASSED, report.message
+    many = [c.case for c in report.cases if c.case.name.startswith(MANY_ROWS)]
+    assert {case.dims["tokens"] for case in many} == {256}
+    assert sum(bool(case.values) for case in many) >= 4
 
 
 def test_what_is_not_emulated_is_named_and_fails_nothing(checker: Checker) -> None:

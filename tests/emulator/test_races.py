@@ -190,7 +190,8 @@ class Table:
         self.history = AccessHistory(WORDS, FindingKind.SHARED_RACE, bits, str)
         self.fences = Fences(bits)
         self.blocks_order = blocks_order
-        self.epoch, self.sync, self.exchange = np.zeros((3, THREADS), np.int32)
+        self.sync, self.exchange = np.zeros((2, THREADS), np.int32)
+        self.epoch = np.ones(THREADS, np.int32)
         self.time = 1
         self.warp = np.arange(THREADS) // 32
         self.meetings: Meetings | None = None
@@ -293,7 +294,7 @@ def forgotten(seen: list[Event]) -> list[int]:
     ]
 
 
-def by(thread: Any, epoch: int = 0) -> Accessors:
+def by(thread: Any, epoch: int = 1) -> Accessors:
     ids = np.atleast_1d(np.array(thread, np.int32))
     zeros = np.zeros(len(ids), np.int32)
     return Accessors(ids, zeros + np.int32(epoch), 1, zeros, zeros)
@@ -313,7 +314,7 @@ def test_readers_of_before_a_barrier_are_forgotten_after_it() -> None:
     word = np.array([0])
     for thread in (1, 2):
         history.load(word, by(thread), None, False)
-    history.load(word, by(1, epoch=1), None, False)
-    history.store(word, by(1, epoch=1), None, False, None)
+    history.load(word, by(1, epoch=2), None, False)
+    history.store(word, by(1, epoch=2), None, False, None)
     with pytest.raises(Fault):
-        history.load(word, by(2, epoch=1), None, False)
+        history.load(word, by(2, epoch=2), None, False)

@@ -1,4 +1,4 @@
-"""Asks the gate about one kernel source, as `check` does, and on a GPU as `bench` does."""
+"""Asks the gate about one kernel source, as `check` does, and then on a GPU as `bench` does."""
 
 from __future__ import annotations
 
@@ -57,25 +57,59 @@ class Gate:
         original: str,
         rulings: tuple[Acceptance, ...] = (),
     ) -> tuple[Outcome, str]:
-        """What the gate says of a source of the task in `folder`, and why.
+        """What the check says of a source of the task in `folder`, and why.
 
-        `rulings` hold as if task.toml had them.
+        `rulings` hold as if task.toml had them. What passes on a GPU is still to be timed.
 
         With the text of its original it is a mutant: it may be no program, or the same program.
         Raises UserError for what the audit itself cannot do.
         """
-        if folder != self._folder:
-            self._open(folder)
+        self._open(folder)
         if original:
             found = self._as_mutant(name, text, original)
             if found is not None:
                 return found, ""
         outcome, message = self._checked(name, text, rulings)
         if outcome is Outcome.PASSED and self.device != EMULATOR:
-            return self._timed(name, text)
+            return Outcome.UNTIMED, message
         return outcome, message
 
+    def time(self, folder: Path, name: str, text: str) -> tuple[Outcome, str]:
+        """What the timing says of a source that passed its check on this GPU, and why.
+
+        The task's production kernel is its rival; launches are verified as in bench. It ends with
+        the first workload that speaks against the source.
+        """
+        from astra_tui.lab.cuda.bench import Bench, WorkloadDone
+        from astra_tui.lab.cuda.measuring import MeasurementFailed, Options
+        from astra_tui.lab.cuda.sources import compile_source
+        from astra_tui.lab.timing.verdict import LOOKS
+
+        self._open(folder)
+        gpu, task, device = self._device.gpu, self._task, self._device.device
+        assert gpu is not None, "a device that is not the emulator is a GPU"
+        assert isinstance(device, CudaDevice)
+        file = task.production_file if task.production_file.is_file() else task.baseline_file
+        base, candidate = (
+            compile_source(task, self._compiler, device.attributes, t, n)
+            for t, n in ((file.read_text(encoding="utf-8"), str(file)), (text, name))
+        )
+        options = Options(warm=False, round_limit=LOOKS[0])
+        try:
+            with Bench(task, gpu.facts, gpu.tools, self._oracle, options) as bench:
+                # Those in which it was checked keep the GPU, and do nothing.
+                bench.idle_processes = device.gpu_processes
+                for event in bench.time(task.workloads, base, [candidate]):
+                    found = _against(event.timing) if isinstance(event, WorkloadDone) else None
+                    if found is not None:
+                        return found
+        except MeasurementFailed as error:
+            return Outcome.WRONG, f"the measurement failed: {error}"
+        return Outcome.PASSED, "passed its check, and every timed launch that was verified"
+
     def _open(self, folder: Path) -> None:
+        if folder == self._folder:
+            return
         self.close()
         self._task = load_task(folder)
         self._compiler = self._opened.enter_context(Compiler())
@@ -119,37 +153,6 @@ class Gate:
         first = report.failed_cases[0] if report.failed_cases else None
         more = f"; {first.case.id}: {first.message}" if first is not None else ""
         return _OF_VERDICT.get(report.verdict, Outcome.WRONG), report.message + more
-
-    def _timed(self, name: str, text: str) -> tuple[Outcome, str]:
-        """Times it against the task's production kernel; launches are verified as in bench.
-
-        It ends with the first workload that speaks against the source.
-        """
-        from astra_tui.lab.cuda.bench import Bench, WorkloadDone
-        from astra_tui.lab.cuda.measuring import MeasurementFailed, Options
-        from astra_tui.lab.cuda.sources import compile_source
-        from astra_tui.lab.timing.verdict import LOOKS
-
-        gpu, task, device = self._device.gpu, self._task, self._device.device
-        assert gpu is not None, "a device that is not the emulator is a GPU"
-        assert isinstance(device, CudaDevice)
-        file = task.production_file if task.production_file.is_file() else task.baseline_file
-        base, candidate = (
-            compile_source(task, self._compiler, device.attributes, t, n)
-            for t, n in ((file.read_text(encoding="utf-8"), str(file)), (text, name))
-        )
-        options = Options(warm=False, round_limit=LOOKS[0])
-        try:
-            with Bench(task, gpu.facts, gpu.tools, self._oracle, options) as bench:
-                # Those in which it was checked keep the GPU, and do nothing.
-                bench.idle_processes = device.gpu_processes
-                for event in bench.time(task.workloads, base, [candidate]):
-                    found = _against(event.timing) if isinstance(event, WorkloadDone) else None
-                    if found is not None:
-                        return found
-        except MeasurementFailed as error:
-            return Outcome.WRONG, f"the measurement failed: {error}"
-        return Outcome.PASSED, "passed its check, and every timed launch that was verified"
 
 
 def _against(timing: WorkloadTiming) -> tuple[Outcome, str] | None:

@@ -20,7 +20,7 @@ from astra_tui.lab.audit.mutants import draw
 from astra_tui.lab.audit.zoo import Zoo
 from astra_tui.lab.cache import cache_root
 from astra_tui.lab.child import Child, ChildDied, ChildTimeout
-from astra_tui.model.audit import AuditHead, AuditRecord, Group, Outcome
+from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import Place, UserError, nearest
 from astra_tui.model.task.acceptance import Acceptance
@@ -161,8 +161,16 @@ class Results:
 
     def lacks(self, item: Item) -> bool:
         """Whether a kernel is still to be judged; trouble is no judgement."""
+        outcome = self._outcome(item)
+        return outcome is None or outcome in NOT_JUDGED
+
+    def is_untimed(self, item: Item) -> bool:
+        """Whether a kernel passed its check, and is still to be timed."""
+        return self._outcome(item) is Outcome.UNTIMED
+
+    def _outcome(self, item: Item) -> Outcome | None:
         record = self.records.get((item.id, content_hash(item.text)))
-        return record is None or record.outcome is Outcome.TROUBLE
+        return None if record is None else record.outcome
 
     def of(self, items: Sequence[Item]) -> Iterator[AuditRecord]:
         """The records of some items, as far as they are there."""
@@ -185,9 +193,27 @@ def run_audit(
     seconds: float = CPU_SECONDS,
     done: Callable[[AuditRecord], None] = lambda _: None,
 ) -> None:
-    """Judges what the results lack. Each process takes the kernels of one task in turn."""
-    queue = _Queue([item for item in items if results.lacks(item)])
-    workers = [_Worker(zoo, queue, results, device, seconds, done) for _ in range(jobs)]
+    """Judges what the results lack. Each process takes the kernels of one task in turn.
+
+    On a GPU all are checked first. Then one process times what passed, with the GPU to itself.
+    """
+
+    def judged(record: AuditRecord) -> None:
+        if record.outcome is not Outcome.UNTIMED:
+            done(record)
+
+    parts = zoo, results, device, seconds, judged
+    unchecked = [item for item in items if results.lacks(item) and not results.is_untimed(item)]
+    _run(unchecked, parts, jobs, timed=False)
+    _run([item for item in items if results.is_untimed(item)], parts, 1, timed=True)
+
+
+_Parts = tuple[Zoo, Results, str, float, Callable[[AuditRecord], None]]
+
+
+def _run(items: Sequence[Item], parts: _Parts, jobs: int, *, timed: bool) -> None:
+    queue = _Queue(items)
+    workers = [_Worker(queue, *parts, timed=timed) for _ in range(jobs)]
     with ThreadPoolExecutor(jobs) as threads:
         try:
             for finished in [threads.submit(worker.run) for worker in workers]:
@@ -234,18 +260,20 @@ class _Worker:
 
     def __init__(
         self,
-        zoo: Zoo,
         queue: _Queue,
+        zoo: Zoo,
         results: Results,
         device: str,
         seconds: float,
         done: Callable[[AuditRecord], None],
+        *,
+        timed: bool,
     ):
         seed = str(results.head.seed)
         arguments = (device, seed, str(cache_root()))  # It does not see our environment.
         self.child = Child("astra_tui.lab.audit.worker", arguments, "the audit's process")
         self._zoo, self._queue, self._results = zoo, queue, results
-        self._seconds, self._done = seconds, done
+        self._seconds, self._done, self._timed = seconds, done, timed
 
     def run(self) -> None:
         task = ""
@@ -265,6 +293,7 @@ class _Worker:
             "original": item.original,
             "rulings": msgspec.to_builtins(item.rulings),
             "seconds": self._seconds,
+            "timed": self._timed,
         }
         try:
             answer = self.child.ask(request, self._seconds * _WALL_FACTOR)

@@ -49,13 +49,12 @@ def _answer(gate: Gate, request: dict[str, Any]) -> dict[str, Any]:
     begun = time.process_time()
     try:
         signal.setitimer(signal.ITIMER_PROF, request["seconds"])
-        outcome, message = gate.judge(
-            Path(request["folder"]),
-            request["name"],
-            request["text"],
-            request["original"],
-            msgspec.convert(request["rulings"], tuple[Acceptance, ...]),
-        )
+        source = Path(request["folder"]), request["name"], request["text"]
+        if request["timed"]:
+            outcome, message = gate.time(*source)
+        else:
+            rulings = msgspec.convert(request["rulings"], tuple[Acceptance, ...])
+            outcome, message = gate.judge(*source, request["original"], rulings)
     except _OutOfTime:
         outcome, message = Outcome.HANG, f"no verdict after {request['seconds']:g} s of CPU time"
     except Exception as error:

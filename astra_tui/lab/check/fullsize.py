@@ -63,6 +63,9 @@ WHOLE_STEPS = 200_000
 _STEPS_OF_ELEMENT = 8
 """Instructions for each element of a buffer, at least."""
 
+_STEPS_OF_STORE = 4
+"""Instructions for each 16 bytes that a thread stores, at least."""
+
 _ON_GPU = "a GPU judges all rows: --device cuda:0"
 
 DRAWN_ROWS = 6
@@ -252,6 +255,9 @@ class FullSize:
 
     def _run_in_part(self, judge: JudgeRows) -> FullSizeResult:
         """Guessed blocks in full, and no skeleton: what they wrote is judged."""
+        too_long = "a block takes more steps than run here"
+        if self._steps_of_block() > PART_BUDGET:
+            return self._reduced(too_long)
         self.drawn = self._drawn_rows(False)
         self.wanted, self.grids = {}, []
         chosen = [self._in_proportion(launch) for launch in self.plan.launches]
@@ -260,12 +266,18 @@ class FullSize:
         if fault is not None:
             depends = self.plan.has_atomics or len(self.plan.launches) > 1
             if fault.kind is FindingKind.BUDGET:
-                return self._reduced("a block takes more steps than run here")
+                return self._reduced(too_long)
             if depends and fault.kind is FindingKind.UNINITIALISED_GLOBAL:
                 return self._reduced("its blocks depend on others")
             return self._fault(fault)
         self.result = msgspec.structs.replace(self.result, findings=sampled.findings)
         return self._judged(sampled, judge)
+
+    def _steps_of_block(self) -> int:
+        """The fewest steps of a block, where all blocks together store the outputs."""
+        stores = sum(b.size for b in self.plan.places.buffers if b.use is BufferUse.OUT) // 16
+        threads = sum(math.prod((*launch.grid, *launch.block)) for launch in self.plan.launches)
+        return _STEPS_OF_STORE * stores // max(threads, 1)
 
     def _reduced(self, why: str) -> FullSizeResult:
         self.result = msgspec.structs.replace(

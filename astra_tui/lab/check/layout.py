@@ -68,8 +68,9 @@ class TensorLayout:
 def layouts_of(task: KernelTask, case: Case) -> dict[str, TensorLayout]:
     """How the tensors of a case lie in memory."""
     found = {}
+    shapes = task.shapes(case.dims, case.dtype)
     for argument in task.tensors:
-        shape = task.shape_of(argument, case.dims, case.dtype)
+        shape = shapes[argument.name]
         strides = contiguous_strides(shape)
         padding = case.row_padding.get(argument.name, 0)
         if padding and len(shape) > 1:

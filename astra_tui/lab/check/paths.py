@@ -179,7 +179,9 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
         for size in sizes:
             dims = {**typical.dims, name: size} if size in turning else None
             if dims is None or _effort(task, dims, dtype) > MAX_ELEMENTS:
-                dims = draw_dims(task, dtype, max(PAIR_ELEMENTS, 2 * size), random, {name: size})
+                least = task.elements({**dict.fromkeys(task.dims, 1), name: size}, dtype)
+                limit = max(PAIR_ELEMENTS, 2 * (least + ELEMENTS_OF_ROW))
+                dims = draw_dims(task, dtype, limit, random, {name: size})
             if dims is not None and not task.violated(dims, dtype):
                 yield _case_of(
                     f"{NEAR}{name}={size}",

@@ -48,6 +48,9 @@ from astra_tui.model.launch import (
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 
+MAX_JUDGED_ELEMENTS = 1 << 22
+"""Elements of the largest tensor up to which a case beyond the suite runs on a GPU."""
+
 
 class NoSuchCase(UserError):
     """A filter that matches no case."""
@@ -169,15 +172,19 @@ class Checker:
 
     def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:
         """Cases beyond workloads and small cases, and whether each is looked at in part: many rows
-        on all kinds of inputs, and far sizes. On the emulator alone.
+        on all kinds of inputs, and far sizes. On a GPU those alone that are judged whole.
         """
-        if not isinstance(self.device, Emulator):
-            return ()
         if self._beyond is None or self._beyond[0] != source.text:
             parts = self.task, source, self.device.attributes, self.seed
-            varied = ((case, False) for case in many_rows(*parts))
-            self._beyond = source.text, (*varied, *far_cases(*parts))
+            found = (*((case, False) for case in many_rows(*parts)), *far_cases(*parts))
+            if not isinstance(self.device, Emulator):
+                found = tuple((c, part) for c, part in found if not part and self._is_judged(c))
+            self._beyond = source.text, found
         return self._beyond[1]
+
+    def _is_judged(self, case: Case) -> bool:
+        """Whether the reference computes a whole case that runs on a GPU."""
+        return self.task.elements(case.dims, case.dtype) <= MAX_JUDGED_ELEMENTS
 
     def prove(self, suite: tuple[Case, ...]) -> Iterator[FakeResult]:
         """What the fakes come to on a suite; computed once, since no candidate takes part."""

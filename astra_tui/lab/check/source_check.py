@@ -140,6 +140,7 @@ class SourceCheck:
             for found in self._at_full_size(compilation):
                 self.seen.full_size.append(found)
                 yield found
+            yield from self._beyond_on_gpu(compilation)
             for fake in self.checker.prove(self.suite):
                 self.seen.fakes.append(fake)
                 yield fake
@@ -249,6 +250,15 @@ class SourceCheck:
             return own.errors(Compiled(source, compiled)) if compiled.ok else {}
 
         return own.check(Compiled(self.source, compilation), allowed)
+
+    def _beyond_on_gpu(self, compilation: Compilation) -> Iterator[CaseResult]:
+        """Many rows and far sizes whole, as cases, unless one has failed already."""
+        if self.seen.has_failed or isinstance(self.checker.device, Emulator):
+            return
+        for case, _ in self.checker.beyond(self.source):
+            result, _, _ = self._case(compilation, case)
+            self.seen.results.append(result)
+            yield result
 
     def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
         """The workloads at their own sizes, on the emulator, unless a case has failed already."""

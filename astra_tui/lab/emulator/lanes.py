@@ -69,7 +69,7 @@ class Chunk:
         self.lanes, self.thread, self.block_slot = places.lanes, places.thread, places.block
         self.lane, self.warp = places.lane, places.warp
         self.block_index = np.repeat(blocks, threads)
-        self.epoch = np.zeros(self.width, np.int32)
+        self.epoch = np.ones(self.width, np.int32)  # Zero is none, in tables of accesses.
         self.sync = np.zeros(self.width, np.int32)
         self.exchange = np.zeros(self.width, np.int32)
         self.partly: Meetings | None = None

@@ -22,12 +22,8 @@ from astra_tui.lab.emulator.faults import Fault, first_true
 from astra_tui.lab.emulator.fences import Past
 from astra_tui.model.findings import FindingKind
 
-_NEVER = -1
 _WARP_BITS = 5
 _ONE_BLOCK = 31
-
-
-_NEVER_AT_FIRST = ("second_sync", "second_epoch", "other_warp_epoch")
 
 
 def _lane(thread: Any) -> Any:
@@ -74,7 +70,10 @@ Unchanged = Callable[[], Any]
 
 
 class AccessHistory:
-    """The table for one memory. An atomic's writer is negative."""
+    """The table for one memory. An atomic's writer is negative; zero is nobody's, and no epoch's.
+
+    What is not used yet is zero, and costs nothing.
+    """
 
     def __init__(
         self, words: int, kind: FindingKind, block_bits: int, describe: Callable[[int], str]
@@ -90,9 +89,9 @@ class AccessHistory:
         self.reader = np.zeros(words, np.int32)
         self.read_epoch = np.zeros(words, np.int32)
         self.read_time = np.zeros(words, np.int32)
-        self.second_time = np.full(words, _NEVER, np.int32)
-        self.second_epoch = np.full(words, _NEVER, np.int32)
-        self.other_warp_epoch = np.full(words, _NEVER, np.int32)
+        self.second_time = np.zeros(words, np.int32)
+        self.second_epoch = np.zeros(words, np.int32)
+        self.other_warp_epoch = np.zeros(words, np.int32)
         self.other_block = np.zeros(words, np.bool_)
         self.any_second_reader = False
         self.write_fences: Any = None
@@ -107,8 +106,7 @@ class AccessHistory:
             return
         for name, table in vars(self).items():
             if isinstance(table, np.ndarray):
-                empty = _NEVER if name in _NEVER_AT_FIRST else 0
-                longer = np.full(words, empty, table.dtype)
+                longer = np.zeros(words, table.dtype)
                 longer[: len(table)] = table
                 setattr(self, name, longer)
 

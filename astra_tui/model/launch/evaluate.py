@@ -32,6 +32,8 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
 }
 
+_TYPES: Mapping[str, Value] = {d.value: d for d in DType}
+
 
 class Evaluator:
     """Evaluates expressions that were validated; what only values can show is a PlanError."""
@@ -45,7 +47,7 @@ class Evaluator:
         """
         self.names: dict[str, Value] = {
             **bindings.device,
-            **{d.value: d for d in DType},
+            **_TYPES,
             ELEMENT_TYPE: bindings.element,
             **bindings.dims,
             **bindings.scalars,

@@ -161,7 +161,7 @@ class KernelTask:
         scalars = {a.name: a.dtype for a in self.scalars if a.dtype is not None}
         return Scope(frozenset(self.dims), tensors, scalars)
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[Argument, ...]:
         """The arguments that are buffers."""
         return tuple(a for a in self.args.values() if a.is_tensor)
@@ -184,10 +184,18 @@ class KernelTask:
         self, argument: Argument, dims: Mapping[str, int], element: DType
     ) -> tuple[int, ...]:
         """The argument's shape for these dimensions. Raises PlanError when there is none."""
+        return self._shape(argument, self._evaluator(dims, element))
+
+    def shapes(self, dims: Mapping[str, int], element: DType) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors by argument. Raises PlanError when one has none."""
         evaluator = self._evaluator(dims, element)
+        return {a.name: self._shape(a, evaluator) for a in self.tensors}
+
+    def _shape(self, argument: Argument, evaluator: Evaluator) -> tuple[int, ...]:
         shape = tuple(evaluator.integer(size) for size in argument.shape)
         for size, expression in zip(shape, argument.shape, strict=True):
             if size < 0:
+                dims = evaluator.bindings.dims
                 sizes = ", ".join(f"{name} = {value}" for name, value in dims.items())
                 evaluator.fail(
                     f"{argument.name} would have a size of {size} for {sizes}", expression.place
@@ -212,7 +220,7 @@ class KernelTask:
 
     def elements(self, dims: Mapping[str, int], element: DType) -> int:
         """Elements of the largest tensor argument."""
-        return max(math.prod(self.shape_of(a, dims, element)) for a in self.tensors)
+        return max(map(math.prod, self.shapes(dims, element).values()))
 
     @cached_property
     def hash(self) -> str:
@@ -221,5 +229,9 @@ class KernelTask:
         digest.update(b"\0" + self.reference_file.read_bytes())
         return digest.hexdigest()
 
+    @cached_property
+    def _file_name(self) -> str:
+        return str(self.file)
+
     def _evaluator(self, dims: Mapping[str, int], element: DType) -> Evaluator:
-        return Evaluator(Bindings(element, dims, {}), str(self.file))
+        return Evaluator(Bindings(element, dims, {}), self._file_name)
