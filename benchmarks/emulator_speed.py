@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from environment import RESULTS, describe
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
-from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 
 TOKENS, WIDTH = 16, 4096
 HEADS, HEAD_DIM = 512, 128

@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.lab.cuda.measuring import Options
+from astra_tui.lab.on_gpu.measuring import Options
 from astra_tui.model.timing import Timing, TimingVerdict
 from benchmarks import gpu
 

@@ -22,13 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import msgspec
 
-from astra_tui.engine.exporting import Exporter, open_exporter
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.contents import content_hash
-from astra_tui.model.errors import UserError
-from astra_tui.model.task import KernelTask, find_task
-from astra_tui.session.export import (
+from astra_tui.export import (
     Format,
     StepOutcome,
     Winner,
@@ -36,8 +30,14 @@ from astra_tui.session.export import (
     find_winner,
     package_name,
 )
-from astra_tui.session.export.winner import Step
-from astra_tui.session.integrity import read_session
+from astra_tui.export.exporting import Exporter, open_exporter
+from astra_tui.export.winner import Step
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.contents import content_hash
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import KernelTask, find_task
+from astra_tui.sessions.integrity import read_session
 from benchmarks import gpu
 
 USE_SECONDS = 300.0

@@ -27,11 +27,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
+from astra_tui.gpu.device import CudaDevice
 from astra_tui.lab.check.runner import Checker
-from astra_tui.lab.cuda.device import CudaDevice
-from astra_tui.lab.cuda.measuring import MeasurementFailed, Options
-from astra_tui.lab.cuda.own_size import OwnSize
-from astra_tui.lab.cuda.workload import Compiled
+from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options
+from astra_tui.lab.on_gpu.own_size import OwnSize
+from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
@@ -225,7 +225,7 @@ def source(name: str) -> str:
 
 def _tests(_: gpu.Machine, __: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "-rs"]
-    files = ["tests/cuda/test_real_gpu.py", "tests/check/test_drawing.py"]
+    files = ["tests/gpu/test_real_gpu.py", "tests/check/test_drawing.py"]
     command += [f for f in files if (ROOT / f).exists()]
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False

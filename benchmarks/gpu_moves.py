@@ -15,10 +15,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.agents.playbook import Evidence, propose_all
-from astra_tui.lab.cuda.measuring import Options
+from astra_tui.lab.on_gpu.measuring import Options
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
+from astra_tui.playbook import Evidence, propose_all
 from benchmarks import gpu
 
 DEVICE = "cuda:0"

@@ -17,9 +17,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.lab.cuda.bench import Bench
-from astra_tui.lab.cuda.measuring import Options
-from astra_tui.lab.cuda.workload import Compiled
+from astra_tui.lab.on_gpu.bench import Bench
+from astra_tui.lab.on_gpu.measuring import Options
+from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming

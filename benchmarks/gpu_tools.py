@@ -18,10 +18,11 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.lab.cuda.launcher.tools import WatchedRun
-from astra_tui.lab.cuda.ncu import find_ncu, may_read_counters, read_counters
-from astra_tui.lab.cuda.sanitizer import find_sanitizer, sanitize
-from astra_tui.lab.cuda.workload import Compiled
+from astra_tui.gpu.launcher.tools import WatchedRun
+from astra_tui.gpu.ncu import may_read_counters
+from astra_tui.lab.on_gpu.hardware_counters import find_ncu, read_counters
+from astra_tui.lab.on_gpu.sanitizing import find_sanitizer, sanitize
+from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.sanitizer import SanitizerTool
 from astra_tui.model.task import KernelTask
 from benchmarks import gpu

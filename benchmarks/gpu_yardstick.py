@@ -15,9 +15,9 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from astra_tui.gpu.device import CudaDevice
 from astra_tui.lab.check.runner import Checker
-from astra_tui.lab.cuda.device import CudaDevice
-from astra_tui.lab.cuda.measuring import Options
+from astra_tui.lab.on_gpu.measuring import Options
 from astra_tui.model.check import CheckReport
 from astra_tui.model.timing import Timing
 from benchmarks import gpu

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Timing
-from astra_tui.session.reading import read_journal
+from astra_tui.sessions.reading import read_journal
 
 SESSIONS = Path(__file__).parent.parent / "sessions"
 NAMES = ("h100-playbook-silu", "h100-playbook-rmsnorm", "h100-playbook-merge")

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from environment import describe
 
-from astra_tui.lab.nvml import (
+from astra_tui.gpu.nvml import (
     EnergyMeter,
     GpuReader,
     GpuSampler,

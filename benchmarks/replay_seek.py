@@ -25,12 +25,12 @@ from pathlib import Path
 from environment import RESULTS, ROOT, describe
 
 sys.path.insert(0, str(ROOT))
-from astra_tui.session.integrity import read_session
-from astra_tui.session.timeline import Timeline
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.status_line import StatusLine
-from tests.session.synthetic import write_session
+from tests.sessions.synthetic import write_session
 
 PAGE_BYTES = 4096
 SIZE = (140, 40)

@@ -23,8 +23,8 @@ from astra_tui.model.events import (
     VerdictReached,
     WorkloadTimed,
 )
-from astra_tui.session.reading import read_journal
-from astra_tui.session.records import Record
+from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.records import Record
 
 STEPS = ("compile", "check", "time and profile", "all")
 

@@ -23,10 +23,10 @@ from environment import RESULTS, ROOT, describe
 
 sys.path.insert(0, str(ROOT))
 
-from astra_tui.lab.timing import verdict
-from astra_tui.lab.timing.intervals import Floats, median_interval
-from astra_tui.lab.timing.overall import geometric_mean
-from astra_tui.lab.timing.pairing import mirrored_log_ratios
+from astra_tui.gpu.timing import verdict
+from astra_tui.gpu.timing.intervals import Floats, median_interval
+from astra_tui.gpu.timing.overall import geometric_mean
+from astra_tui.gpu.timing.pairing import mirrored_log_ratios
 from tests.timing.synthetic import Machine, measure
 
 SEED = 2026

@@ -28,6 +28,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.events import CallReserved
+from astra_tui.model.export import ExportReport, ExportStep
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.health import Layer, Probe
@@ -59,12 +60,11 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
-from astra_tui.session.branches import Branch
-from astra_tui.session.export.report import ExportReport, ExportStep
-from astra_tui.session.integrity import Flaw, Integrity, Trust
-from astra_tui.session.signing import Signed
-from astra_tui.session.store import SessionSummary
-from astra_tui.session.summary import (
+from astra_tui.sessions.branches import Branch
+from astra_tui.sessions.integrity import Flaw, Integrity, Trust
+from astra_tui.sessions.signing import Signed
+from astra_tui.sessions.store import SessionSummary
+from astra_tui.sessions.summary import (
     CandidateReport,
     CitationReport,
     DecisionReport,

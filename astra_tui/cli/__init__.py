@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one or two lines on stderr."""
     try:
         from astra_tui.cli.streams import mend_streams
-        from astra_tui.lab.orphan import hide_process
+        from astra_tui.processes.exit_with_parent import hide_process
 
         hide_process()  # Keys of models are in the environment.
         mend_streams()

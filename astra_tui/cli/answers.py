@@ -10,6 +10,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.environment import Difference, Environment
+from astra_tui.model.export import ExportStep
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
@@ -17,11 +18,10 @@ from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
-from astra_tui.session.branches import Branch
-from astra_tui.session.export.report import ExportStep
-from astra_tui.session.integrity import Integrity, Trust
-from astra_tui.session.signing import Signed
-from astra_tui.session.store import SessionSummary
+from astra_tui.sessions.branches import Branch
+from astra_tui.sessions.integrity import Integrity, Trust
+from astra_tui.sessions.signing import Signed
+from astra_tui.sessions.store import SessionSummary
 
 
 class ErrorEntry(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from astra_tui.model.errors import UserError
 
 def run(options: argparse.Namespace) -> int:
     """Attends an engine until its session ends; the exit code is 1 when there is none."""
-    from astra_tui.session.engines import NoSuchEngine, find_engine
+    from astra_tui.sessions.engines import NoSuchEngine, find_engine
 
     try:
         if choices := choices_for_screen(options):
@@ -47,8 +47,8 @@ def _ended(session: str | None) -> UserError | None:
 
 async def _attach(session: str | None) -> int:
     from astra_tui.plain.attend import attend
-    from astra_tui.session.client import EngineClient
-    from astra_tui.session.engines import find_engine
+    from astra_tui.sessions.client import EngineClient
+    from astra_tui.sessions.engines import find_engine
 
     path, _ = await find_engine(session)
     asks = sys.stdin.isatty() and sys.stderr.isatty()

@@ -28,14 +28,14 @@ from astra_tui.model.task import KernelTask, Workload, find_task
 from astra_tui.model.timing import WRONG_OUTPUT, Timing
 
 if TYPE_CHECKING:
+    from astra_tui.gpu.device import CudaDevice
+    from astra_tui.gpu.messages import DeviceFacts
     from astra_tui.lab.check.oracle import Oracle
     from astra_tui.lab.compiler import Compiler
-    from astra_tui.lab.cuda.bench import Bench
-    from astra_tui.lab.cuda.device import CudaDevice
-    from astra_tui.lab.cuda.measuring import Options, Progress
-    from astra_tui.lab.cuda.messages import DeviceFacts
-    from astra_tui.lab.cuda.opening import Gpu
-    from astra_tui.lab.cuda.workload import Compiled
+    from astra_tui.lab.on_gpu.bench import Bench
+    from astra_tui.lab.on_gpu.measuring import Options, Progress
+    from astra_tui.lab.on_gpu.opening import Gpu
+    from astra_tui.lab.on_gpu.workload import Compiled
 
 _COUNT = "without a GPU, memory traffic and instructions are counted: astra-tui counters"
 
@@ -132,7 +132,7 @@ def _refuse_emulator(device: str) -> None:
 @contextmanager
 def _open(task: KernelTask, device: str) -> Iterator[_Opened]:
     """Raises UnavailableHere where there is no such GPU, or no compiler."""
-    from astra_tui.lab.cuda.opening import open_oracle
+    from astra_tui.lab.on_gpu.opening import open_oracle
 
     with ExitStack() as stack:
         compiler = stack.enter_context(open_compiler())
@@ -148,7 +148,7 @@ def _open(task: KernelTask, device: str) -> Iterator[_Opened]:
 
 
 def _cuda(device: object) -> CudaDevice:
-    from astra_tui.lab.cuda.device import CudaDevice
+    from astra_tui.gpu.device import CudaDevice
 
     assert isinstance(device, CudaDevice), "a device of this name is a GPU"
     return device
@@ -156,7 +156,7 @@ def _cuda(device: object) -> CudaDevice:
 
 def _environment(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
     import astra_tui
-    from astra_tui.lab.nvml import GpuReader
+    from astra_tui.gpu.nvml import GpuReader
 
     with GpuReader(facts.uuid) as reader:
         identity = reader.identity()
@@ -198,9 +198,9 @@ def _checked(wanted: _Wanted, opened: _Opened, *, quiet: bool) -> tuple[CheckRep
 
 def _timed(wanted: _Wanted, opened: _Opened) -> tuple[Timing, ...]:
     """One timing a candidate. Raises KernelFailed where the GPU could not do it."""
-    from astra_tui.lab.cuda.bench import Bench
-    from astra_tui.lab.cuda.measuring import MeasurementFailed
-    from astra_tui.lab.cuda.sources import compile_source
+    from astra_tui.lab.on_gpu.bench import Bench
+    from astra_tui.lab.on_gpu.compiling import compile_source
+    from astra_tui.lab.on_gpu.measuring import MeasurementFailed
 
     versions = [
         compile_source(wanted.task, opened.compiler, opened.device.attributes, text, str(file))
@@ -220,7 +220,7 @@ def _timed(wanted: _Wanted, opened: _Opened) -> tuple[Timing, ...]:
 
 def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> Iterator[Timing]:
     """The timings; on the way it shows how far the bench is."""
-    from astra_tui.lab.cuda.bench import WorkloadDone
+    from astra_tui.lab.on_gpu.bench import WorkloadDone
 
     hashes = [content_hash(text) for _, text in wanted.sources]
     base, *candidates = versions
@@ -247,8 +247,8 @@ def _rounds_timed(progress: Progress, hashes: Sequence[str]) -> RoundsTimed:
 
 
 def _options(protocol: str, energy: bool) -> Options:
-    from astra_tui.lab.cuda.measuring import Options
-    from astra_tui.lab.timing.verdict import LOOKS
+    from astra_tui.gpu.timing.verdict import LOOKS
+    from astra_tui.lab.on_gpu.measuring import Options
 
     if protocol == "paper":  # The paired rounds are still needed to see that the GPU is sound.
         return Options(warm=False, paper=True, energy=energy, round_limit=LOOKS[0])
@@ -263,7 +263,7 @@ def _wrong_when_timed(timing: Timing) -> bool:
 
 
 def _comparisons(wanted: _Wanted, timings: Iterable[Timing]) -> tuple[BenchComparison, ...]:
-    from astra_tui.lab.timing.verdict import minimum_detectable
+    from astra_tui.gpu.timing.verdict import minimum_detectable
 
     base, *candidates = (str(file) for file, _ in wanted.sources)
     return tuple(

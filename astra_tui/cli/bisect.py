@@ -18,8 +18,8 @@ from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.session.blobs import read_blob
-from astra_tui.session.integrity import read_session
+from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.integrity import read_session
 
 if TYPE_CHECKING:
     from astra_tui.engine.bisection import Question, Sources, Trial

@@ -108,7 +108,7 @@ def _check_task(
     """Checks the sources one after the other; one that cannot be checked does not stop the rest."""
     from astra_tui.lab.check.beside import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
-    from astra_tui.lab.cuda.opening import open_oracle
+    from astra_tui.lab.on_gpu.opening import open_oracle
 
     texts: dict[Path, str] = {}
     for file in _sources(wanted.task, options.sources):
@@ -149,7 +149,7 @@ def _sanitized(
 
     It watches the cases that were named, else a few small ones.
     """
-    from astra_tui.lab.cuda.sanitizer.source import sanitize_source
+    from astra_tui.lab.on_gpu.sanitizing import sanitize_source
 
     if opened.gpu is not None:
         plain.note(f"running compute-sanitizer on {Path(report.source).name} ...")

@@ -15,8 +15,8 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
-from astra_tui.session.comparison import Side, Sides, read_side
-from astra_tui.session.reading import journal_path
+from astra_tui.sessions.comparison import Side, Sides, read_side
+from astra_tui.sessions.reading import journal_path
 
 
 def run(options: argparse.Namespace) -> int:

@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, str, Count]]:
     """Each file with its text and its counts."""
+    from astra_tui.emulator.device import Emulator
     from astra_tui.lab.check.counting import count
     from astra_tui.lab.check.runner import read_source
-    from astra_tui.lab.emulator.device import Emulator
 
     sources = [(file, read_source(task, read_text(file), str(file))) for file in files]
     counted: list[tuple[Path, str, Count]] = []

@@ -12,9 +12,9 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.plain.attend import Attended, Leaving
 from astra_tui.plain.run import print_run
-from astra_tui.session.spawn import LOG_NAME
-from astra_tui.session.store import DEFAULT_FOLDER
-from astra_tui.session.wire import Welcome
+from astra_tui.sessions.spawn import LOG_NAME
+from astra_tui.sessions.store import DEFAULT_FOLDER
+from astra_tui.sessions.wire import Welcome
 
 OF_REASON = {
     StopReason.ROUNDS: ExitCode.OK,
@@ -87,7 +87,7 @@ def resuming(settings: RunSettings, folder: Path) -> str:
 
 
 def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:
-    from astra_tui.session.summary import run_report
+    from astra_tui.sessions.summary import run_report
 
     if as_json:
         plain.print_json(run_report(state, folder))

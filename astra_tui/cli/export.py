@@ -10,10 +10,10 @@ from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.export import ExportReport, Format, Winner, find_winner
 from astra_tui.model.settings import check_device_name
 from astra_tui.model.task import KernelTask
-from astra_tui.session.export import ExportReport, Format, Winner, find_winner
-from astra_tui.session.integrity import read_session
+from astra_tui.sessions.integrity import read_session
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 def _export(
     winner: Winner, task: KernelTask, to: Format, out: Path, options: argparse.Namespace
 ) -> ExportReport:
-    from astra_tui.engine.exporting import export_text, open_exporter
+    from astra_tui.export.exporting import export_text, open_exporter
 
     if options.no_check and to in (Format.CU, Format.PATCH):
         return export_text(winner, task, to, out)

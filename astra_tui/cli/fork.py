@@ -21,11 +21,11 @@ from astra_tui.cli.saved import local_task, saved_session
 from astra_tui.cli.settings import read_choices
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
-from astra_tui.session.client import user_at_terminal
-from astra_tui.session.forking import ForkPlace, find_intact_place, fork_session
-from astra_tui.session.redaction import Redactor
-from astra_tui.session.store import new_session_folder, sessions_folder
-from astra_tui.session.timeline import Timeline
+from astra_tui.sessions.client import user_at_terminal
+from astra_tui.sessions.forking import ForkPlace, find_intact_place, fork_session
+from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.store import new_session_folder, sessions_folder
+from astra_tui.sessions.timeline import Timeline
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,10 +17,10 @@ from astra_tui.cli.settings import Choices
 from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
-from astra_tui.session.integrity import cannot_be_resumed, read_session
-from astra_tui.session.machine import difference_words, differences_here
-from astra_tui.session.spawn import RunRequest
-from astra_tui.session.store import settings_of
+from astra_tui.sessions.integrity import cannot_be_resumed, read_session
+from astra_tui.sessions.machine import difference_words, differences_here
+from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.store import settings_of
 
 
 def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:

@@ -20,8 +20,8 @@ def read_on_gpu(
     task: KernelTask, case: Case, sources: Sequence[tuple[Path, str]]
 ) -> list[NcuReport]:
     """What ncu counts when the first GPU runs each source on the case, or why it does not."""
-    from astra_tui.lab.cuda.ncu.metrics import COMPARED
-    from astra_tui.lab.cuda.ncu.source import read_source_counters
+    from astra_tui.gpu.ncu.metrics import COMPARED
+    from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
 
     workload = Workload(case.name, case.dims, case.dtype)
     reports = []
@@ -43,7 +43,7 @@ def read_on_gpu(
 
 def compare(counters: Counters, report: NcuReport) -> tuple[ComparedCounter, ...]:
     """The counters that both have; the GPU's added up over the launches."""
-    from astra_tui.lab.cuda.ncu.metrics import REQUESTS, SECTORS
+    from astra_tui.gpu.ncu.metrics import REQUESTS, SECTORS
 
     excess = [launch.excess_shared_wavefronts for launch in report.launches]
     known = [passes for passes in excess if passes is not None]

@@ -16,7 +16,7 @@ from astra_tui.model.task import NAME_RULE, is_task_name
 
 def run(options: argparse.Namespace) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""
-    from astra_tui.lab.draft import draft_task
+    from astra_tui.drafting import draft_task
 
     folder, source = Path(options.folder), Path(options.source)
     if folder.exists():

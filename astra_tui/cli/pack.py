@@ -7,14 +7,14 @@ import argparse
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
-from astra_tui.session.store import find_session, sessions_folder
+from astra_tui.sessions.store import find_session, sessions_folder
 
 
 def run(options: argparse.Namespace) -> int:
     """Packs one session; one that an engine still writes is refused."""
-    from astra_tui.session.lock import WriterLock
-    from astra_tui.session.packing import pack
-    from astra_tui.session.reading import is_packed
+    from astra_tui.sessions.lock import WriterLock
+    from astra_tui.sessions.packing import pack
+    from astra_tui.sessions.reading import is_packed
 
     folder = find_session(options.session, sessions_folder(options.sessions))
     if is_packed(folder):

@@ -14,8 +14,8 @@ from astra_tui.cli.failures import error_entry, print_error
 def run(options: argparse.Namespace) -> int:
     """Prints a table, or JSON. Whatever listens but does not greet is named on stderr."""
     from astra_tui.plain.sessions import print_engines
-    from astra_tui.session.client import running_engines
-    from astra_tui.session.runtime import runtime_folder
+    from astra_tui.sessions.client import running_engines
+    from astra_tui.sessions.runtime import runtime_folder
 
     engines, silent = asyncio.run(running_engines(runtime_folder()))
     welcomes = [welcome for _, welcome in engines]

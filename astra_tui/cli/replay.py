@@ -12,9 +12,9 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.saved import saved_session
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.task import bundled
-from astra_tui.session.integrity import Session, read_session
-from astra_tui.session.store import DEFAULT_FOLDER, list_sessions, sessions_folder
-from astra_tui.session.timeline import place_behind
+from astra_tui.sessions.integrity import Session, read_session
+from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
+from astra_tui.sessions.timeline import place_behind
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from astra_tui.cli.exit_codes import ExitCode
 
 def run(options: argparse.Namespace) -> int:
     """Writes the files and names them; damage of the journal is said on stderr and in them."""
-    from astra_tui.session.report import write_report
-    from astra_tui.session.store import find_session, sessions_folder
+    from astra_tui.sessions.report import write_report
+    from astra_tui.sessions.store import find_session, sessions_folder
 
     folder = find_session(options.session, sessions_folder(options.sessions))
     written = write_report(

@@ -27,10 +27,10 @@ from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.plain.run import RunLines
-from astra_tui.session.lock import LOCK_NAME
-from astra_tui.session.reading import journal_path
-from astra_tui.session.spawn import LINGER_SECONDS, LOG_NAME, RunRequest
-from astra_tui.session.store import sessions_folder, settings_of
+from astra_tui.sessions.lock import LOCK_NAME
+from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.spawn import LINGER_SECONDS, LOG_NAME, RunRequest
+from astra_tui.sessions.store import sessions_folder, settings_of
 
 if TYPE_CHECKING:
     from astra_tui.engine.control import Control
@@ -99,9 +99,9 @@ def request_for(choices: Choices, task: str, before: RunSettings | None = None) 
 
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     from astra_tui.plain.attend import attend
-    from astra_tui.session.client import EngineClient
-    from astra_tui.session.engines import end_engine
-    from astra_tui.session.spawn import start_engine
+    from astra_tui.sessions.client import EngineClient
+    from astra_tui.sessions.engines import end_engine
+    from astra_tui.sessions.spawn import start_engine
 
     ready = await start_engine(request)
     folder = Path(ready.folder)
@@ -135,7 +135,7 @@ async def _host(request: RunRequest) -> tuple[SessionState, Path]:
 
 
 def _cancel_on_signals(control: Control) -> None:
-    from astra_tui.session.client import user_at_terminal
+    from astra_tui.sessions.client import user_at_terminal
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -16,8 +16,8 @@ from astra_tui.cli.settings import Choices, read_choices
 if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
     from astra_tui.model.settings import RunSettings
-    from astra_tui.session.comparison import Sides
-    from astra_tui.session.spawn import RunRequest
+    from astra_tui.sessions.comparison import Sides
+    from astra_tui.sessions.spawn import RunRequest
     from astra_tui.tui.source import OpenSource
     from astra_tui.tui.terms import Preferences
 
@@ -79,7 +79,7 @@ def show_comparison(sides: Sides, flags: tuple[str, ...], choices: Choices) -> i
 def show_home(choices: Choices) -> int:
     """Shows kernels and sessions."""
     from astra_tui.cli.run import request_for
-    from astra_tui.session.store import sessions_folder
+    from astra_tui.sessions.store import sessions_folder
     from astra_tui.tui import open_home
     from astra_tui.tui.terms import HomeContext
 
@@ -109,7 +109,7 @@ def _show_session(
 
 
 def _preferences(choices: Choices) -> Preferences:
-    from astra_tui.session.store import sessions_folder
+    from astra_tui.sessions.store import sessions_folder
     from astra_tui.tui.terms import Preferences
 
     sessions = sessions_folder(choices.sessions)

@@ -12,7 +12,7 @@ from astra_tui.cli.exit_codes import ExitCode
 def run(options: argparse.Namespace) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""
     from astra_tui.plain.sessions import print_sessions
-    from astra_tui.session.store import list_sessions, sessions_folder
+    from astra_tui.sessions.store import list_sessions, sessions_folder
 
     root = sessions_folder(options.sessions)
     found = list_sessions(root)

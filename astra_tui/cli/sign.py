@@ -9,12 +9,12 @@ from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.given import read_given
 from astra_tui.cli.saved import saved_session
-from astra_tui.session.integrity import read_session
+from astra_tui.sessions.integrity import read_session
 
 
 def run(options: argparse.Namespace) -> int:
     """Signs a whole session; the signature lies in its folder."""
-    from astra_tui.session.signing import sign, signature_of
+    from astra_tui.sessions.signing import sign, signature_of
 
     session = read_session(saved_session(options.session, options.sessions))
     key = Path(options.key)

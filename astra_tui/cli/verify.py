@@ -15,14 +15,7 @@ from astra_tui.cli.failures import UnavailableHere
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.given import read_given
 from astra_tui.cli.saved import local_task, saved_session
-from astra_tui.model.environment import differences
-from astra_tui.model.errors import UserError
-from astra_tui.model.settings import EMULATOR
-from astra_tui.model.state import SessionState
-from astra_tui.model.task import KernelTask
-from astra_tui.model.verification import CandidateVerification
-from astra_tui.session.blobs import read_blob
-from astra_tui.session.export import (
+from astra_tui.export import (
     GENERATED,
     ExportStep,
     Header,
@@ -33,11 +26,18 @@ from astra_tui.session.export import (
     made_by_another_version,
     read_header,
 )
-from astra_tui.session.integrity import Session, read_session
-from astra_tui.session.machine import last_environment
-from astra_tui.session.packing import PACKED_NAME
-from astra_tui.session.records import JOURNAL_NAME
-from astra_tui.session.signing import Signed, signature_of
+from astra_tui.model.environment import differences
+from astra_tui.model.errors import UserError
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask
+from astra_tui.model.verification import CandidateVerification
+from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.integrity import Session, read_session
+from astra_tui.sessions.machine import last_environment
+from astra_tui.sessions.packing import PACKED_NAME
+from astra_tui.sessions.records import JOURNAL_NAME
+from astra_tui.sessions.signing import Signed, signature_of
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
 _CUT = "the session has no end, and nothing of it was run; go on with it: astra-tui resume"
@@ -144,7 +144,7 @@ def _generated_text(
 ) -> ExportStep:
     """The same file, exported again: launchers and packages need the kernels compiled."""
     from astra_tui.cli.devices import open_compiler
-    from astra_tui.engine.exporting import open_exporter
+    from astra_tui.export.exporting import open_exporter
 
     if other := made_by_another_version(header):
         return ExportStep("text", StepOutcome.NOT_CHECKED, other)

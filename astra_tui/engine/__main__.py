@@ -1,8 +1,8 @@
-"""`python -m astra_tui.engine`: the engine process that session/spawn.py starts. No command."""
+"""`python -m astra_tui.engine`: the engine process that sessions/spawn.py starts. No command."""
 
 import sys
 
-from astra_tui.lab.orphan import hide_process
+from astra_tui.processes.exit_with_parent import hide_process
 
 hide_process()  # Before anything takes long: keys of models are in the environment.
 

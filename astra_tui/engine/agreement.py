@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from astra_tui.lab.timing.verdict import minimum_detectable
+from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.model.timing import Ratio, Timing
 
 LEAST_TOLERANCE = 0.02

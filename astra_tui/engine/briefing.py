@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_tui.agents.team import Brief, Tried
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import Gate
 from astra_tui.model.hunks import hunks_of, split_lines
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Brief, Tried
 
 
 def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:

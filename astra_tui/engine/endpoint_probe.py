@@ -17,8 +17,8 @@ async def probe_endpoint(base_url: str, model: str, key: str) -> Probe:
             _NAME, Health.MISSING, "neither a key nor a server is set", _GIVES,
             "set OPENAI_API_KEY or --base-url; --team playbook needs neither", needed=False,
         )  # fmt: skip
-    from astra_tui.agents.llm import Endpoint, OpenAILLM, Secret
-    from astra_tui.agents.llm.models import model_required, offered_models, probe
+    from astra_tui.llm import Endpoint, OpenAILLM, Secret
+    from astra_tui.llm.models import model_required, offered_models, probe
 
     try:
         endpoint = Endpoint(base_url or OPENAI_URL, Secret(key))

@@ -18,7 +18,7 @@ from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.model.environment import Environment
 from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
-from astra_tui.session.spawn import NotReady
+from astra_tui.sessions.spawn import NotReady
 
 _PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
 
@@ -57,7 +57,7 @@ def _compiler() -> str:
 def _gpu(device: DeviceChoice) -> GpuIdentity | None:
     if not device.uuid:
         return None
-    from astra_tui.lab.nvml import GpuReader
+    from astra_tui.gpu.nvml import GpuReader
 
     with GpuReader(device.uuid) as reader:
         return reader.identity()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.agents.team import Team
 from astra_tui.engine.approvals import Policy
 from astra_tui.engine.environment import versions_here
 from astra_tui.engine.loop import Engine
@@ -19,9 +18,10 @@ from astra_tui.model.fold import apply
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.session.journal import Journal
-from astra_tui.session.reading import has_session, journal_path, state_of
-from astra_tui.session.redaction import Redactor
+from astra_tui.model.team import Team
+from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.reading import has_session, journal_path, state_of
+from astra_tui.sessions.redaction import Redactor
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from astra_tui.engine.turns import Turns
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
@@ -24,6 +23,7 @@ from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
 COMPILE_SECONDS = 120.0
 CASE_SECONDS = 120.0

@@ -12,7 +12,6 @@ import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from astra_tui.agents.team import BudgetSpent, Team, TeamUnavailable
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
@@ -65,8 +64,9 @@ from astra_tui.model.events import (
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
 from astra_tui.model.verdict import Comparison, Outcome
-from astra_tui.session.client import user_at_terminal
+from astra_tui.sessions.client import user_at_terminal
 
 MOST_LOST = 2
 """Rounds in a row that may be lost to trouble of the model or its server."""

@@ -12,7 +12,6 @@ from types import TracebackType
 
 from msgspec.structs import replace
 
-from astra_tui.agents.team import Team
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
@@ -22,10 +21,11 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
-from astra_tui.session.reading import has_session
-from astra_tui.session.redaction import Redactor
-from astra_tui.session.spawn import RunRequest
-from astra_tui.session.store import new_session_folder
+from astra_tui.model.team import Team
+from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.store import new_session_folder
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,6 @@ def _model_access(request: RunRequest, environment: Mapping[str, str]) -> ModelA
     )
     if given == (None, None, None):
         return ModelAccess(api_key(environment))
-    from astra_tui.agents.llm import Prices
+    from astra_tui.llm import Prices
 
     return ModelAccess(api_key(environment), Prices(*given))

@@ -9,7 +9,7 @@ from astra_tui.model.author import Author
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import AutoApprovalSet, CaseAdded
 from astra_tui.model.fold import ImpossibleEvent
-from astra_tui.session.wire import (
+from astra_tui.sessions.wire import (
     AddCase,
     AddNote,
     Cancel,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from astra_tui.session.wire import (
+from astra_tui.sessions.wire import (
     FromFrontEnd,
     Message,
     Refused,

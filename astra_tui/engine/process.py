@@ -1,6 +1,6 @@
 """The engine process: reads a request, opens the session, says that it listens, and works.
 
-See session/spawn.py for what is said. Nobody waits for this process and nobody reads its output:
+See sessions/spawn.py for what is said. Nobody waits for this process and nobody reads its output:
 what it has to say is in the journal, and what goes wrong with itself in the session's engine.log.
 """
 
@@ -20,10 +20,10 @@ from astra_tui.engine.control import Control
 from astra_tui.engine.opening import OpenRun, open_run
 from astra_tui.engine.server import Server
 from astra_tui.model.errors import UserError
-from astra_tui.session.client import user_at_terminal
-from astra_tui.session.redaction import Redactor
-from astra_tui.session.safe_open import open_to_write
-from astra_tui.session.spawn import LOG_NAME, NotReady, Ready, RunRequest
+from astra_tui.sessions.client import user_at_terminal
+from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.safe_open import open_to_write
+from astra_tui.sessions.spawn import LOG_NAME, NotReady, Ready, RunRequest
 
 _FAILED = 1
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_tui.agents.team import AnswerLost, Failure, NotWritten, Team
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.control import Control
@@ -45,6 +44,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import AnswerLost, Failure, NotWritten, Team
 from astra_tui.model.verdict import Outcome, RoundVerdict
 
 

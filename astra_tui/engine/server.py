@@ -1,6 +1,6 @@
 """The engine behind a Unix socket, so that front ends can come and go while it works.
 
-See session/wire.py for what is said. The engine never waits for a front end: it works on when
+See sessions/wire.py for what is said. The engine never waits for a front end: it works on when
 they are slow, hang up, or are not there.
 """
 
@@ -28,9 +28,9 @@ from astra_tui.model.events import (
     StopReason,
     Transient,
 )
-from astra_tui.session.client import NobodyListens, ask_welcome
-from astra_tui.session.runtime import socket_path
-from astra_tui.session.wire import (
+from astra_tui.sessions.client import NobodyListens, ask_welcome
+from astra_tui.sessions.runtime import socket_path
+from astra_tui.sessions.wire import (
     LONGEST_MESSAGE,
     PROTOCOL,
     Greeting,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from astra_tui.agents.team import BudgetSpent
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState, Usage
+from astra_tui.model.team import BudgetSpent
 
 if TYPE_CHECKING:
-    from astra_tui.agents.llm import Prices
+    from astra_tui.llm import Prices
 
 FINISHED = (StopReason.ROUNDS, StopReason.NO_PLAN, StopReason.BUDGET, StopReason.ROOFLINE)
 """Reasons after which a run has come to its end, as planned."""

@@ -6,9 +6,9 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from astra_tui.session.reading import parse_journal
-from astra_tui.session.records import JOURNAL_NAME, encode_record
-from astra_tui.session.safe_open import reading
+from astra_tui.sessions.reading import parse_journal
+from astra_tui.sessions.records import JOURNAL_NAME, encode_record
+from astra_tui.sessions.safe_open import reading
 
 
 class Tail:

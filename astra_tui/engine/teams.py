@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from astra_tui.agents.team import Team
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import answer_tokens
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
 from astra_tui.model.settings import Budget, RunSettings, TeamKind
-from astra_tui.session.blobs import read_blob
-from astra_tui.session.integrity import read_unaltered
-from astra_tui.session.reading import has_session
+from astra_tui.model.team import Team
+from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.integrity import read_unaltered
+from astra_tui.sessions.reading import has_session
 
 if TYPE_CHECKING:
-    from astra_tui.agents.llm import OpenAILLM, Prices
-    from astra_tui.agents.llm.messages import Request
-    from astra_tui.agents.llm.roles.booking import BookedExchange
+    from astra_tui.llm import OpenAILLM, Prices
+    from astra_tui.llm.messages import Request
+    from astra_tui.llm.roles.booking import BookedExchange
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -67,10 +67,10 @@ class ExchangeBook:
 
     def reserve(self, call: int, request: Request) -> Request:
         """Journals what one sending may cost before it is sent. Raises BudgetSpent."""
-        from astra_tui.agents.llm import Prices
-        from astra_tui.agents.llm.messages import Usage
-        from astra_tui.agents.llm.prices import cost
-        from astra_tui.agents.llm.streamed import PROMPT_TOKEN_BYTES
+        from astra_tui.llm import Prices
+        from astra_tui.llm.messages import Usage
+        from astra_tui.llm.prices import cost
+        from astra_tui.llm.streamed import PROMPT_TOKEN_BYTES
 
         assert self._record is not None
         prices = self._prices or Prices()
@@ -129,12 +129,12 @@ async def build_team(
     Raises UserError when a model is needed and not set up, and for a budget that cannot be kept.
     """
     if settings.team is TeamKind.PLAYBOOK:
-        from astra_tui.agents.playbook.team import PlaybookTeam
+        from astra_tui.playbook.team import PlaybookTeam
 
         return PlaybookTeam()
-    from astra_tui.agents.llm import Prices
-    from astra_tui.agents.llm.roles.conversation import Memory
-    from astra_tui.agents.llm.team import LlmTeam
+    from astra_tui.llm import Prices
+    from astra_tui.llm.roles.conversation import Memory
+    from astra_tui.llm.team import LlmTeam
 
     _require_prices(settings.budget, access.prices)
     llm = _open_model(settings, access)
@@ -164,7 +164,7 @@ def _require_prices(budget: Budget, prices: Prices | None) -> None:
 
 
 def _open_model(settings: RunSettings, access: ModelAccess) -> OpenAILLM:
-    from astra_tui.agents.llm import Endpoint, OpenAILLM, Secret
+    from astra_tui.llm import Endpoint, OpenAILLM, Secret
 
     if not access.key and not settings.base_url:
         raise UserError(
@@ -176,7 +176,7 @@ def _open_model(settings: RunSettings, access: ModelAccess) -> OpenAILLM:
 
 
 async def _refuse_without_model(llm: OpenAILLM) -> None:
-    from astra_tui.agents.llm.models import model_required, offered_models
+    from astra_tui.llm.models import model_required, offered_models
 
     try:
         raise UserError(model_required(await offered_models(llm)))

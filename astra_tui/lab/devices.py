@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from astra_tui.emulator.device import Emulator
+from astra_tui.gpu.device import CudaDevice
+from astra_tui.gpu.discovery import find_devices
+from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.confine import limit_memory
-from astra_tui.lab.cuda.device import CudaDevice
-from astra_tui.lab.cuda.discovery import find_devices
-from astra_tui.lab.cuda.messages import DeviceFacts
-from astra_tui.lab.cuda.opening import Gpu, find_gpu, open_gpu
-from astra_tui.lab.device import Device
-from astra_tui.lab.emulator.device import Emulator
+from astra_tui.lab.on_gpu.opening import Gpu, find_gpu, open_gpu
+from astra_tui.model.device import Device
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
+from astra_tui.processes.confine import limit_memory
 
 MEMORY_LIMIT = 16 << 30
 """What a process that emulates may allocate. Its children have limits of their own."""

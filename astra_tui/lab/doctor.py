@@ -16,15 +16,15 @@ import msgspec
 
 import astra_tui
 from astra_tui.lab.cache import ContentCache, cache_root
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.toolchain import wheel_version
-from astra_tui.lab.escapes import Targets, layers_of
 from astra_tui.lab.explain.sass.nvdisasm import WHEEL, find_nvdisasm
 from astra_tui.model.errors import UserError
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import list_tasks, load_task
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.processes.escapes import Targets, layers_of
 
 _START_SECONDS = 120.0
 
@@ -235,7 +235,7 @@ def _disassembler() -> Probe:
 
 
 def _gpu() -> Iterator[Probe]:
-    from astra_tui.lab.cuda.doctor import examine_gpu
+    from astra_tui.lab.on_gpu.doctor import examine_gpu
 
     return examine_gpu()
 

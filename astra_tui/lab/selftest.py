@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
-from astra_tui.lab.emulator.device import Emulator
+from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 
 _SOURCE = """
 __global__ void total(int* out, const int* in) {

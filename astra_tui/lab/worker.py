@@ -14,24 +14,21 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.emulator.device import Emulator
+from astra_tui.gpu.device import CudaDevice
 from astra_tui.lab.check.beside import EmulatorCheck
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
-from astra_tui.lab.cuda.bench import Bench, BenchEvent, WorkloadDone
-from astra_tui.lab.cuda.device import CudaDevice
-from astra_tui.lab.cuda.measuring import MeasurementFailed, Options, Progress
-from astra_tui.lab.cuda.ncu.source import read_source_counters
-from astra_tui.lab.cuda.opening import open_oracle
-from astra_tui.lab.cuda.sanitizer.source import sanitize_source
-from astra_tui.lab.cuda.sources import compile_source
 from astra_tui.lab.devices import Opened, open_device
-from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.escapes import try_escapes
 from astra_tui.lab.explain.profile import profile_source
-from astra_tui.lab.frames import FrameError, read_frame, write_frame
-from astra_tui.lab.orphan import end_with_owner
+from astra_tui.lab.on_gpu.bench import Bench, BenchEvent, WorkloadDone
+from astra_tui.lab.on_gpu.compiling import compile_source
+from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
+from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options, Progress
+from astra_tui.lab.on_gpu.opening import open_oracle
+from astra_tui.lab.on_gpu.sanitizing import sanitize_source
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
@@ -39,6 +36,9 @@ from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task import KernelTask, Workload, load_task
+from astra_tui.processes.escapes import try_escapes
+from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 
 class _Worker:

@@ -8,6 +8,9 @@ import msgspec
 
 from astra_tui.model.dtypes import DType
 
+SOURCE_NAME = "kernel.cu"
+"""What a source is called in the messages and line tables of the compiler."""
+
 
 class Severity(StrEnum):
     """How much a message matters."""

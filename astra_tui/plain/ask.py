@@ -23,8 +23,8 @@ from astra_tui.model.plan import Observation, Plan
 from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
-from astra_tui.session.edits import Edit
-from astra_tui.session.wire import MOST_QUESTIONS
+from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.wire import MOST_QUESTIONS
 
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
 DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
@@ -67,7 +67,7 @@ def describe_diff(old: str, new: str, question: Question, columns: int = 0) -> s
     for mark, text in diff_lines(old, new):
         if mark == HEADER:
             number += 1
-            lines.append(f"@@{text.rstrip()}  (hunk {number})")
+            lines.append(f"{text.rstrip()}  (hunk {number})")
             continue
         shown = visible_line(text.removesuffix("\n"), ()).text
         lines += (sign + part for sign, part in _parts(mark, shown, columns))

@@ -16,8 +16,8 @@ from astra_tui.model.state import SessionState
 from astra_tui.plain.asking import Asking
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
-from astra_tui.session.client import EngineClient
-from astra_tui.session.records import Record
+from astra_tui.sessions.client import EngineClient
+from astra_tui.sessions.records import Record
 
 
 class Leaving(Enum):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from astra_tui.model.timing import Timing
 from astra_tui.plain.output import console, print_table, table, visible
-from astra_tui.session.branches import Branch
-from astra_tui.session.integrity import Trust
+from astra_tui.sessions.branches import Branch
+from astra_tui.sessions.integrity import Trust
 
 _NONE = "-"
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
-from astra_tui.session.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
+from astra_tui.sessions.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
 
 
 class ReplayLines:

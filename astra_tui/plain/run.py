@@ -50,7 +50,7 @@ from astra_tui.plain.timing import (
     rounds_line,
     workload_line,
 )
-from astra_tui.session.summary import final_timings
+from astra_tui.sessions.summary import final_timings
 
 _COUNTERS = ("sectors", "requests", "warp_instructions", "shared_requests", "barriers")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from astra_tui.plain.output import console, note, print_table, table, visible
-from astra_tui.session.store import SessionSummary
-from astra_tui.session.wire import Welcome
+from astra_tui.sessions.store import SessionSummary
+from astra_tui.sessions.wire import Welcome
 
 _HASH_LENGTH = 12
 

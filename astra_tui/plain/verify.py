@@ -8,8 +8,8 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.plain.output import console, note, print_table, table, visible
-from astra_tui.session.integrity import Integrity
-from astra_tui.session.signing import Signed
+from astra_tui.sessions.integrity import Integrity
+from astra_tui.sessions.signing import Signed
 
 _HASH_LENGTH = 12
 

@@ -16,7 +16,7 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import ExchangeMade
 from astra_tui.model.visible import visible, visible_inline
-from astra_tui.session.machine import difference_words
+from astra_tui.sessions.machine import difference_words
 from astra_tui.tui.guard import Guard
 from astra_tui.tui.shell import Shell
 from astra_tui.tui.terms import TICK, ComparisonContext, HomeContext, Left, Preferences

@@ -36,8 +36,8 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
-from astra_tui.session.case_results import recorded_cases
-from astra_tui.session.records import Record
+from astra_tui.sessions.case_results import recorded_cases
+from astra_tui.sessions.records import Record
 from astra_tui.tui.held_cases import HeldCases, LetGo
 from astra_tui.tui.player import Scene
 from astra_tui.tui.source import Item, Source

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from astra_tui.model.state import SessionState
-from astra_tui.session.integrity import Trust
-from astra_tui.session.records import Record
-from astra_tui.session.timeline import LONGEST_WAIT, MomentKind, Timeline, Wait, paced
+from astra_tui.sessions.integrity import Trust
+from astra_tui.sessions.records import Record
+from astra_tui.sessions.timeline import LONGEST_WAIT, MomentKind, Timeline, Wait, paced
 from astra_tui.tui.track import Track
 
 SPEEDS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf)

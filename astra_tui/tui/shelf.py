@@ -10,10 +10,10 @@ from pathlib import Path
 
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
-from astra_tui.session.client import running_engines
-from astra_tui.session.reading import is_packed, journal_path
-from astra_tui.session.runtime import runtime_folder
-from astra_tui.session.store import ALTERED, SessionSummary, summary_and_state
+from astra_tui.sessions.client import running_engines
+from astra_tui.sessions.reading import is_packed, journal_path
+from astra_tui.sessions.runtime import runtime_folder
+from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.tui.words import best_words
 
 MOST_SESSIONS = 200

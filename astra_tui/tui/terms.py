@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_tui.model.state import SessionState
-from astra_tui.session.comparison import Sides
-from astra_tui.session.spawn import RunRequest
-from astra_tui.session.store import DEFAULT_FOLDER
-from astra_tui.session.wire import Welcome
+from astra_tui.sessions.comparison import Sides
+from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.store import DEFAULT_FOLDER
+from astra_tui.sessions.wire import Welcome
 
 TICK = 0.25
 """Seconds between two pictures while events stream."""

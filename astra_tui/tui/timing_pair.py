@@ -11,7 +11,7 @@ import msgspec
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
-from astra_tui.session.comparison import Side
+from astra_tui.sessions.comparison import Side
 
 
 class _Error(msgspec.Struct):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from types import MappingProxyType
 
-from astra_tui.session.timeline import (
+from astra_tui.sessions.timeline import (
     IDLE_SECONDS,
     LONGEST_WAIT,
     Moment,

@@ -40,7 +40,7 @@ from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, Timing
 from astra_tui.model.verdict import Comparison, Outcome
-from astra_tui.session.summary import BASELINE, PRODUCTION, final_timings
+from astra_tui.sessions.summary import BASELINE, PRODUCTION, final_timings
 from astra_tui.tui.page import Tone
 
 HASH_LENGTH = 12

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from astra_tui.emulator.device import WORKSPACE_BYTES, Emulator
 from astra_tui.engine import lab as lab_module
 from astra_tui.engine.lab import Lab, LabEvent
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
-from astra_tui.lab.child import Child
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import WORKSPACE_BYTES, Emulator
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
 from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
 from astra_tui.model.task import find_task
+from astra_tui.processes.child import Child
 
 TASK = find_task("silu_and_mul")
 BASELINE = TASK.baseline_file.read_text(encoding="utf-8")

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import pytest
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import runner
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError

@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_tui.emulator.device import Emulator
+from astra_tui.emulator.ptx.inline import inline_calls
+from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.lab.check import source_check
 from astra_tui.lab.check.execution import Run, resolve_case, run_case
 from astra_tui.lab.check.inputs import draw_inputs
@@ -22,15 +25,12 @@ from astra_tui.lab.conditions.coverage import Coverage, compile_reporting
 from astra_tui.lab.conditions.flow import Flow
 from astra_tui.lab.conditions.query import way_to
 from astra_tui.lab.conditions.source import instrument
-from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.emulator.ptx.inline import inline_calls
-from astra_tui.lab.emulator.ptx.parser import parse_ptx
 from astra_tui.model.check import Case, CaseResult, CheckReport, ConditionStatus, Verdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import load_task, parse_task
-from astra_tui.session.records import decode_record, encode_record
+from astra_tui.sessions.records import decode_record, encode_record
 
 SILU = Path(__file__).parents[2] / "kernels" / "silu_and_mul"
 BEGIN = "  const int64_t token = blockIdx.x;\n"

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_tui.lab.check import drawing
-from astra_tui.lab.check.drawing import Fill
-from astra_tui.lab.check.encoding import decode, encode
+from astra_tui.emulator.device import Emulator
+from astra_tui.gpu import drawing
+from astra_tui.gpu.drawing import Fill
+from astra_tui.gpu.tools import tools_source
+from astra_tui.model.encoding import decode, encode
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.cuda.tools import tools_source
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.model.dtypes import DType
 
 SEEDS = st.integers(0, 2**64 - 1)

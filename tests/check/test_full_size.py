@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from astra_tui.emulator import device, whole
+from astra_tui.emulator.device import Emulator
+from astra_tui.emulator.machine import Machine
+from astra_tui.emulator.step import side_bit
 from astra_tui.lab.check.execution import resolve_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import scalars_of
@@ -16,10 +20,6 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
-from astra_tui.lab.emulator import device, whole
-from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.emulator.machine import Machine
-from astra_tui.lab.emulator.step import side_bit
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask

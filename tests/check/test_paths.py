@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import untried_paths
@@ -14,7 +15,6 @@ from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CaseOutcome, CheckReport, Verdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import KernelTask, load_task

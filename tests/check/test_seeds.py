@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.combinations import cover_pairs, draw_dims
 from astra_tui.lab.check.constants import around, compared_constants
 from astra_tui.lab.check.oracle import Oracle
@@ -21,7 +22,6 @@ from astra_tui.lab.check.paths import source_cases
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CaseOutcome, CaseResult
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import KernelTask, load_task

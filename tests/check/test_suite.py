@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_tui.lab.check.encoding import decode
+from astra_tui.model.encoding import decode
 from astra_tui.lab.check.inputs import draw_inputs, scalars_of
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases

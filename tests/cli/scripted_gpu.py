@@ -15,14 +15,15 @@ import msgspec
 import pytest
 
 from astra_tui.cli import main
+from astra_tui.gpu import gpu_process
+from astra_tui.gpu.discovery import Found
 from astra_tui.lab import compiler, devices
-from astra_tui.lab.child import Child
-from astra_tui.lab.cuda import doctor, gpu_process, opening
-from astra_tui.lab.cuda.discovery import Found
+from astra_tui.lab.on_gpu import doctor, opening
 from astra_tui.model.compilation import Compilation
+from astra_tui.processes.child import Child
 from tests.conftest import ROOT
-from tests.cuda.kernels import MODULE, scripted_tools
-from tests.cuda.script import FACTS, ILLEGAL_ADDRESS, Script, Scripted
+from tests.gpu.kernels import MODULE, scripted_tools
+from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Script, Scripted
 
 _TIME = re.compile(r"// scripted: (\d+) us")
 _LATER = re.compile(r"// scripted: (\w+) after (\d+) launches")

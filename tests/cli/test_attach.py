@@ -14,9 +14,9 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.approval import ApprovalStatus, Gate
 from astra_tui.model.events import EngineStarted, SessionClosed, StopReason
 from astra_tui.model.fold import fold
-from astra_tui.session.lock import writer_of
-from astra_tui.session.reading import JournalContents, read_journal
-from astra_tui.session.spawn import LOG_NAME
+from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.reading import JournalContents, read_journal
+from astra_tui.sessions.spawn import LOG_NAME
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.engineer import PROMPT, Engineer, EngineProcess, children_of, wait_for
 from tests.quick import write_quick_task
@@ -332,6 +332,6 @@ def test_the_process_of_the_front_end_stays_light(shell: Shell) -> None:
     loaded = {name.partition(".")[0] for name in file.read_text(encoding="utf-8").split()}
     assert not loaded & {"torch", "numpy", "cuda", "openai", "tree_sitter", "textual"}
     ours = {name for name in file.read_text(encoding="utf-8").split() if "astra_tui." in name}
-    light = {"astra_tui.lab", "astra_tui.lab.orphan"}
+    light = {"astra_tui.lab", "astra_tui.processes.exit_with_parent"}
     heavy = {m for m in ours if m.startswith(("astra_tui.lab", "astra_tui.agents"))} - light
     assert not heavy

@@ -12,8 +12,8 @@ import pytest
 
 from astra_tui.cli.answers import EnginesAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.session.lock import writer_of
-from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.reading import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.conftest import ROOT
 from tests.quick import write_quick_task
@@ -21,13 +21,13 @@ from tests.quick import write_quick_task
 ENGINE = """
 import asyncio, sys
 from pathlib import Path
-from astra_tui.agents.playbook.team import PlaybookTeam
+from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.server import Server
 from astra_tui.model.events import AnswerAwaited
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import load_task
-from astra_tui.session.redaction import Redactor
+from astra_tui.sessions.redaction import Redactor
 
 async def main(folder, task):
     task, settings = load_task(task), RunSettings("silu_and_mul", TeamKind.PLAYBOOK)

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.lab.cuda.ncu import find_ncu
-from astra_tui.lab.cuda.ncu.permission import PARAMETERS
-from astra_tui.lab.cuda.sanitizer import find_sanitizer
+from astra_tui.gpu.ncu.permission import PARAMETERS
+from astra_tui.lab.on_gpu.hardware_counters import find_ncu
+from astra_tui.lab.on_gpu.sanitizing import find_sanitizer
 from tests.cli.command import Outcome, Shell
 from tests.conftest import ROOT
-from tests.cuda_tools import texts
-from tests.cuda_tools.stand_in import Behaviour, calls, install
-from tests.cuda_tools.test_ncu import table
+from tests.gpu_tools import texts
+from tests.gpu_tools.stand_in import Behaviour, calls, install
+from tests.gpu_tools.test_ncu import table
 from tests.quick import write_quick_task
 
 CHECK = ("check", "silu_and_mul", "mine.cu", "--sanitize", "--case", "float16/typical")

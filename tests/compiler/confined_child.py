@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from astra_tui.lab.confine import confine_to_reading, limit_resources
+from astra_tui.processes.confine import confine_to_reading, limit_resources
 
 MEMORY = 1 << 30
 

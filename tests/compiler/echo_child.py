@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from astra_tui.lab.frames import FrameError, read_frame, write_frame
+from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 _HOLD = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), b'x'); os.read(0, 1)"
 

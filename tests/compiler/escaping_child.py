@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from astra_tui.lab.confine import (
+from astra_tui.processes.confine import (
     ConfinedThread,
     confine,
     drop_capabilities,
     program_roots,
     refuse_system_calls,
 )
-from astra_tui.lab.escapes import try_escapes
-from astra_tui.lab.orphan import hide_process
+from astra_tui.processes.escapes import try_escapes
+from astra_tui.processes.exit_with_parent import hide_process
 
 _PR_SET_DUMPABLE = 4
 _ROOTS = program_roots()  # While all of Python can still be imported.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from tests.compiler.helpers import HERE
 
 LONG = 30.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from astra_tui.lab.confine import landlock_abi
+from astra_tui.processes.confine import landlock_abi
 from tests.compiler.helpers import HERE
 
 needs_landlock = pytest.mark.skipif(

@@ -18,21 +18,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from astra_tui.gpu.gpu_process import GpuProcess
+from astra_tui.gpu.messages import Escapes, TryEscapes
 from astra_tui.lab import doctor
 from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.lab.confine import landlock_abi
-from astra_tui.lab.cuda.gpu_process import GpuProcess
-from astra_tui.lab.cuda.messages import Escapes, TryEscapes
-from astra_tui.lab.escapes import Targets, layers_of
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.task import load_task
+from astra_tui.processes.confine import landlock_abi
+from astra_tui.processes.escapes import Targets, layers_of
 from tests.compiler.helpers import HERE
 from tests.conftest import ROOT
-from tests.cuda.kernels import LONG, MODULE, scripted_tools
-from tests.cuda.script import FACTS
+from tests.gpu.kernels import LONG, MODULE, scripted_tools
+from tests.gpu.script import FACTS
 
 LAYERS = ["files", "network", "environment", "processes"]
 NOBODY = 65534

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.lab.compiler import Compiler, find_toolchain
 from astra_tui.lab.compiler.directives import refuse_unsafe
 from astra_tui.lab.compiler.log import MAX_DIAGNOSTICS, parse_diagnostics
 from astra_tui.lab.compiler.service import SOURCE_NAME
-from astra_tui.lab.compiler.standins import STAND_INS
 from astra_tui.model.compilation import Severity
 from tests.compiler.helpers import PATIENT
 from tests.conftest import ROOT

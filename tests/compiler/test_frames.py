@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.frames import MAX_FRAME, FrameError, read_frame, write_frame
+from astra_tui.processes.frames import MAX_FRAME, FrameError, read_frame, write_frame
 from tests.compiler.helpers import PATIENT
 
 SCALARS = (
@@ -99,7 +99,7 @@ def test_a_length_over_the_limit_is_refused_before_its_body_comes(pipe: Pipe) ->
 
 
 def test_a_message_over_the_limit_is_not_sent(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astra_tui.lab.frames.MAX_FRAME", 100)
+    monkeypatch.setattr("astra_tui.processes.frames.MAX_FRAME", 100)
     with pytest.raises(FrameError, match="too large"):
         write_frame(pipe.write_end, b"x" * 100)
     os.set_blocking(pipe.read_end, False)

@@ -22,8 +22,8 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.directives import MAX_SOURCE_BYTES, refuse_unsafe
 from astra_tui.lab.compiler.log import parse_diagnostics
 from astra_tui.lab.compiler.service import SOURCE_NAME
-from astra_tui.lab.confine import landlock_abi
 from astra_tui.model.compilation import Diagnostic
+from astra_tui.processes.confine import landlock_abi
 from tests.compiler.attacks import QUERIES, READS, TRIES, aim
 from tests.compiler.helpers import FLOAT, HERE, KERNEL, PATIENT, messages
 

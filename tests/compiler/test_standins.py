@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from astra_tui.cuda_source.stand_ins import PRELUDE_NAME, STAND_INS
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.compiler.standins import PRELUDE_NAME, STAND_INS
 from tests.compiler.helpers import messages
 
 # What has to hold at compile time after including a header.

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import PLAIN, BufferUse, DeviceBuffer, PackedLaunch, Variation
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.counters import Counters
+from astra_tui.model.device import PLAIN, BufferUse, DeviceBuffer, PackedLaunch, Variation
 from astra_tui.model.findings import Finding
 
 _FORMATS = {"int": "<i", "unsigned int": "<I", "long long": "<q", "float": "<f", "double": "<d"}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astra_tui.emulator.numerics import bf16_to_f32
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import Variation
-from astra_tui.lab.emulator.numerics import bf16_to_f32
+from astra_tui.model.device import Variation
 from tests.emulator.harness import run_kernel
 
 EXACT = {

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from tests.emulator.golden import patterns, snippets

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_tui.lab.emulator.faults import Fault
-from astra_tui.lab.emulator.fences import Fences
-from astra_tui.lab.emulator.lanes import Meetings
-from astra_tui.lab.emulator.races import AccessHistory, Accessors
+from astra_tui.emulator.faults import Fault
+from astra_tui.emulator.fences import Fences
+from astra_tui.emulator.lanes import Meetings
+from astra_tui.emulator.races import AccessHistory, Accessors
 from astra_tui.model.findings import FindingKind
 
 THREADS = 128

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_tui.emulator.device import Emulator
+from astra_tui.emulator.stores import first_missing
+from astra_tui.emulator.whole import GridSkeleton, WholePlan
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.execution import resolve_case
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.layout import device_buffers, layouts_of
 from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch
-from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.emulator.stores import first_missing
-from astra_tui.lab.emulator.whole import GridSkeleton, WholePlan
 from astra_tui.model.check import Case
+from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import ResolvedPlan

@@ -14,15 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.team import (
-    Brief,
-    CodeDraft,
-    Failure,
-    NotWritten,
-    OnText,
-    PlanAnswer,
-    PlanDraft,
-)
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.loop import Engine
 from astra_tui.model.approval import Question
@@ -32,10 +23,19 @@ from astra_tui.model.events import AnswerAwaited, Event
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
-from astra_tui.session import journal
-from astra_tui.session.journal import Journal
-from astra_tui.session.reading import read_journal
-from astra_tui.session.redaction import Redactor
+from astra_tui.model.team import (
+    Brief,
+    CodeDraft,
+    Failure,
+    NotWritten,
+    OnText,
+    PlanAnswer,
+    PlanDraft,
+)
+from astra_tui.sessions import journal
+from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.redaction import Redactor
 
 AUTO = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
 ASK = Approval()

@@ -26,11 +26,11 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval
 from astra_tui.model.state import SessionState
-from astra_tui.session.journal import Journal
-from astra_tui.session.reading import read_journal
-from astra_tui.session.redaction import Redactor
+from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.redaction import Redactor
 from tests.engine.scripted import ASK, AUTHOR, AUTO, ENGINEER
-from tests.session.samples import BASELINE, opened
+from tests.sessions.samples import BASELINE, opened
 
 SETTLE = 0.05
 

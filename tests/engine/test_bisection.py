@@ -14,7 +14,7 @@ from astra_tui.engine.agreement import LEAST_TOLERANCE, disagreement, tolerance
 from astra_tui.engine.bisection import Trial, bisect, culprit
 from astra_tui.engine.verify import Accepted
 from astra_tui.model.timing import Ratio, TimingVerdict
-from tests.session.samples import timing
+from tests.sessions.samples import timing
 
 
 class Asked:

@@ -12,10 +12,10 @@ from astra_tui.engine.family import descendants
 from astra_tui.engine.lab import Lab, Text
 from astra_tui.engine.trying import check, time_pair
 from astra_tui.engine.turns import Turns
-from astra_tui.lab.child import Child
 from astra_tui.model.timing import Timing
+from astra_tui.processes.child import Child
 from tests.conftest import ROOT
-from tests.cuda.kernels import MODULE as SCRIPTED
+from tests.gpu.kernels import MODULE as SCRIPTED
 
 
 def test_one_process_serves_every_step_of_a_candidate(quick_task):

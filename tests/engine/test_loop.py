@@ -38,7 +38,7 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import Approval, Budget, GatePolicy
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
-from astra_tui.session.reading import journal_path, read_journal
+from astra_tui.sessions.reading import journal_path, read_journal
 from tests.engine.scripted import (
     ASK,
     AUTO,

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from astra_tui.engine.family import descendants
-from astra_tui.lab.child import Child
-from astra_tui.lab.cuda.gpu_process import GpuProcess
-from astra_tui.lab.cuda.messages import Kernel, RunCase, encode
+from astra_tui.gpu.gpu_process import GpuProcess
+from astra_tui.gpu.messages import Kernel, RunCase, encode
+from astra_tui.processes.child import Child
 from tests.compiler.test_compile import unread_bytes
 from tests.compiler.test_hostile_source import BOMBS
 from tests.conftest import ROOT
-from tests.cuda.kernels import MODULE, scripted_tools
-from tests.cuda.script import FACTS, Script, Scripted
+from tests.gpu.kernels import MODULE, scripted_tools
+from tests.gpu.script import FACTS, Script, Scripted
 
 LONG = 30.0
 """A limit that no wait here reaches."""
@@ -131,7 +131,7 @@ def test_an_export_that_loops_ends_with_its_owner(looping: Looping, tmp_path: Pa
     package = tmp_path / "package"
     package.mkdir()
     (package / "_host.py").write_text(looping.source, encoding="utf-8")
-    with Child("astra_tui.engine.export_child", ("plan", str(package), "name", "")) as child:
+    with Child("astra_tui.export.child", ("plan", str(package), "name", "")) as child:
         child.start()
         with watched(looping.pid()) as handle:
             hang_up(child)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.team import Brief, OnText, PlanAnswer
 from astra_tui.engine.host import build_engine, open_session, resume_session
 from astra_tui.engine.server import Server
 from astra_tui.model.approval import Answer, AnswerRefused, ApprovalStatus, Question
@@ -32,7 +31,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import fold
 from astra_tui.model.task import KernelTask
-from astra_tui.session.client import (
+from astra_tui.model.team import Brief, OnText, PlanAnswer
+from astra_tui.sessions.client import (
     EngineClient,
     EngineGone,
     NobodyListens,
@@ -40,12 +40,12 @@ from astra_tui.session.client import (
     ask_welcome,
     running_engines,
 )
-from astra_tui.session.lock import writer_of
-from astra_tui.session.reading import read_journal
-from astra_tui.session.records import Record
-from astra_tui.session.redaction import Redactor
-from astra_tui.session.runtime import runtime_folder, socket_path
-from astra_tui.session.wire import (
+from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.records import Record
+from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.runtime import runtime_folder, socket_path
+from astra_tui.sessions.wire import (
     PROTOCOL,
     AddNote,
     Done,

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.llm.roles.facts import hardware_text
 from astra_tui.engine import lab
 from astra_tui.engine.host import build_engine, open_session
-from astra_tui.lab.child import Child
-from astra_tui.lab.cuda.ncu.permission import PARAMETERS
+from astra_tui.gpu.ncu.permission import PARAMETERS
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.llm.roles.facts import hardware_text
 from astra_tui.model.check import Verdict
 from astra_tui.model.events import HardwareCountersRead, Sanitized, StopReason
 from astra_tui.model.sanitizer import SanitizerVerdict
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.run import print_run
-from astra_tui.session.redaction import Redactor
-from astra_tui.session.summary import run_report
+from astra_tui.processes.child import Child
+from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.summary import run_report
 from tests.conftest import ROOT
-from tests.cuda.script import FACTS
-from tests.cuda_tools import texts
-from tests.cuda_tools.stand_in import Behaviour, calls, install
-from tests.cuda_tools.test_ncu import table
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
+from tests.gpu.script import FACTS
+from tests.gpu_tools import texts
+from tests.gpu_tools.stand_in import Behaviour, calls, install
+from tests.gpu_tools.test_ncu import table
 from tests.quick import write_quick_task
 
 FAULTY, MENDED = "40 us", "45 us"
@@ -48,7 +48,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     def scripted_child(_module: str, arguments: tuple[str, ...], name: str) -> Child:
-        return Child("tests.cuda_tools.scripted_worker", arguments, name)
+        return Child("tests.gpu_tools.scripted_worker", arguments, name)
 
     monkeypatch.setattr(lab, "Child", scripted_child)
     return load_task(folder)

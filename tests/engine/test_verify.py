@@ -14,19 +14,19 @@ from astra_tui.engine.bisection import Slower, Sources, Trial, bisect, culprit
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.verify import Accepted, Verifier
-from astra_tui.lab.child import Child
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.contents import content_hash
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import TimingVerdict
 from astra_tui.model.verification import CandidateVerification
-from astra_tui.session.blobs import read_blob
-from astra_tui.session.integrity import read_session
-from astra_tui.session.redaction import Redactor
+from astra_tui.processes.child import Child
+from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.redaction import Redactor
 from tests.conftest import ROOT
-from tests.cuda.script import FACTS
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
+from tests.gpu.script import FACTS
 from tests.quick import write_quick_task
 
 WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
@@ -47,7 +47,7 @@ def scripted_gpu() -> Iterator[None]:
     """Lab processes are on the scripted GPU."""
 
     def scripted_child(_module: str, arguments: tuple[str, ...], name: str) -> Child:
-        return Child("tests.cuda_tools.scripted_worker", arguments, name)
+        return Child("tests.gpu_tools.scripted_worker", arguments, name)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_tui.gpu.elf import ElfError, Symbol, writable_globals
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.explain.elf import ElfError, Symbol, writable_globals
 from astra_tui.model.task import KernelTask
 from tests.explain.helpers import SOURCES, TASKS
 

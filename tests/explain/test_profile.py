@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.explain.occupancy import (
+from astra_tui.lab.explain.profile import profile_source
+from astra_tui.model.errors import UserError
+from astra_tui.model.occupancy import (
     MULTIPROCESSORS,
     UnknownArchitecture,
     occupancy,
     resident_blocks,
 )
-from astra_tui.lab.explain.profile import profile_source
-from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.verdict import Profile, waves_of
 

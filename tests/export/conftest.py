@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.export import Subject
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.task import KernelTask
-from astra_tui.session.export import Subject
 from tests.export.sessions import compiled_subject, made_up, production
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from astra_tui.export import Files, Subject, Winner, find_winner
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
@@ -34,11 +35,10 @@ from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome, RoundVerdict
-from astra_tui.session.export import Files, Subject, Winner, find_winner
-from astra_tui.session.integrity import read_session
-from astra_tui.session.journal import Journal
-from astra_tui.session.redaction import Redactor
-from tests.session.samples import PLAN
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.redaction import Redactor
+from tests.sessions.samples import PLAN
 
 SUMMARY = "wider loads */ and a backslash \\"
 ENGINEER = Author(AuthorKind.ENGINEER, "ada")

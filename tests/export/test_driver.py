@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from astra_tui.session.export.artefact import template
+from astra_tui.export.artefact import template
 from tests.export.sessions import write_files
 
 STREAM = 0x1234
@@ -137,7 +137,7 @@ def test_errors_of_the_driver_and_kernels_that_are_not_there(
 def test_numbers_of_attributes_are_the_drivers_own(scripted_driver: Path, tmp_path: Path) -> None:
     from cuda.bindings import driver as cuda
 
-    from astra_tui.lab.cuda.process.bindings import _ATTRIBUTES
+    from astra_tui.gpu.process.bindings import _ATTRIBUTES
 
     printed, _ = launched(scripted_driver, tmp_path, [1, 1, 0.5, 0.5, 0.5, True])
     names = cuda.CUdevice_attribute

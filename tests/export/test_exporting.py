@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from astra_tui.cli.commands import build_parser
-from astra_tui.engine.export_checks import ExportChecks, Tools, host_code_mark
-from astra_tui.engine.exporting import Exporter, export_text, open_exporter
+from astra_tui.export import ExportStep, Format, StepOutcome, Subject, export_files
+from astra_tui.export.checks import ExportChecks, Tools, host_code_mark
+from astra_tui.export.exporting import Exporter, export_text, open_exporter
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, CaseResult
 from astra_tui.model.contents import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
-from astra_tui.session.export import ExportStep, Format, StepOutcome, Subject, export_files
 from tests.cli.command import Shell
 from tests.conftest import ROOT
 from tests.export.sessions import made_up, production, write_files, write_session

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from astra_tui.export.artefact import template
+from astra_tui.export.cpp_expression import CppExpressions, bare, cpp_name
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
 from astra_tui.model.launch.expression import Expression
-from astra_tui.session.export.artefact import template
-from astra_tui.session.export.cpp_expression import CppExpressions, bare, cpp_name
 from tests.model.helpers import (
     DIMS,
     THOROUGH,

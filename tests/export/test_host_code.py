@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.engine.export_cases import Artefact
-from astra_tui.engine.export_host import (
+from astra_tui.export import Format, Subject, export_files
+from astra_tui.export.cases import Artefact
+from astra_tui.export.cpp_plan import cpp_plan
+from astra_tui.export.host import (
     Answer,
     HostCheckFailed,
     cpp_answers,
@@ -16,6 +18,7 @@ from astra_tui.engine.export_host import (
     expected,
     python_answers,
 )
+from astra_tui.export.python_host import python_contract, python_plan
 from astra_tui.lab.check.runner import read_source
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
@@ -23,9 +26,6 @@ from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, resolve
 from astra_tui.model.launch.resolve import contiguous_strides
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask, parse_task
-from astra_tui.session.export import Format, Subject, export_files
-from astra_tui.session.export.cpp_plan import cpp_plan
-from astra_tui.session.export.python_host import python_contract, python_plan
 from tests.export.sessions import made_up, write_files
 from tests.export.tasks import EVERYTHING, EVERYTHING_SOURCE
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from astra_tui.export import Format, Subject, export_files
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.task import KernelTask
-from astra_tui.session.export import Format, Subject, export_files
 from tests.export.sessions import compiled_subject, made_up, write_files
 
 HERE = Path(__file__).parent

@@ -9,10 +9,10 @@ import pytest
 
 from astra_tui.cli import main
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.session.integrity import read_session
-from astra_tui.session.reading import journal_path
-from tests.session.fuzz_commands import originals
-from tests.session.fuzz_sessions import _write_sealed
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.reading import journal_path
+from tests.sessions.fuzz_commands import originals
+from tests.sessions.fuzz_sessions import _write_sealed
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from astra_tui.session.export import Format, Subject, export_files
+from astra_tui.export import Format, Subject, export_files
 from tests.export.sessions import write_files
 
 

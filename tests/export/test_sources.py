@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unidiff import PatchSet
 
+from astra_tui.export import Format, Subject, export_files, find_winner
+from astra_tui.export.header import plain
+from astra_tui.export.source_files import unified_patch
 from astra_tui.model.check import Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
 from astra_tui.model.task import KernelTask
-from astra_tui.session.export import Format, Subject, export_files, find_winner
-from astra_tui.session.export.header import plain
-from astra_tui.session.export.source_files import unified_patch
-from astra_tui.session.integrity import read_session
+from astra_tui.sessions.integrity import read_session
 from tests.export.sessions import production, winner_of, write_session
 
 SOURCE_LINES = st.lists(
-    st.sampled_from(["", "a", "b", "int x;", "\tc \r", "// \\", "@@ -1 +1 @@", "--- a/x", "é"]),
+    st.sampled_from(["", "a", "b", "int x;", "\tc \r", "// \\", " -1 +1 ", "--- a/x", "é"]),
     max_size=12,
 )
 

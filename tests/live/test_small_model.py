@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     Delta,
     DeltaKind,
     Endpoint,
@@ -35,11 +35,11 @@ from astra_tui.agents.llm import (
     Timeouts,
     Truncated,
 )
-from astra_tui.agents.llm.models import offered_models, probe
-from astra_tui.agents.llm.structured import ask
+from astra_tui.llm.models import offered_models, probe
+from astra_tui.llm.structured import ask
 from astra_tui.model.events import ExchangeMade, SessionClosed, StopReason
 from astra_tui.model.task import KernelTask
-from astra_tui.session.reading import read_journal
+from astra_tui.sessions.reading import read_journal
 from tests.llm.conftest import MODEL
 from tests.llm_team.conftest import run_engine
 

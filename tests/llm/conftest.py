@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     Delta,
     Endpoint,
     Message,

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     AuthenticationFailed,
     BadAnswer,
     DeadlineExceeded,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import LLMError, Retries, ServerFailed, wire_chat, wire_responses
-from astra_tui.agents.llm.client import _wait
-from astra_tui.agents.llm.errors import ERROR_KINDS, MOST_SERVER_TEXT, safe_text
-from astra_tui.agents.llm.failures import retry_after
-from astra_tui.agents.llm.streamed import StreamedReply
-from astra_tui.agents.llm.wire_responses import StreamError
+from astra_tui.llm import LLMError, Retries, ServerFailed, wire_chat, wire_responses
+from astra_tui.llm.client import _wait
+from astra_tui.llm.errors import ERROR_KINDS, MOST_SERVER_TEXT, safe_text
+from astra_tui.llm.failures import retry_after
+from astra_tui.llm.streamed import StreamedReply
+from astra_tui.llm.wire_responses import StreamError
 
 
 @given(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import BadAnswer, Truncated
-from astra_tui.agents.llm.fences import Fence, fenced, read_fences, read_whole_file
+from astra_tui.llm import BadAnswer, Truncated
+from astra_tui.llm.fences import Fence, fenced, read_fences, read_whole_file
 
 CODE = "__global__ void scale(float* x) {\n  x[threadIdx.x] *= 2.0f;\n}\n"
 

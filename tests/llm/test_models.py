@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     AuthenticationFailed,
     Endpoint,
     OpenAILLM,
@@ -23,7 +23,7 @@ from astra_tui.agents.llm import (
     Usage,
     cost,
 )
-from astra_tui.agents.llm.models import (
+from astra_tui.llm.models import (
     OfferedModel,
     Probe,
     model_required,
@@ -146,8 +146,8 @@ def test_the_cost_of_a_sum_is_the_sum_of_the_costs(one: Usage, other: Usage) -> 
 
 def test_the_package_is_imported_without_openai() -> None:
     modules = modules_after(
-        "import astra_tui.agents.llm, astra_tui.agents.llm.models, "
-        "astra_tui.agents.llm.fences, astra_tui.agents.llm.search_replace"
+        "import astra_tui.llm, astra_tui.llm.models, "
+        "astra_tui.llm.fences, astra_tui.llm.search_replace"
     )
     roots = {name.partition(".")[0] for name in modules}
     assert not roots & {"openai", "httpx2", "pydantic", "anyio"}
@@ -155,7 +155,7 @@ def test_the_package_is_imported_without_openai() -> None:
 
 def test_replaying_needs_no_openai() -> None:
     modules = modules_after(
-        "import asyncio; from astra_tui.agents.llm import *; "
+        "import asyncio; from astra_tui.llm import *; "
         "q = Request((Message(Role.USER, 'x'),), 'm', 1); "
         "r = asyncio.run(Replayer([Exchange(q.hash, q, 0.0, Reply('y'))]).complete(q)); "
         "assert r.text == 'y'"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     AnswerSchema,
     Endpoint,
     NoSuchModel,
@@ -22,8 +22,8 @@ from astra_tui.agents.llm import (
     ToolSpec,
     WireChoice,
 )
-from astra_tui.agents.llm.endpoint import Wire
-from astra_tui.agents.llm.quirks import DROPPABLE, Rejection, first_quirks, is_unknown_model, learn
+from astra_tui.llm.endpoint import Wire
+from astra_tui.llm.quirks import DROPPABLE, Rejection, first_quirks, is_unknown_model, learn
 from tests.llm.conftest import Scripted, user_request
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}, "required": []}

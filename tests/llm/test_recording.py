@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     Delta,
     Exchange,
     LLMError,

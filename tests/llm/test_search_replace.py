@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import BadAnswer, Truncated
-from astra_tui.agents.llm.search_replace import Block, apply_blocks, read_blocks, write_blocks
+from astra_tui.llm import BadAnswer, Truncated
+from astra_tui.llm.search_replace import Block, apply_blocks, read_blocks, write_blocks
 
 SOURCE = """\
 __global__ void twice(float* x, int n) {

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     Answer,
     BadAnswer,
     Delta,
@@ -24,8 +24,8 @@ from astra_tui.agents.llm import (
     Usage,
     ask,
 )
-from astra_tui.agents.llm.schemas import answer_schema
-from astra_tui.agents.llm.structured import NotValid, read_answer
+from astra_tui.llm.schemas import answer_schema
+from astra_tui.llm.structured import NotValid, read_answer
 from astra_tui.model.plan import Plan
 from tests.llm.conftest import Scripted, user_request
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import Delta, DeltaKind, Reply, wire_chat, wire_responses
-from astra_tui.agents.llm.streamed import StreamedReply
-from astra_tui.agents.llm.surrogates import joined
+from astra_tui.llm import Delta, DeltaKind, Reply, wire_chat, wire_responses
+from astra_tui.llm.streamed import StreamedReply
+from astra_tui.llm.surrogates import joined
 
 ASTRAL = st.characters(min_codepoint=0x10000)
 HALVES = st.characters(categories=["Cs"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm import (
+from astra_tui.llm import (
     AnswerSchema,
     BadAnswer,
     OpenAILLM,
@@ -22,7 +22,7 @@ from astra_tui.agents.llm import (
     Usage,
     run_tools,
 )
-from astra_tui.agents.llm.tools import Handler, read_arguments
+from astra_tui.llm.tools import Handler, read_arguments
 from astra_tui.model.errors import UserError
 from tests.llm.conftest import Scripted, user_request
 

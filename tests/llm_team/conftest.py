@@ -10,14 +10,13 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from astra_tui.agents.llm import Endpoint, OpenAILLM, Prices
-from astra_tui.agents.llm.messages import Request
-from astra_tui.agents.llm.roles.booking import BookedExchange
-from astra_tui.agents.llm.roles.conversation import Memory
-from astra_tui.agents.llm.team import MAX_OUTPUT_TOKENS, LlmTeam
-from astra_tui.agents.team import Brief, Tried
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.teams import ExchangeBook, remembered_steps
+from astra_tui.llm import Endpoint, OpenAILLM, Prices
+from astra_tui.llm.messages import Request
+from astra_tui.llm.roles.booking import BookedExchange
+from astra_tui.llm.roles.conversation import Memory
+from astra_tui.llm.team import MAX_OUTPUT_TOKENS, LlmTeam
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event
@@ -25,9 +24,10 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
-from astra_tui.session.reading import has_session
-from astra_tui.session.redaction import Redactor
+from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.redaction import Redactor
 from tests.llm.conftest import KEY, MODEL, Scripted, running, server, wire
 
 __all__ = ["running", "server", "wire"]

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from astra_tui.agents.llm.roles.moves import OfferedMoves, offered_moves
-from astra_tui.agents.llm.roles.planning import planning_prompt
-from astra_tui.agents.team import PlanAnswer
+from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
+from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.citations import readings
 from astra_tui.model.plan import CodePlace, Counter, Observation, Risk
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import PlanAnswer
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import MODEL, Scripted
 from tests.llm_team.conftest import (

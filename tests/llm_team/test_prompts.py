@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm.roles.coding import coding_prompt
-from astra_tui.agents.llm.roles.conversation import MOST_REMEMBERED, OneAgent, SeparateAgents
-from astra_tui.agents.llm.roles.language import launch_plan_rules, refusals
-from astra_tui.agents.llm.roles.material import Data, compose, data_mark, prompt_text
-from astra_tui.agents.llm.roles.moves import OfferedMoves
-from astra_tui.agents.llm.roles.planning import planning_prompt
-from astra_tui.agents.llm.roles.profiling import profiling_prompt
-from astra_tui.agents.llm.roles.testing import cases_prompt
-from astra_tui.agents.team import Failure, Role
+from astra_tui.llm.roles.coding import coding_prompt
+from astra_tui.llm.roles.conversation import MOST_REMEMBERED, OneAgent, SeparateAgents
+from astra_tui.llm.roles.language import launch_plan_rules, refusals
+from astra_tui.llm.roles.material import Data, compose, data_mark, prompt_text
+from astra_tui.llm.roles.moves import OfferedMoves
+from astra_tui.llm.roles.planning import planning_prompt
+from astra_tui.llm.roles.profiling import profiling_prompt
+from astra_tui.llm.roles.testing import cases_prompt
 from astra_tui.model.launch import plan_of as launch_plan_of
 from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.opcodes import REFUSED
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Failure, Role
 from tests.conftest import ROOT
 from tests.llm_team.conftest import brief_of, plan_of, profile_of
 

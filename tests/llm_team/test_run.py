@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.team import Role
 from astra_tui.engine.teams import remembered_steps
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.approval import ApprovalStatus
@@ -27,6 +26,7 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import fold
 from astra_tui.model.settings import Approval, Budget
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Role
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import KEY, MODEL, Scripted
 from tests.llm_team.conftest import (

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.llm.roles.cases import (
+from astra_tui.lab.check.inputs import draw_inputs
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.llm.roles.cases import (
     NotACase,
     ProposedCase,
     SizeOf,
     ValuesOf,
     case_of,
 )
-from astra_tui.agents.team import Failure
-from astra_tui.lab.check.inputs import draw_inputs
-from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.added_cases import MOST_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.task import KernelTask, ValueKind, Values, load_task
+from astra_tui.model.team import Failure
 from tests.conftest import ROOT
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import Team, brief_of, plan_of, reply, source, with_team

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from astra_tui.model.digest import digest_of
 from astra_tui.model.fold import fold
 from astra_tui.model.state import Usage
-from tests.session.samples import whole_session
+from tests.sessions.samples import whole_session
 
 
 class Old(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from astra_tui.model.environment import Difference, differences, recorded_environment
 from astra_tui.model.events import EngineStarted, SessionOpened
 from astra_tui.model.fold import fold
-from tests.session.samples import whole_session
+from tests.sessions.samples import whole_session
 
 STATE = fold(whole_session())
 OPENED = next(e for e in whole_session() if isinstance(e, SessionOpened))

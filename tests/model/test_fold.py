@@ -24,8 +24,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
 from astra_tui.model.state import SessionState, SessionStatus, Usage
-from astra_tui.session.records import decode_record, encode_record
-from tests.session.samples import (
+from astra_tui.sessions.records import decode_record, encode_record
+from tests.sessions.samples import (
     BASELINE,
     BETTER,
     DIFF_QUESTION,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.nvml import EnergyMeter, GpuReader, energy_use
+from astra_tui.gpu.nvml import EnergyMeter, GpuReader, energy_use
 from astra_tui.model.gpu import GpuCounters
 from tests.nvml.conftest import UUIDS, FakeNvml
 from tests.nvml.strategies import COUNTERS

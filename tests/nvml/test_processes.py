@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.nvml import NvmlRefusal
-from astra_tui.lab.nvml.processes import (
+from astra_tui.gpu.nvml import NvmlRefusal
+from astra_tui.gpu.nvml.processes import (
     named_processes,
     other_processes,
     sees_host_processes,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.nvml import GpuReader, NvmlRefusal, gpu_uuids, uuid_of
-from astra_tui.lab.nvml.library import throttle_reasons
+from astra_tui.gpu.nvml import GpuReader, NvmlRefusal, gpu_uuids, uuid_of
+from astra_tui.gpu.nvml.library import throttle_reasons
 from astra_tui.model.gpu import GpuProcess, GpuSample, ThrottleReason
 from tests.nvml.conftest import PCI_IDS, UUIDS, Build, FakeNvml, install
 

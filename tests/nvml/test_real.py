@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from astra_tui.lab.nvml import GpuReader, NvmlRefusal, gpu_uuids
+from astra_tui.gpu.nvml import GpuReader, NvmlRefusal, gpu_uuids
 from tests.nvml.conftest import PCI_IDS
 
 
@@ -47,7 +47,7 @@ def test_every_gpu_tells_the_essentials() -> None:
 
 
 def test_importing_loads_no_pynvml() -> None:
-    script = "import sys, astra_tui.lab.nvml, astra_tui.model.gpu; print('pynvml' in sys.modules)"
+    script = "import sys, astra_tui.gpu.nvml, astra_tui.model.gpu; print('pynvml' in sys.modules)"
     answer = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from astra_tui.lab.nvml import GpuReader, GpuSampler
-from astra_tui.lab.nvml.patience import Patience, Unanswered
+from astra_tui.gpu.nvml import GpuReader, GpuSampler
+from astra_tui.gpu.nvml.patience import Patience, Unanswered
 from astra_tui.model.gpu import GpuSample
 from tests.nvml.conftest import UUIDS, FakeNvml
 

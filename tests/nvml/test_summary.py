@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.nvml import summarise
+from astra_tui.gpu.nvml import summarise
 from astra_tui.model.gpu import (
     GpuCounters,
     GpuSample,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.timing.validity import DoubtKind, clock_gap_doubt, doubts_of_block
+from astra_tui.gpu.timing.validity import DoubtKind, clock_gap_doubt, doubts_of_block
 from astra_tui.model.gpu import (
     GpuCounters,
     GpuIdentity,

@@ -23,7 +23,7 @@ from astra_tui.plain.ask import (
     read_answer,
 )
 from astra_tui.plain.run import RunLines
-from tests.session.samples import (
+from tests.sessions.samples import (
     BASELINE,
     ENGINEER,
     PLAN,

@@ -5,10 +5,10 @@ import pytest
 from astra_tui.model.events import NoteAdded
 from astra_tui.plain.replay import ReplayLines
 from astra_tui.plain.sessions import in_tree_order
-from astra_tui.session.records import Record
-from astra_tui.session.store import SessionSummary
-from astra_tui.session.timeline import LONGEST_WAIT, Timeline
-from tests.session.samples import ENGINEER, opened
+from astra_tui.sessions.records import Record
+from astra_tui.sessions.store import SessionSummary
+from astra_tui.sessions.timeline import LONGEST_WAIT, Timeline
+from tests.sessions.samples import ENGINEER, opened
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.agents.playbook import Evidence, propose_all
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.counting import Count, count, workload_case
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import Case, CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import Counters
 from astra_tui.model.task import KernelTask, load_task
+from astra_tui.playbook import Evidence, propose_all
 
 ROUNDS = 5
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"

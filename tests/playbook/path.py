@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astra_tui.agents.playbook import Evidence, Proposal, propose_all
 from astra_tui.model.task import KernelTask
+from astra_tui.playbook import Evidence, Proposal, propose_all
 
 GPU = "cuda:0"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from astra_tui.agents.playbook import Evidence, propose_all
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.citations import Standing, readings
 from astra_tui.model.dtypes import DType
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Profile, WorkloadProfile
+from astra_tui.playbook import Evidence, propose_all
 from tests.playbook.greedy import Greedy, Round, table
 from tests.playbook.variants import VARIANTS
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.agents.playbook.edits import Edit, OverlappingEdits, apply
-from astra_tui.agents.playbook.linear import GLOBAL_THREAD, THREAD, IndexReader, Polynomial, number
-from astra_tui.agents.playbook.loops import halves, loops_of
-from astra_tui.agents.playbook.names import Function, functions_of
-from astra_tui.agents.playbook.syntax import field as child
-from astra_tui.agents.playbook.syntax import of_type, parse
+from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
+from astra_tui.playbook.linear import GLOBAL_THREAD, THREAD, IndexReader, Polynomial, number
+from astra_tui.playbook.loops import halves, loops_of
+from astra_tui.playbook.names import Function, functions_of
+from astra_tui.playbook.syntax import field as child
+from astra_tui.playbook.syntax import of_type, parse
 
 
 def function(body: str, parameters: str = "float* x, int n, int d") -> Function:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from astra_tui.agents.playbook import Evidence, KernelText, NotApplicable, Proposal
-from astra_tui.agents.playbook.moves.full_grid import FullGrid
-from astra_tui.agents.playbook.moves.hoist_invariants import HoistInvariants
-from astra_tui.agents.playbook.moves.pack_rows import PackRows
-from astra_tui.agents.playbook.moves.reciprocal import NEGLIGIBLE, Reciprocal
-from astra_tui.agents.playbook.moves.row_grid import RowGrid
-from astra_tui.agents.playbook.moves.store_early import StoreEarly
 from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
+from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.playbook.moves.full_grid import FullGrid
+from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
+from astra_tui.playbook.moves.pack_rows import PackRows
+from astra_tui.playbook.moves.reciprocal import NEGLIGIBLE, Reciprocal
+from astra_tui.playbook.moves.row_grid import RowGrid
+from astra_tui.playbook.moves.store_early import StoreEarly
 from tests.playbook.path import GPU
 
 

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.playbook import Evidence, KernelText, all_moves, propose_all
-from astra_tui.agents.playbook.settled import region
-from astra_tui.agents.playbook.syntax import text_of
-from astra_tui.agents.playbook.team import PlaybookTeam
-from astra_tui.agents.playbook.thread_count import why_count_matters
-from astra_tui.agents.playbook.timed import SEEN_ON_H100
-from astra_tui.agents.team import Brief, Tried
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.dtypes import DType
@@ -25,7 +18,14 @@ from astra_tui.model.launch import plan_of, print_expression, print_plan
 from astra_tui.model.launch.resolve import ResolvedPlan, resolve
 from astra_tui.model.launch.scope import Bindings, Layout
 from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
+from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
+from astra_tui.playbook.settled import region
+from astra_tui.playbook.syntax import text_of
+from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.playbook.thread_count import why_count_matters
+from astra_tui.playbook.timed import SEEN_ON_H100
 from tests.playbook.path import GPU, timed_path
 from tests.playbook.variants import VARIANTS
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.playbook import Evidence, propose_all
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.task import load_task
+from astra_tui.playbook import Evidence, propose_all
 from tests.playbook.greedy import Greedy, table
 
 FOLDER = Path(__file__).parent / "unseen"

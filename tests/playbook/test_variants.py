@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.agents.playbook import Evidence, KernelText, all_moves, propose_all
-from astra_tui.agents.playbook.syntax import parse
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.launch import plan_of, validate_plan
 from astra_tui.model.task import KernelTask
+from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
+from astra_tui.playbook.syntax import parse
 from tests.playbook.path import GPU
 from tests.playbook.variants import VARIANTS
 

@@ -22,13 +22,13 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
-from astra_tui.session.integrity import read_session
-from astra_tui.session.journal import Journal
-from astra_tui.session.redaction import Redactor
-from astra_tui.session.report import as_html, as_markdown, compose
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.report import as_html, as_markdown, compose
 from tests.engine.scripted import AUTO, ScriptedTeam, Step, settings_of, sources_of, start
 from tests.report.page import Page
-from tests.session.samples import (
+from tests.sessions.samples import (
     BASELINE,
     BASELINE_SOURCE,
     BETTER,

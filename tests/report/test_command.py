@@ -11,14 +11,14 @@ import pytest
 from astra_tui.cli.answers import ReportAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
-from astra_tui.session.blobs import blob_path
-from astra_tui.session.integrity import read_session
-from astra_tui.session.reading import journal_path
-from astra_tui.session.report import write_report
+from astra_tui.sessions.blobs import blob_path
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.report import write_report
 from tests.cli.command import Shell
 from tests.report.conftest import html_of, markdown_of, timed_session
 from tests.report.page import Page, markdown_tables
-from tests.session.samples import BASELINE, BETTER, write_whole
+from tests.sessions.samples import BASELINE, BETTER, write_whole
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from markdown_it.token import Token
 
 from astra_tui.model.contents import content_hash
-from astra_tui.session.blobs import blob_path
-from astra_tui.session.report.colour import coloured_lines
-from astra_tui.session.report.document import (
+from astra_tui.sessions.blobs import blob_path
+from astra_tui.sessions.report.colour import coloured_lines
+from astra_tui.sessions.report.document import (
     Code,
     Diff,
     Document,
@@ -27,10 +27,10 @@ from astra_tui.session.report.document import (
     Source,
     Table,
 )
-from astra_tui.session.report.html import as_html
-from astra_tui.session.report.markdown import as_markdown
-from astra_tui.session.report.plots.svg import LogAxis
-from astra_tui.session.report.visible import LONGEST_TEXT, bounded, inline, visible
+from astra_tui.sessions.report.html import as_html
+from astra_tui.sessions.report.markdown import as_markdown
+from astra_tui.sessions.report.plots.svg import LogAxis
+from astra_tui.sessions.report.visible import LONGEST_TEXT, bounded, inline, visible
 from tests.report.conftest import Written, html_of, markdown_of, timed_session
 from tests.report.page import Page, markdown_tables, markdown_tokens, plain_text
 

@@ -20,7 +20,7 @@ from tests.report.conftest import (
     timed_session,
 )
 from tests.report.page import Cell, Page, ReadTable, markdown_tables
-from tests.session.samples import BASELINE, whole_session
+from tests.sessions.samples import BASELINE, whole_session
 
 
 def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.report.conftest import Written, html_of, page_of, timed_session
 from tests.report.page import Page
-from tests.session.samples import whole_session
+from tests.sessions.samples import whole_session
 
 
 @pytest.fixture(params=["sample", "timed", "emulated"])

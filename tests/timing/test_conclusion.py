@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_tui.lab.timing.conclusion import conclude
-from astra_tui.lab.timing.intervals import Floats
-from astra_tui.lab.timing.pairing import BadSamples, PairedRounds
-from astra_tui.lab.timing.verdict import decide
+from astra_tui.gpu.timing.conclusion import conclude
+from astra_tui.gpu.timing.intervals import Floats
+from astra_tui.gpu.timing.pairing import BadSamples, PairedRounds
+from astra_tui.gpu.timing.verdict import decide
 from astra_tui.model.timing import TimingVerdict
 from tests.timing.synthetic import LAUNCHES, Machine, measure
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.timing.intervals import median_interval, order_statistic_ranks
+from astra_tui.gpu.timing.intervals import median_interval, order_statistic_ranks
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from astra_tui.lab.timing.intervals import Floats
-from astra_tui.lab.timing.overall import geometric_mean, judge
-from astra_tui.lab.timing.pairing import BadSamples, ratio_of
+from astra_tui.gpu.timing.intervals import Floats
+from astra_tui.gpu.timing.overall import geometric_mean, judge
+from astra_tui.gpu.timing.pairing import BadSamples, ratio_of
 from astra_tui.model.dtypes import DType
 from astra_tui.model.timing import Doubt, PairedTime, Ratio, TimingVerdict, WorkloadTiming
 

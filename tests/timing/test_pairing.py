@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.timing.intervals import Floats, median_interval
-from astra_tui.lab.timing.pairing import (
+from astra_tui.gpu.timing.intervals import Floats, median_interval
+from astra_tui.gpu.timing.pairing import (
     BadSamples,
     PairedRounds,
     mirrored_log_ratios,

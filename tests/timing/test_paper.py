@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from astra_tui.lab.timing.pairing import BadSamples
-from astra_tui.lab.timing.paper import paper_time
+from astra_tui.gpu.timing.pairing import BadSamples
+from astra_tui.gpu.timing.paper import paper_time
 
 
 def test_means_and_not_medians() -> None:

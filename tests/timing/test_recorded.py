@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_tui.lab.timing.pairing import mirrored_log_ratios, paired_ratio
-from astra_tui.lab.timing.verdict import decide
+from astra_tui.gpu.timing.pairing import mirrored_log_ratios, paired_ratio
+from astra_tui.gpu.timing.verdict import decide
 from astra_tui.model.timing import TimingVerdict
 
 RECORD = Path(__file__).parent / "recorded" / "h100_memsets.json"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_tui.lab.timing.schedule import mirrored_orders, takes_single, takes_stale
+from astra_tui.gpu.timing.schedule import mirrored_orders, takes_single, takes_stale
 
 
 @pytest.mark.parametrize("versions", [2, 3, 5])

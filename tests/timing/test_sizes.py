@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.timing.sizes import (
+from astra_tui.gpu.timing.sizes import (
     L2_TIMES,
     LEAST_LAUNCHES,
     LEAST_REPLAY_US,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_tui.lab.timing.pairing import PairedRounds
-from astra_tui.lab.timing.stability import (
+from astra_tui.gpu.timing.pairing import PairedRounds
+from astra_tui.gpu.timing.stability import (
     autocorrelation_doubt,
     drift_doubt,
     offset_doubt,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.timing.verdict import (
+from astra_tui.gpu.timing.verdict import (
     LEAST_DIFFERENCE,
     LOOKS,
     decide,

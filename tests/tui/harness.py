@@ -14,15 +14,15 @@ from typing import Any, ParamSpec
 from textual import events
 from textual.pilot import Pilot
 
-from astra_tui.agents.team import Team
 from astra_tui.engine.host import build_engine, open_session, resume_session
 from astra_tui.engine.server import Server
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
-from astra_tui.session.client import NobodyListens, ask_welcome
-from astra_tui.session.reading import has_session
-from astra_tui.session.redaction import Redactor
+from astra_tui.model.team import Team
+from astra_tui.sessions.client import NobodyListens, ask_welcome
+from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.redaction import Redactor
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import OpenSource, attach

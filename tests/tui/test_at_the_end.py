@@ -35,7 +35,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import fold
 from astra_tui.model.task import Acceptance
-from astra_tui.session.comparison import read_side
+from astra_tui.sessions.comparison import read_side
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.page import Page, Tone, line_text
@@ -44,7 +44,7 @@ from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import TabLine
 from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.tests import TestsPane as PaneOfTests
-from tests.session.samples import CASE, PLAN, whole_session
+from tests.sessions.samples import CASE, PLAN, whole_session
 from tests.tui.harness import NARROW, TESTER, Clock, Desk, on_a_loop, seated
 from tests.tui.test_compare import comparing
 from tests.tui.test_typing import AUTHOR, Asker

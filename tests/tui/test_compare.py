@@ -15,7 +15,7 @@ import pytest
 from astra_tui.cli.answers import CompareAnswer, ErrorAnswer, ErrorEntry
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
-from astra_tui.session.comparison import (
+from astra_tui.sessions.comparison import (
     Sides,
     case_differences,
     direct_timing,

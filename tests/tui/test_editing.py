@@ -14,10 +14,10 @@ from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
-from astra_tui.session.client import EngineClient
-from astra_tui.session.edits import Edit
-from astra_tui.session.reading import read_journal
-from astra_tui.session.spawn import RunRequest
+from astra_tui.sessions.client import EngineClient
+from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.spawn import RunRequest
 from astra_tui.tui.source import OpenSource, start
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.tui.harness import SECONDS, Desk, on_a_loop, seated, working
@@ -187,7 +187,7 @@ async def test_what_an_editor_wrote_before_it_failed_is_kept(
 async def test_an_edit_that_is_too_long_is_kept_and_the_engine_stays(
     tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("astra_tui.session.client.LONGEST_MESSAGE", 1 << 20)
+    monkeypatch.setattr("astra_tui.sessions.client.LONGEST_MESSAGE", 1 << 20)
     longer = "yes '// a long comment' | head -c 1200000 >> \"$1\""
     editor = Editor(tmp_path, monkeypatch, then=longer)
     async with (

@@ -19,7 +19,7 @@ from astra_tui.tui.screens.form import NOT_TAKEN, Field, FormScreen
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.prompt_line import PromptLine
-from tests.session.samples import whole_session
+from tests.sessions.samples import whole_session
 from tests.tui.harness import WIDE, Desk, on_a_loop, seated
 from tests.tui.test_typing import Asker
 

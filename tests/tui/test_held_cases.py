@@ -14,14 +14,14 @@ from astra_tui.model.check import CaseOutcome, CaseResult
 from astra_tui.model.events import CaseChecked, CheckStarted, Event
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.session.case_results import recorded_cases
-from astra_tui.session.reading import journal_path, read_journal
-from astra_tui.session.records import Record
+from astra_tui.sessions.case_results import recorded_cases
+from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.records import Record
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.held_cases import HELD, HeldCases
 from astra_tui.tui.view import Choice, View
-from tests.session.samples import CASE
-from tests.session.synthetic import hash_of, write_session
+from tests.sessions.samples import CASE
+from tests.sessions.synthetic import hash_of, write_session
 
 from .harness import on_a_loop
 

@@ -18,8 +18,8 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
-from astra_tui.session.spawn import RunRequest
-from astra_tui.session.store import list_sessions
+from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.store import list_sessions
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen

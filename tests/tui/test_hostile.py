@@ -65,8 +65,8 @@ from astra_tui.model.verdict import (
     WorkloadProfile,
 )
 from astra_tui.model.visible import is_harmless
-from astra_tui.session.journal import Journal
-from astra_tui.session.redaction import Redactor
+from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.redaction import Redactor
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_tui.agents.playbook.team import PlaybookTeam
-from astra_tui.agents.team import Brief, OnText, PlanAnswer
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import CheckStarted
@@ -14,9 +12,11 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Brief, OnText, PlanAnswer
 from astra_tui.model.verdict import Outcome
-from astra_tui.session.integrity import check_integrity
-from astra_tui.session.reading import read_journal
+from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.sessions.integrity import check_integrity
+from astra_tui.sessions.reading import read_journal
 from tests.engine.scripted import ASK, settings_of
 from tests.tui.harness import Desk, on_a_loop, seated, working
 

@@ -27,9 +27,9 @@ from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio
-from astra_tui.session.blobs import write_blob
-from astra_tui.session.records import Record
-from astra_tui.session.timeline import Timeline
+from astra_tui.sessions.blobs import write_blob
+from astra_tui.sessions.records import Record
+from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.page import Page, Tone, line_cells, line_text
 from astra_tui.tui.source import SavedSource
 from astra_tui.tui.widgets.cited import Pointer
@@ -37,7 +37,7 @@ from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 from astra_tui.tui.widgets.session_code import marks_of
 from astra_tui.tui.words import STAGES, best_words, describe
-from tests.session.samples import (
+from tests.sessions.samples import (
     BASELINE_SOURCE,
     BETTER,
     BETTER_SOURCE,

@@ -45,9 +45,9 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
-from astra_tui.session.blobs import write_blob
-from astra_tui.session.records import Record
-from astra_tui.session.timeline import Timeline
+from astra_tui.sessions.blobs import write_blob
+from astra_tui.sessions.records import Record
+from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
 from tests.tui.harness import NARROW, WIDE, on_a_loop, seated
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import DecisionTaken, VerdictReached
-from astra_tui.session.reading import read_journal
-from astra_tui.session.records import Record
-from astra_tui.session.timeline import (
+from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.records import Record
+from astra_tui.sessions.timeline import (
     EVENTS_BETWEEN_SNAPSHOTS,
     LONGEST_WAIT,
     MomentKind,
@@ -35,9 +35,9 @@ from astra_tui.tui.widgets.replay_line import (
     rough_duration,
     status_words,
 )
-from tests.session.samples import whole_session
-from tests.session.synthetic import write_session
-from tests.session.test_timeline import events_folded
+from tests.sessions.samples import whole_session
+from tests.sessions.synthetic import write_session
+from tests.sessions.test_timeline import events_folded
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 
 PANES = ("rounds", "plan", "diff", "source", "tests", "profile", "gpu", "log")

@@ -27,7 +27,7 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
-from astra_tui.session.records import Record
+from astra_tui.sessions.records import Record
 from astra_tui.tui.guard import DEAF, TYPING_PAUSE, Guard
 from astra_tui.tui.player import Scene
 from astra_tui.tui.source import Item

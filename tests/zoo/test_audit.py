@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.audit.gate import is_same_program
 from astra_tui.lab.audit.running import (
     Item,
@@ -28,7 +29,6 @@ from astra_tui.lab.audit.zoo import Zoo, ZooError, read_zoo
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.audit import (
     AuditHead,
     AuditRecord,

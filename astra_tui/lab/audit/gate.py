@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from astra_tui.gpu.device import CudaDevice
+from astra_tui.gpu.elf import loaded_sections
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.cuda.device import CudaDevice
-from astra_tui.lab.cuda.opening import open_oracle
 from astra_tui.lab.devices import open_device
-from astra_tui.lab.explain.elf import loaded_sections
+from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.model.audit import Outcome
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
 from astra_tui.model.compilation import Compilation
@@ -80,10 +80,10 @@ class Gate:
         The task's production kernel is its rival; launches are verified as in bench. It ends with
         the first workload that speaks against the source.
         """
-        from astra_tui.lab.cuda.bench import Bench, WorkloadDone
-        from astra_tui.lab.cuda.measuring import MeasurementFailed, Options
-        from astra_tui.lab.cuda.sources import compile_source
-        from astra_tui.lab.timing.verdict import LOOKS
+        from astra_tui.gpu.timing.verdict import LOOKS
+        from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
+        from astra_tui.lab.on_gpu.compiling import compile_source
+        from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options
 
         self._open(folder)
         gpu, task, device = self._device.gpu, self._task, self._device.device

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.lab.draft.syntax import parse, text_of
+from astra_tui.cuda_source.syntax import parse, text_of
 from astra_tui.model.contents import content_hash
 from astra_tui.model.launch import find_plan
 

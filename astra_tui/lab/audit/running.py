@@ -19,11 +19,11 @@ import astra_tui
 from astra_tui.lab.audit.mutants import draw
 from astra_tui.lab.audit.zoo import Zoo
 from astra_tui.lab.cache import cache_root
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import Place, UserError, nearest
 from astra_tui.model.task.acceptance import Acceptance
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
 CPU_SECONDS = 240.0
 """CPU time for one kernel, unless told otherwise."""
@@ -31,6 +31,7 @@ CPU_SECONDS = 240.0
 _WALL_FACTOR = 30
 """How much longer than its CPU time a kernel may take by the clock: it may wait for a GPU."""
 
+_GATE = ("lab", "gpu", "emulator", "cuda_source", "processes", "model")
 _AUDIT = ("lab/audit/", "model/audit.py")
 _PACKAGE = Path(astra_tui.__file__).parent
 
@@ -101,10 +102,10 @@ def head_of(device: str, compiler: str, seed: int = 0) -> AuditHead:
 def gate_identity(compiler: str) -> str:
     """A hash over the sources that decide what the gate says, and its compiler's version.
 
-    These are the lab and the model, which knows nothing above it, without the audit itself.
+    These are the lab and all that it knows, without the audit itself.
     """
     digest = hashlib.sha256(compiler.encode())
-    for room in ("lab", "model"):
+    for room in _GATE:
         for file in sorted((_PACKAGE / room).rglob("*")):
             inside = file.relative_to(_PACKAGE).as_posix()
             if file.suffix in (".py", ".cu") and not inside.startswith(_AUDIT):

@@ -16,10 +16,10 @@ import msgspec
 
 from astra_tui.lab.audit.gate import Gate
 from astra_tui.lab.cache import CACHE_VARIABLE
-from astra_tui.lab.frames import FrameError, read_frame, write_frame
-from astra_tui.lab.orphan import end_with_owner
 from astra_tui.model.audit import Outcome
 from astra_tui.model.task.acceptance import Acceptance
+from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 
 class _OutOfTime(BaseException):

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from astra_tui.lab.check.execution import Source
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, Verdict
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
 SECONDS = 600.0
 """Without a word from the emulator; it bounds its own steps."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from astra_tui.lab.check.drawing import Fill
-from astra_tui.lab.check.encoding import spacing
+from astra_tui.gpu.drawing import Fill
+from astra_tui.model.encoding import spacing
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType

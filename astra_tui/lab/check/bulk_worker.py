@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.lab.check import drawing
+from astra_tui.gpu import drawing
 from astra_tui.lab.check.bulk import BulkAnswer, BulkInput, BulkJob, BulkOutput, BulkPart
-from astra_tui.lab.check.encoding import encode
-from astra_tui.lab.shared_window import window_bytes
+from astra_tui.model.encoding import encode
 from astra_tui.model.dtypes import DType
+from astra_tui.processes.shared_window import window_bytes
 
 _DRAWN_AT_ONCE = 1 << 20
 _ALIGNMENT = 256
@@ -103,8 +103,8 @@ class OracleGpu:
         """Raises RuntimeError where torch sees no GPU, DriverError, LookupError."""
         import torch
 
-        from astra_tui.lab.cuda.process.bindings import CudaDriver
-        from astra_tui.lab.cuda.process.tools import Tools
+        from astra_tui.gpu.process.bindings import CudaDriver
+        from astra_tui.gpu.process.tools import Tools
 
         if not torch.cuda.is_available():
             raise RuntimeError(f"torch {torch.__version__} sees none")
@@ -121,7 +121,7 @@ class OracleGpu:
     def draw(self, each: BulkInput, first: int, sets: int) -> Any:
         import torch
 
-        from astra_tui.lab.cuda.process.driver import Launch
+        from astra_tui.gpu.process.driver import Launch
 
         elements, size = math.prod(each.shape), DType(each.fill.dtype).size
         stride = -(-max(elements * size, 1) // _ALIGNMENT) * _ALIGNMENT

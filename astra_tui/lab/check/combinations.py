@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from astra_tui.lab.check.drawing import POOL
+from astra_tui.gpu.drawing import POOL
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, Dimension, KernelTask, ValueKind, Values

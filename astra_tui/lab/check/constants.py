@@ -17,10 +17,10 @@ from itertools import pairwise
 import msgspec
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import parse_comparisons
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
-from astra_tui.lab.draft.syntax import parse_comparisons
 from astra_tui.model.check import Case
 from astra_tui.model.launch import PlanError
 from astra_tui.model.launch.evaluate import Evaluator

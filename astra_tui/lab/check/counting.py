@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import Device
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
+from astra_tui.model.device import Device
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.findings import Finding
 from astra_tui.model.launch import Refused

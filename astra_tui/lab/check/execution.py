@@ -18,7 +18,9 @@ from astra_tui.lab.check.layout import (
     plan_layouts,
     tensor_of,
 )
-from astra_tui.lab.device import (
+from astra_tui.model.check import Case
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import (
     PLAIN,
     Accepts,
     Device,
@@ -28,8 +30,6 @@ from astra_tui.lab.device import (
     Variation,
     accept_nothing,
 )
-from astra_tui.model.check import Case
-from astra_tui.model.compilation import Compilation
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import (
     DEVICE_ATTRIBUTES,

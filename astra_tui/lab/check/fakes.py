@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.lab.check.encoding import decode, encode, raw_dtype
+from astra_tui.model.encoding import decode, encode, raw_dtype
 from astra_tui.lab.check.inputs import Inputs, draw_inputs
 from astra_tui.lab.check.judge import judge_output
 from astra_tui.lab.check.oracle import Expected, Oracle

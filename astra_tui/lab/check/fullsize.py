@@ -1,7 +1,7 @@
 """Every workload at its own size on the emulator.
 
 The skeleton of every block shows which bytes are stored and who took which side of each branch
-(`lab/emulator/skeleton.py`). Then some blocks run in full, on memory that exists only where it is
+(`emulator/skeleton.py`). Then some blocks run in full, on memory that exists only where it is
 touched: the blocks that write drawn rows, the first and the last, and for each side of a branch
 the first and the last block that took it. What they wrote is compared with the reference, which
 is computed for the rows that matter alone.
@@ -19,21 +19,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from astra_tui.emulator.device import Emulator
+from astra_tui.emulator.faults import Unsupported
+from astra_tui.emulator.memory import ATOMIC
+from astra_tui.emulator.ptx.module import PtxError
+from astra_tui.emulator.stores import first_missing
+from astra_tui.emulator.tiles import Sample
+from astra_tui.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
 from astra_tui.lab.check.binding import bind_launch
-from astra_tui.lab.check.encoding import raw_dtype
+from astra_tui.model.encoding import raw_dtype
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import Inputs, draw_elements, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
-from astra_tui.lab.device import BufferUse, DeviceBuffer, PackedLaunch, Sides
-from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.emulator.faults import Unsupported
-from astra_tui.lab.emulator.memory import ATOMIC
-from astra_tui.lab.emulator.ptx.module import PtxError
-from astra_tui.lab.emulator.stores import first_missing
-from astra_tui.lab.emulator.tiles import Sample
-from astra_tui.lab.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch, Sides
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.launch.expression import Name

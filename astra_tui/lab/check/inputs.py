@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.lab.check import drawing
-from astra_tui.lab.check.drawing import Fill
+from astra_tui.gpu import drawing
+from astra_tui.gpu.drawing import Fill
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, KernelTask, Values

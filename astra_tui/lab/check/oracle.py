@@ -15,14 +15,14 @@ import numpy as np
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.check import inputs as inputs_module
 from astra_tui.lab.check.bulk import BulkAnswer, BulkJob
-from astra_tui.lab.check.encoding import decode
+from astra_tui.model.encoding import decode
 from astra_tui.lab.check.inputs import Inputs
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
-from astra_tui.lab.escapes import Targets
-from astra_tui.lab.shared_window import window_fd
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.processes.escapes import Targets
+from astra_tui.processes.shared_window import window_fd
 
 START_SECONDS = 120.0
 CASE_SECONDS = 120.0
@@ -80,7 +80,7 @@ class Oracle:
             self._child.send(self._gpu, START_SECONDS)
 
     def use_gpu(self, uuid: str, tools: bytes, symbols: dict[str, str]) -> None:
-        """Has whole outputs judged on a GPU; `tools` are our own kernels (lab/cuda/tools.cu)."""
+        """Has whole outputs judged on a GPU; `tools` are our own kernels (gpu/tools.cu)."""
         self._child.close()
         self._child.arguments = (*self._child.arguments[:1], "gpu")
         self._gpu = {"uuid": uuid, "tools": tools, "symbols": symbols}
@@ -125,7 +125,7 @@ class Oracle:
         self._exchange({"finish": True})
 
     def try_escapes(self, targets: Targets) -> dict[str, str]:
-        """Has the process try to get out; see lab/escapes.py. Raises ReferenceFailed."""
+        """Has the process try to get out; see processes/escapes.py. Raises ReferenceFailed."""
         return self._exchange({"escapes": msgspec.to_builtins(targets)})
 
     def _key(self, case: Case) -> str:

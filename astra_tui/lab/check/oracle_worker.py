@@ -22,16 +22,16 @@ import numpy as np
 
 from astra_tui.lab.check.bulk import BulkJob
 from astra_tui.lab.check.bulk_worker import BulkWorker, OracleGpu, first_words
-from astra_tui.lab.confine import (
+from astra_tui.processes.confine import (
     confine,
     driver_roots,
     limit_files,
     limit_memory,
     program_roots,
 )
-from astra_tui.lab.escapes import try_escapes
-from astra_tui.lab.frames import FrameError, read_frame, write_frame
-from astra_tui.lab.orphan import end_with_owner
+from astra_tui.processes.escapes import try_escapes
+from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 MEMORY_LIMIT = 16 << 30
 OUTPUT_LIMIT = 16 << 20

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from astra_tui.lab.check.encoding import decode
+from astra_tui.model.encoding import decode
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.lab.check.judge import judge_output
 from astra_tui.model.check import Case, PropertyResult

@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
+from astra_tui.emulator.special import OF_MACHINE
 from astra_tui.lab.check.execution import Run
 from astra_tui.lab.check.layout import POISON_NAN, POISON_SENTINEL
-from astra_tui.lab.device import (
+from astra_tui.model.check import Case
+from astra_tui.model.device import (
     APPROXIMATE,
     COMMUNICATES,
     FLOAT_ATOMIC,
@@ -26,8 +28,6 @@ from astra_tui.lab.device import (
     Accepts,
     Variation,
 )
-from astra_tui.lab.emulator.special import OF_MACHINE
-from astra_tui.model.check import Case
 from astra_tui.model.findings import Finding, FindingKind
 
 EDGE_ELEMENTS = 1 << 14

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 import msgspec
 import numpy as np
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.beside import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
@@ -30,8 +31,6 @@ from astra_tui.lab.check.paths import (
 from astra_tui.lab.check.source_check import CheckEvent, SourceCheck
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.device import PLAIN, Device, Variation
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import (
     Case,
     CaseResult,
@@ -39,6 +38,7 @@ from astra_tui.model.check import (
     OutputError,
 )
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import PLAIN, Device, Variation
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import (
     Refused,

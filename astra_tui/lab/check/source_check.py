@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
@@ -31,8 +32,6 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.check.verdict import Seen, verdict_of
 from astra_tui.lab.conditions.closing import Closing
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
-from astra_tui.lab.device import PLAIN, Sides, Variation, has_float_atomics
-from astra_tui.lab.emulator.device import Emulator
 from astra_tui.model.check import (
     FAR,
     OWN_SIZE_OF,
@@ -51,6 +50,7 @@ from astra_tui.model.check import (
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.device import PLAIN, Sides, Variation, has_float_atomics
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.settings import EMULATOR
@@ -235,9 +235,9 @@ class SourceCheck:
     def _on_gpu(self, compilation: Compilation, workload: str) -> CaseResult | None:
         """What all rows of a workload came to at its own size."""
         # Only where there is a GPU: its package knows this one.
-        from astra_tui.lab.cuda.device import CudaDevice
-        from astra_tui.lab.cuda.own_size import OwnSize
-        from astra_tui.lab.cuda.workload import Compiled
+        from astra_tui.gpu.device import CudaDevice
+        from astra_tui.lab.on_gpu.own_size import OwnSize
+        from astra_tui.lab.on_gpu.workload import Compiled
 
         device = self.checker.device
         if not isinstance(device, CudaDevice):

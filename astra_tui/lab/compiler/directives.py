@@ -3,7 +3,8 @@
 A candidate may include CUDA's headers and the stand-ins, by their literal names. It may not name
 other files, directly or through a macro, nor ask whether a file exists, nor rename its own lines:
 NVRTC would print what it finds into its log. This is the first of three walls; the compiler's
-process cannot open other files (`lab/confine.py`), and log lines about them are dropped (`log.py`).
+process cannot open other files (`processes/confine.py`), and log lines about them are dropped
+(`log.py`).
 
 Where quotes make it hard to say where a comment begins (raw strings, digit separators, unpaired
 apostrophes), NVRTC itself decides differently in skipped text and in live text. So a source that
@@ -18,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_tui.cuda_source.stand_ins import PRELUDE_NAME, STAND_INS
 from astra_tui.lab.compiler.log import shortened
-from astra_tui.lab.compiler.standins import PRELUDE_NAME, STAND_INS
 from astra_tui.model.compilation import Diagnostic, Severity
 
 MAX_SOURCE_BYTES = 1 << 20

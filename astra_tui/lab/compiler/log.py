@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_tui.lab.compiler.standins import STAND_INS
+from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.model.compilation import Diagnostic, Resources, Severity
 
 NAME_MAP_FILE = "__nv_name_map"

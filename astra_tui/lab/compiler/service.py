@@ -9,24 +9,24 @@ from pathlib import Path
 
 import msgspec
 
+from astra_tui.cuda_source.stand_ins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.cache import ContentCache, content_key
-from astra_tui.lab.child import Child, ChildDied, ChildTimeout
 from astra_tui.lab.compiler.directives import refuse_unsafe
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
-from astra_tui.lab.compiler.standins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
-from astra_tui.lab.escapes import Targets
 from astra_tui.model.compilation import (
+    SOURCE_NAME,
     Compilation,
     CompiledKernel,
     Diagnostic,
     Resources,
     Severity,
 )
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.processes.escapes import Targets
 
 ARCH = "sm_90a"
-SOURCE_NAME = "kernel.cu"
 COMPILE_SECONDS = 30.0
 START_SECONDS = 60.0
 
@@ -200,7 +200,7 @@ class Compiler:
         return found
 
     def try_escapes(self, targets: Targets) -> dict[str, str]:
-        """Has the process try to get out; see lab/escapes.py. Raises ChildDied, ChildTimeout."""
+        """Has the process try to get out, see `escapes`. Raises ChildDied, ChildTimeout."""
         self.start()
         outcomes: dict[str, str] = self._child.ask(
             {"escapes": msgspec.to_builtins(targets)}, self.seconds

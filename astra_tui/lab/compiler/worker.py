@@ -19,10 +19,10 @@ from astra_tui.lab.compiler.toolchain import (
     load_nvrtc,
     wheel_version,
 )
-from astra_tui.lab.confine import confine, limit_resources
-from astra_tui.lab.escapes import try_escapes
-from astra_tui.lab.frames import FrameError, read_frame, write_frame
-from astra_tui.lab.orphan import end_with_owner
+from astra_tui.processes.confine import confine, limit_resources
+from astra_tui.processes.escapes import try_escapes
+from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 MEMORY_LIMIT = 6 << 30
 

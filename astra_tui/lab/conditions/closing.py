@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from astra_tui.emulator.ptx.inline import inline_calls
+from astra_tui.emulator.ptx.module import Immediate, PtxError
+from astra_tui.emulator.ptx.parser import float_value, parse_ptx
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.suite import LARGE_ELEMENTS
 from astra_tui.lab.conditions.coverage import Coverage, OpenSide, Reporting
 from astra_tui.lab.conditions.flow import Flow
-from astra_tui.lab.emulator.ptx.inline import inline_calls
-from astra_tui.lab.emulator.ptx.module import Immediate, PtxError
-from astra_tui.lab.emulator.ptx.parser import float_value, parse_ptx
 from astra_tui.model.check import CONDITION_OF, Case, CaseResult, ConditionResult, ConditionStatus
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused

@@ -16,9 +16,9 @@ import z3
 
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.conditions.terms import Surroundings
-from astra_tui.lab.device import BASE_ALIGNMENT
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import CompiledKernel
+from astra_tui.model.device import BASE_ALIGNMENT
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import (
     Binary,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.source import Condition, Instrumented, instrument
-from astra_tui.lab.device import Sides
 from astra_tui.model.check import ConditionResult
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import Sides
 
 _TRIES = 3
 """How often a source is compiled, each time without the conditions that the compiler refused."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from astra_tui.lab.emulator.ptx.module import (
+from astra_tui.emulator.ptx.module import (
     Function,
     Instruction,
     Operand,

@@ -8,11 +8,11 @@ from typing import Any
 
 import z3
 
+from astra_tui.emulator.program import is_condition
+from astra_tui.emulator.ptx.module import Immediate
 from astra_tui.lab.conditions.contract import Launches
 from astra_tui.lab.conditions.flow import Flow
 from astra_tui.lab.conditions.terms import Terms
-from astra_tui.lab.emulator.program import is_condition
-from astra_tui.lab.emulator.ptx.module import Immediate
 
 _HARD = {
     *(z3.Z3_OP_BMUL, z3.Z3_OP_BUDIV, z3.Z3_OP_BUREM, z3.Z3_OP_BSDIV, z3.Z3_OP_BSREM),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from astra_tui.lab.draft.syntax import ancestors, declared_name, parse_comparisons, text_of
+from astra_tui.cuda_source.syntax import ancestors, declared_name, parse_comparisons, text_of
 
 _COMPARISONS = {"<", ">", "<=", ">=", "==", "!=", "not_eq"}
 _JOINS = {"&&", "||", "and", "or"}

@@ -14,8 +14,7 @@ from typing import Any
 
 import z3
 
-from astra_tui.lab.conditions.flow import Definition, Edge, Flow, Merge, Undefined, Value
-from astra_tui.lab.emulator.ptx.module import (
+from astra_tui.emulator.ptx.module import (
     Address,
     Immediate,
     Instruction,
@@ -25,7 +24,8 @@ from astra_tui.lab.emulator.ptx.module import (
     Register,
     Symbol,
 )
-from astra_tui.lab.emulator.ptx.parser import TYPE_SIZES
+from astra_tui.emulator.ptx.parser import TYPE_SIZES
+from astra_tui.lab.conditions.flow import Definition, Edge, Flow, Merge, Undefined, Value
 
 _WIDTHS = {**{name: 8 * size for name, size in TYPE_SIZES.items()}, "pred": 1}
 _INTEGERS = re.compile(r"[usb]\d+|pred")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.counting import Judge, count, workload_case
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.emulator.device import Emulator
-from astra_tui.lab.explain.occupancy import UnknownArchitecture, occupancy, resident_blocks
 from astra_tui.lab.explain.sass import disassemble
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
@@ -19,6 +18,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused, ResolvedPlan
 from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.machine_code import Profiled, packed
+from astra_tui.model.occupancy import UnknownArchitecture, occupancy, resident_blocks
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.verdict import (
     KernelCode,

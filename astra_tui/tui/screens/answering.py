@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from astra_tui.model.approval import Gate, Question
 from astra_tui.model.errors import UserError
-from astra_tui.session.client import user_at_terminal
-from astra_tui.session.wire import MOST_QUESTIONS
+from astra_tui.sessions.client import user_at_terminal
+from astra_tui.sessions.wire import MOST_QUESTIONS
 from astra_tui.tui.deciding import Deciding, Step
 from astra_tui.tui.page import Line, Span, Tone
 from astra_tui.tui.screens.editing import MEANWHILE, Editing

@@ -18,9 +18,9 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
 from astra_tui.model.visible import visible_inline
-from astra_tui.session.machine import differences_here
-from astra_tui.session.spawn import RunRequest
-from astra_tui.session.store import DEFAULT_FOLDER
+from astra_tui.sessions.machine import differences_here
+from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.tui.comparing import Place, compare
 from astra_tui.tui.page import Page, Span, Tone, cut_inside, padded, span
 from astra_tui.tui.shelf import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding
 
 from astra_tui.model.errors import UserError
-from astra_tui.session.timeline import MomentKind
+from astra_tui.sessions.timeline import MomentKind
 from astra_tui.tui.player import Player
 from astra_tui.tui.widgets.replay_line import LEGEND, ReplayLine
 

@@ -18,9 +18,9 @@ from textual.screen import Screen
 from astra_tui.model.approval import Answer, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState, SessionStatus
-from astra_tui.session.blobs import read_blob
-from astra_tui.session.client import EngineClient
-from astra_tui.session.reading import journal_path
+from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.client import EngineClient
+from astra_tui.sessions.reading import journal_path
 from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.player import Player
 from astra_tui.tui.screens.answering import Answering

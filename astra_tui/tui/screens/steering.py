@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from astra_tui.model.approval import Answer
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
-from astra_tui.session.client import EngineClient, EngineGone, user_at_terminal
+from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 if TYPE_CHECKING:

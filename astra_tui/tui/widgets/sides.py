@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from astra_tui.model.check import CaseOutcome
 from astra_tui.model.timing import Timing, WorkloadTiming
-from astra_tui.session.comparison import (
+from astra_tui.sessions.comparison import (
     Side,
     Sides,
     Step,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from astra_tui.lab.compiler.service import SOURCE_NAME
 from astra_tui.lab.explain.sass.classes import classify
 from astra_tui.lab.explain.sass.histogram import histogram
 from astra_tui.lab.explain.sass.listing import (
@@ -16,7 +15,7 @@ from astra_tui.lab.explain.sass.listing import (
 )
 from astra_tui.lab.explain.sass.loops import loop_depths, loops_forever
 from astra_tui.lab.explain.sass.nvdisasm import SECONDS, find_nvdisasm, run_nvdisasm
-from astra_tui.model.compilation import Compilation
+from astra_tui.model.compilation import SOURCE_NAME, Compilation
 from astra_tui.model.sass import (
     Disassembly,
     Instruction,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.lab.cache import ContentCache, content_key
-from astra_tui.lab.child import child_environment
+from astra_tui.processes.child import child_environment
 
 WHEEL = "nvidia-cuda-nvdisasm"
 SECONDS = 20.0

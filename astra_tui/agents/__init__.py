@@ -1,1 +1,0 @@
-"""The four roles, filled by a language model or the playbook's moves. Nothing here yet."""

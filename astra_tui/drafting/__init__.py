@@ -1,0 +1,5 @@
+"""Drafts a kernel task from somebody's CUDA source: the rest is listed."""
+
+from astra_tui.drafting.draft import Draft, draft_task
+
+__all__ = ["Draft", "draft_task"]

@@ -1,0 +1,162 @@
+"""Every place where a kernel touches its tensors: the index, whether it reads or writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import arguments_of, called_name, descendants, is_cast, text_of
+from astra_tui.drafting.body import Body, Bound, Facts, Pointer
+from astra_tui.drafting.polynomial import Polynomial
+from astra_tui.drafting.reading import parameters_of
+
+MAX_CALLS = 4
+
+_STORES = {"__stcg", "__stcs", "__stwb", "__stwt"}
+_LOADS = {"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"}
+_COPIES = {"memcpy_async", "__pipeline_memcpy_async", "memcpy"}
+
+READ, WRITE, UPDATE, UNKNOWN = "read", "write", "update", "unknown"
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access. `order` sorts accesses as they happen; `text` is how it is written."""
+
+    tensor: str
+    index: Polynomial
+    width: int
+    vector: str
+    kind: str
+    bounds: tuple[Bound, ...]
+    order: tuple[int, ...]
+    text: str
+    line: int
+
+
+def accesses_of(
+    function: Node, values: Mapping[str, Polynomial | Pointer], facts: Facts
+) -> list[Access]:
+    """The accesses of a function to the tensors that its parameters point to, in order."""
+    return sorted(_Walk(function, values, facts, (), ()).found(), key=lambda a: a.order)
+
+
+class _Walk:
+    def __init__(
+        self,
+        function: Node,
+        values: Mapping[str, Polynomial | Pointer],
+        facts: Facts,
+        outer: tuple[Bound, ...],
+        order: tuple[int, ...],
+    ):
+        self.function = function
+        self.body = Body(function, values, facts)
+        self.outer = outer
+        self.order = order
+
+    def found(self) -> Iterator[Access]:
+        block = self.function.child_by_field_name("body")
+        for node in descendants(block) if block is not None else ():
+            if node.type in ("subscript_expression", "pointer_expression"):
+                place = None if _is_address(node) else self.body.element(node)
+                if place is not None:
+                    yield self._access(place, node, node, _use(node))
+            elif node.type == "call_expression" and not is_cast(node):
+                yield from self._call(node)
+
+    def _access(self, place: Pointer, site: Node, written: Node, kind: str) -> Access:
+        # An assignment happens after its right side was read.
+        moment = _assignment(site).end_byte if kind == WRITE else site.start_byte
+        return Access(
+            place.tensor,
+            place.offset,
+            place.width,
+            place.vector,
+            kind,
+            (*self.body.bounds_at(site), *self.outer),
+            (*self.order, moment),
+            " ".join(text_of(written).split()),
+            int(site.start_point[0]) + 1,
+        )
+
+    def _call(self, call: Node) -> Iterator[Access]:
+        name = called_name(call)
+        arguments = arguments_of(call)
+        pointers = {n: self.body.pointer(a) for n, a in enumerate(arguments)}
+        given = {n: p for n, p in pointers.items() if p is not None}
+        callee = self.body.facts.functions.get(name)
+        if given and callee is not None and len(self.order) < MAX_CALLS:
+            yield from self._inside(call, callee, arguments, given)
+            return
+        for number, pointer in given.items():
+            kind = UNKNOWN
+            if name.startswith("atomic"):
+                kind = UPDATE
+            elif name in _LOADS:
+                kind = READ
+            elif name in _STORES or name in _COPIES:
+                kind = READ if number else WRITE
+            yield self._access(pointer, call, arguments[number], kind)
+
+    def _inside(
+        self, call: Node, callee: Node, arguments: list[Node], given: dict[int, Pointer]
+    ) -> Iterator[Access]:
+        """The accesses of a function that is called with pointers into tensors."""
+        values: dict[str, Polynomial | Pointer] = {}
+        for number, parameter in enumerate(parameters_of(callee)[: len(arguments)]):
+            if number in given:
+                viewed = self.body._viewed(given[number], parameter.type)
+                known = re.fullmatch(r"\w+", parameter.type) and viewed.width
+                values[parameter.name] = viewed if known else given[number]
+            elif not parameter.pointers:
+                values[parameter.name] = self.body.integer(arguments[number])
+        bounds = (*self.body.bounds_at(call), *self.outer)
+        order = (*self.order, call.start_byte)
+        for access in _Walk(callee, values, self.body.facts, bounds, order).found():
+            yield replace(access, line=int(call.start_point[0]) + 1)
+
+
+def _is_address(node: Node) -> bool:
+    """Whether an element is named only to take its address, or the node itself takes one."""
+    if node.type == "pointer_expression" and text_of(node).startswith("&"):
+        return True
+    above = node.parent
+    while above is not None and above.type == "parenthesized_expression":
+        above = above.parent
+    return (
+        above is not None and above.type == "pointer_expression" and text_of(above).startswith("&")
+    )
+
+
+def _target(node: Node) -> Node:
+    """The whole left side that an element is part of, as in `p[i].x` and `(p[i])`."""
+    while node.parent is not None:
+        above = node.parent
+        part = above.type in ("field_expression", "subscript_expression")
+        inner = part and above.child_by_field_name("argument") == node
+        if not inner and above.type != "parenthesized_expression":
+            break
+        node = above
+    return node
+
+
+def _assignment(node: Node) -> Node:
+    above = _target(node).parent
+    return above if above is not None else node
+
+
+def _use(node: Node) -> str:
+    """Whether an element is read, written or both."""
+    target = _target(node)
+    above = target.parent
+    if above is None:
+        return READ
+    if above.type == "update_expression":
+        return UPDATE
+    if above.type == "assignment_expression" and above.child_by_field_name("left") == target:
+        return WRITE if text_of(above.children[1]) == "=" else UPDATE
+    return READ

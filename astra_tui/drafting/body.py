@@ -1,0 +1,373 @@
+"""What the integers and pointers in a kernel's body stand for, as sums over threads and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import (
+    ancestors,
+    arguments_of,
+    called_name,
+    cast_type,
+    integer_value,
+    text_of,
+    without_wrapping,
+)
+from astra_tui.drafting import scopes
+from astra_tui.drafting.expressions import Helper
+from astra_tui.drafting.polynomial import (
+    Atom,
+    Polynomial,
+    constant,
+    of_atom,
+    quotient,
+    remainder,
+)
+
+MAX_DEPTH = 24
+
+_AXES = {"x": 0, "y": 1, "z": 2}
+_VECTOR_BYTES = {
+    "float2": 8, "float3": 12, "float4": 16, "int2": 8, "int4": 16, "uint2": 8, "uint4": 16,
+    "double2": 16, "half2": 4, "__half2": 4, "nv_bfloat162": 4, "__nv_bfloat162": 4, "short2": 4,
+    "short4": 8, "ushort4": 8, "char4": 4, "uchar4": 4, "longlong2": 16, "ulonglong2": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer into a tensor: elements from its beginning, and how many one item covers.
+
+    `width` is 0 where it is not known; `vector` names the template parameter that it comes from.
+    """
+
+    tensor: str
+    offset: Polynomial
+    width: int = 1
+    vector: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known outside of the body."""
+
+    constants: Mapping[str, Node] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Values of template parameters."""
+    block: tuple[Polynomial, ...] = ()
+    grid: tuple[Polynomial | None, ...] = ()
+    functions: Mapping[str, Node] = field(default_factory=dict)
+    helpers: Mapping[str, Helper] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    element_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of an element of each tensor."""
+    type_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+Bound = tuple[Polynomial, Polynomial]
+"""A sum, and a limit that it stays below."""
+
+
+class Body:
+    """One function's body, with the values that its parameters have."""
+
+    def __init__(self, function: Node, values: Mapping[str, Polynomial | Pointer], facts: Facts):
+        self.function = function
+        self.values = values
+        self.facts = facts
+        self._depth = 0
+
+    # -- integers --------------------------------------------------------------------------------
+
+    def integer(self, node: Node) -> Polynomial:
+        """The value of an integer expression; what is not understood is one opaque atom."""
+        if self._depth >= MAX_DEPTH:
+            return self._opaque(node)
+        self._depth += 1
+        try:
+            found = self._integer(without_wrapping(node))
+        finally:
+            self._depth -= 1
+        return found if found is not None and found.is_small else self._opaque(node)
+
+    def _opaque(self, node: Node) -> Polynomial:
+        return of_atom(Atom("variable", f"{' '.join(text_of(node).split())}@{node.start_byte}"))
+
+    def _integer(self, node: Node) -> Polynomial | None:
+        match node.type:
+            case "number_literal":
+                value = integer_value(text_of(node))
+                return constant(value) if value is not None else None
+            case "identifier":
+                return self._name(node)
+            case "field_expression":
+                return self._builtin(node)
+            case "binary_expression":
+                return self._binary(node)
+            case "subscript_expression":
+                return self._load(node)
+            case "pointer_expression":
+                return self._load(node)
+            case "call_expression":
+                return self._call(node)
+            case "unary_expression":
+                operand = node.child_by_field_name("argument")
+                negative = text_of(node.child_by_field_name("operator")) == "-"
+                return -self.integer(operand) if operand is not None and negative else None
+            case _:
+                return None
+
+    def _builtin(self, node: Node) -> Polynomial | None:
+        owner, _, part = text_of(node).partition(".")
+        axis = _AXES.get(part)
+        if axis is None:
+            return None
+        if owner == "threadIdx":
+            return of_atom(Atom("thread", f"threadIdx.{part}", axis))
+        if owner == "blockIdx":
+            return of_atom(Atom("block", f"blockIdx.{part}", axis))
+        if owner == "blockDim":
+            return self.facts.block[axis] if axis < len(self.facts.block) else constant(1)
+        if owner == "gridDim":
+            return self.facts.grid[axis] if axis < len(self.facts.grid) else constant(1)
+        return None
+
+    def _binary(self, node: Node) -> Polynomial | None:
+        sides = [node.child_by_field_name(side) for side in ("left", "right")]
+        if sides[0] is None or sides[1] is None:
+            return None
+        a, b = (self.integer(side) for side in sides if side is not None)
+        match text_of(node.child_by_field_name("operator")):
+            case "+":
+                return a + b
+            case "-":
+                return a - b
+            case "*":
+                return a * b
+            case "/":
+                return quotient(a, b) if b.terms else None
+            case "%":
+                return remainder(a, b) if b.terms else None
+            case "<<" if b.number is not None and 0 <= b.number < 32:
+                return a * constant(1 << b.number)
+            case ">>" if b.number is not None and 0 <= b.number < 32:
+                return quotient(a, constant(1 << b.number))
+            case "&" if b.number is not None and b.number & (b.number + 1) == 0:
+                return remainder(a, constant(b.number + 1))
+            case _:
+                return None
+
+    def _name(self, node: Node) -> Polynomial | None:
+        name = text_of(node)
+        found = scopes.meaning_of(name, node, self.function)
+        if found is not None:
+            if isinstance(found, scopes.Variable):
+                return of_atom(Atom("variable", found.text))
+            return self.integer(found)
+        value = self.values.get(name)
+        if isinstance(value, Polynomial):
+            return value
+        if name in self.facts.numbers:
+            return constant(self.facts.numbers[name])
+        if name == "warpSize":
+            return constant(32)
+        outside = self.facts.constants.get(name)
+        return self.integer(outside) if outside is not None else None
+
+    def _call(self, node: Node) -> Polynomial | None:
+        """A macro or helper that computes an index, or a load that is written as a call."""
+        name, given = called_name(node), arguments_of(node)
+        helper = self.facts.helpers.get(name)
+        if helper is not None and len(helper.parameters) == len(given):
+            values = dict(zip(helper.parameters, map(self.integer, given), strict=True))
+            inner = Body(helper.body, values, self.facts)
+            inner._depth = self._depth
+            return inner.integer(helper.body)
+        if name.startswith("__ld") and len(given) == 1:
+            return self._loaded(self.pointer(given[0]))
+        return None
+
+    def _load(self, node: Node) -> Polynomial | None:
+        """An element of a tensor, when the expression is one."""
+        return self._loaded(self.element(node))
+
+    def _loaded(self, place: Pointer | None) -> Polynomial | None:
+        if place is None:
+            return None
+        return of_atom(
+            Atom("load", f"{place.tensor}[{place.offset.text()}]", parts=(place.offset,))
+        )
+
+    # -- pointers --------------------------------------------------------------------------------
+
+    def element(self, node: Node) -> Pointer | None:
+        """Where `p[i]` or `*p` lies, None when the base is no pointer into a tensor."""
+        if node.type == "subscript_expression":
+            base = node.child_by_field_name("argument")
+            pointer = self.pointer(base) if base is not None else None
+            listed = node.child_by_field_name("indices")
+            indices = listed.named_children if listed is not None else []
+            if pointer is None or len(indices) != 1:
+                return None
+            return self._moved(pointer, self.integer(indices[0]))
+        if node.type == "pointer_expression" and text_of(node).startswith("*"):
+            operand = node.child_by_field_name("argument")
+            return self.pointer(operand) if operand is not None else None
+        return None
+
+    def pointer(self, node: Node) -> Pointer | None:
+        """The value of an expression that is a pointer into a tensor."""
+        if self._depth >= MAX_DEPTH:
+            return None
+        self._depth += 1
+        try:
+            return self._pointer(node)
+        finally:
+            self._depth -= 1
+
+    def _pointer(self, node: Node) -> Pointer | None:
+        kind = cast_type(node)
+        if kind:
+            inner = without_wrapping(node)
+            pointer = self.pointer(inner)
+            return self._viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
+        match node.type:
+            case "parenthesized_expression" if node.named_child_count == 1:
+                return self.pointer(node.named_children[0])
+            case "identifier":
+                return self._named_pointer(node)
+            case "pointer_expression" if text_of(node).startswith("&"):
+                operand = node.child_by_field_name("argument")
+                return self.element(operand) if operand is not None else None
+            case "binary_expression":
+                return self._advanced(node)
+            case _:
+                return None
+
+    def _named_pointer(self, node: Node) -> Pointer | None:
+        found = scopes.meaning_of(text_of(node), node, self.function)
+        if isinstance(found, scopes.Variable):
+            return None
+        if found is not None:
+            pointer = self.pointer(found)
+            kind = scopes.declared_type(text_of(node), node, self.function)
+            return self._viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
+        value = self.values.get(text_of(node))
+        return value if isinstance(value, Pointer) else None
+
+    def _advanced(self, node: Node) -> Pointer | None:
+        operator = text_of(node.child_by_field_name("operator"))
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if left is None or right is None or operator not in ("+", "-"):
+            return None
+        pointer = self.pointer(left)
+        if pointer is None and operator == "+":
+            left, right = right, left
+            pointer = self.pointer(left)
+        if pointer is None:
+            return None
+        steps = self.integer(right)
+        return self._moved(pointer, steps if operator == "+" else -steps)
+
+    def _moved(self, pointer: Pointer, steps: Polynomial) -> Pointer:
+        return replace(pointer, offset=pointer.offset + steps * constant(max(pointer.width, 1)))
+
+    def _viewed(self, pointer: Pointer, kind: str) -> Pointer:
+        """The pointer seen as one to another type."""
+        base = re.sub(r"\b(const|volatile|__restrict__|auto)\b|[*&]", " ", kind)
+        name = " ".join(base.split())
+        if not name:
+            return pointer
+        element = self.facts.element_bytes.get(pointer.tensor, 0)
+        for _ in range(4):
+            size = _VECTOR_BYTES.get(name) or self.facts.type_bytes.get(name)
+            if size is not None and element:
+                return replace(pointer, width=max(size // element, 1), vector="")
+            if "<" in name:
+                break
+            name = self.facts.aliases.get(name, "")
+        given = re.findall(r"[\w:]+", name.partition("<")[2])
+        for word in given:
+            if word in self.facts.numbers:
+                return replace(pointer, width=self.facts.numbers[word], vector=word)
+            value = integer_value(word)
+            if value:
+                return replace(pointer, width=value, vector="")
+        return replace(pointer, width=0, vector="")
+
+    # -- conditions ------------------------------------------------------------------------------
+
+    def bounds_at(self, site: Node) -> list[Bound]:
+        """What the conditions around a place say about sums: that they stay below a limit."""
+        found: list[Bound] = []
+        for above, below in ancestors(site):
+            for condition, holds in _conditions(above, below):
+                found.extend(self._limits(condition, holds))
+            if above == self.function:
+                break
+        return found
+
+    def _limits(self, condition: Node, holds: bool) -> Iterator[Bound]:
+        node = without_wrapping(condition)
+        if node.type == "condition_clause":
+            value = node.child_by_field_name("value")
+            if value is not None:
+                yield from self._limits(value, holds)
+            return
+        if node.type == "unary_expression" and text_of(node)[:1] == "!":
+            operand = node.child_by_field_name("argument")
+            if operand is not None:
+                yield from self._limits(operand, not holds)
+            return
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if node.type != "binary_expression" or left is None or right is None:
+            return
+        operator = text_of(node.child_by_field_name("operator"))
+        if operator == ("&&" if holds else "||"):
+            yield from self._limits(left, holds)
+            yield from self._limits(right, holds)
+            return
+        if not holds:
+            operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}.get(operator, "")
+        if operator in ("<", "<="):
+            yield self.integer(left), self.integer(right) + constant(operator == "<=")
+        elif operator in (">", ">="):
+            yield self.integer(right), self.integer(left) + constant(operator == ">=")
+
+
+def _conditions(above: Node, below: Node) -> Iterator[tuple[Node, bool]]:
+    """The conditions of a statement that hold, or do not hold, in one of its parts."""
+    condition = above.child_by_field_name("condition")
+    if above.type in ("if_statement", "conditional_expression") and condition is not None:
+        if above.child_by_field_name("consequence") == below:
+            yield condition, True
+        elif above.child_by_field_name("alternative") == below:
+            yield condition, False
+    elif above.type in ("for_statement", "while_statement") and condition is not None:
+        if below != condition and above.child_by_field_name("initializer") != below:
+            yield condition, True
+    elif above.type == "binary_expression" and above.child_by_field_name("right") == below:
+        left = above.child_by_field_name("left")
+        if text_of(above.child_by_field_name("operator")) == "&&" and left is not None:
+            yield left, True
+    elif above.type == "compound_statement":
+        for statement in above.named_children:
+            if statement.start_byte >= below.start_byte:
+                break
+            left_by = statement.child_by_field_name("condition")
+            if statement.type == "if_statement" and left_by is not None and _leaves(statement):
+                yield left_by, False
+
+
+def _leaves(statement: Node) -> bool:
+    """Whether an if without else ends the function or the turn of a loop."""
+    body = statement.child_by_field_name("consequence")
+    if body is None or statement.child_by_field_name("alternative") is not None:
+        return False
+    inside = body.named_children if body.type == "compound_statement" else [body]
+    last = inside[-1] if inside else body
+    return last.type in ("return_statement", "continue_statement", "break_statement")

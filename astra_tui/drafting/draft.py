@@ -1,0 +1,182 @@
+"""Drafts a kernel task from somebody's CUDA source, and says what is left to decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from astra_tui.drafting.baseline import baseline_text, plan_text
+from astra_tui.drafting.elements import Ask, Elements, read_elements
+from astra_tui.drafting.expressions import free_name, printed
+from astra_tui.drafting.geometry import guess_grid, read_launch, size_arguments
+from astra_tui.drafting.launching import Sizes
+from astra_tui.drafting.linear import combined
+from astra_tui.drafting.reading import (
+    HostLaunch,
+    KernelText,
+    SourceText,
+    function_name,
+    read_source,
+)
+from astra_tui.drafting.scalars import read_scalars
+from astra_tui.drafting.strides import recognise_strides
+from astra_tui.drafting.task_file import TaskDraft, highest_value, reference_stub, task_toml
+from astra_tui.drafting.tensors import TensorDraft, TensorReader, read_accesses
+from astra_tui.drafting.types import is_size_type
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.launch.expression import Call, Conditional, Expression, Integer, names_in
+
+MAX_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The files of a task by name, and what its author has to confirm or decide."""
+
+    name: str
+    files: dict[str, str]
+    open_points: list[str]
+
+
+def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) -> Draft:
+    """Drafts a task from the text of a CUDA source.
+
+    What cannot be read becomes an open point. Raises UserError when the source holds no kernel, or
+    several and neither its launches nor `kernel_name` say which.
+    """
+    source = read_source(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    kernel = _choose(source, file, kernel_name)
+    points: list[str] = []
+    launch = _launch_of(source, kernel, points.append)
+    elements = read_elements(source, kernel, launch, points.append)
+    sizes = Sizes(taken=_names_of_arguments(source, kernel))
+    plan = read_launch(source, kernel, launch, elements, sizes, points.append)
+    accesses = read_accesses(source, kernel, plan, elements, sizes)
+    if recognise_strides(kernel, accesses, plan, sizes, points.append):
+        accesses = read_accesses(source, kernel, plan, elements, sizes)
+    if plan.grid is None:
+        plan = replace(plan, grid=guess_grid(kernel.node, accesses, sizes, points.append))
+    found = TensorReader(kernel, elements, sizes, accesses, points.append).read(plan)
+    task = TaskDraft(
+        name=name,
+        origin=f"{Path(file).name}, kernel {kernel.name}",
+        dtypes=elements.task,
+        dims=dict(sizes.workload),
+        tensors=found.tensors,
+        scalars=tuple(read_scalars(source, kernel, launch, elements, points.append)),
+        accepts=(*found.conditions, *_block_limit(plan.block, sizes)),
+    )
+    arguments = size_arguments(kernel, sizes)
+    baseline = baseline_text(
+        source,
+        kernel,
+        elements.task,
+        Path(file).name,
+        plan_text(kernel, plan, arguments, task.accepts),
+        points.append,
+    )
+    points.extend(_to_confirm(task, elements))
+    files = {
+        "task.toml": task_toml(task),
+        "reference.py": reference_stub(task),
+        "baseline.cu": baseline,
+    }
+    return Draft(name, files, points)
+
+
+def _choose(source: SourceText, file: str, name: str | None) -> KernelText:
+    kernels = {k.name: k for k in source.kernels}
+    if not kernels:
+        raise UserError(
+            "no __global__ function with a body was found in this source",
+            file=file,
+            hint="name the file that defines the kernel, not one that only declares or calls it",
+        )
+    if name is not None:
+        if name not in kernels:
+            raise UserError(f"there is no kernel '{name}'", file=file, hint=nearest(name, kernels))
+        return kernels[name]
+    launched = {launch.kernel for launch in source.launches if launch.kernel in kernels}
+    if len(kernels) > 1 and len(launched) != 1:
+        raise UserError(
+            f"this source has {len(kernels)} kernels, and a draft takes one",
+            file=file,
+            hint="say which with --kernel: " + ", ".join(kernels),
+        )
+    return kernels[launched.pop()] if launched else next(iter(kernels.values()))
+
+
+def _launch_of(source: SourceText, kernel: KernelText, ask: Ask) -> HostLaunch | None:
+    """The launch that the draft follows; others, of this kernel and beside it, become points."""
+    launches = [x for x in source.launches if x.kernel == kernel.name]
+    if not launches:
+        return None
+    first = launches[0]
+    if len(launches) > 1:
+        lines = ", ".join(str(x.line) for x in launches[1:])
+        ask(f"the draft follows the launch at line {first.line}; there are others at line {lines}")
+    beside = [x for x in source.launches if x.function == first.function and x not in launches]
+    if beside:
+        names = ", ".join(dict.fromkeys(x.kernel for x in beside))
+        ask(f"{function_name(first.function)}() also launches {names}: the draft leaves that out")
+    return first
+
+
+def _names_of_arguments(source: SourceText, kernel: KernelText) -> set[str]:
+    return {free_name(p.name) for p in kernel.parameters if not is_size_type(p, source.aliases)}
+
+
+def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> list[str]:
+    """A condition for a block whose size grows with the dimensions without a limit."""
+    growing = [part for part in block if not _is_capped(part)]
+    product: Expression = Integer(1)
+    for part in growing:
+        product = combined("*", product, part)
+    used = set().union(*map(names_in, block)) & set(sizes.workload)
+    return [f"{printed(product)} <= {MAX_BLOCK}"] if growing and used else []
+
+
+def _is_capped(part: Expression) -> bool:
+    """Whether a part of a block is one thread, or the smaller of something and a number."""
+    match part:
+        case Integer(value=1):
+            return True
+        case Call(function="min", args=args):
+            return any(isinstance(a, Integer) for a in args)
+        case Conditional(when_true=a, when_false=b):
+            return isinstance(a, Integer) or isinstance(b, Integer)
+        case _:
+            return False
+
+
+def _to_confirm(task: TaskDraft, elements: Elements) -> list[str]:
+    """The points that every draft has."""
+    found = [
+        f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: the draft "
+        f"draws 0 to {highest_value(t)}; say which values are valid"
+        for t in task.tensors
+        if t.dtype is not None and not t.dtype.is_float and t.role.value in ("in", "inout")
+    ]
+    floats = [t.name for t in task.tensors if _is_read_float(t)]
+    if floats:
+        found.append(
+            f"limit of {', '.join(floats)}: the largest magnitude that has to work; without one "
+            'nothing near the end of the type is tried (and special = ["nan", "inf"] for those)'
+        )
+    if task.rows:
+        found.append(f"rows = {task.rows}: confirm that no row depends on another, or delete it")
+    if task.accepts:
+        found.append(f"contract: the source suggests {', '.join(task.accepts)}; confirm")
+    if len(elements.task) > 1:
+        names = ", ".join(d.value for d in elements.task)
+        found.append(f"dtypes: {names} are all checked; delete those that you do not use")
+    return [
+        *found,
+        "tolerances, bytes and flops in task.toml are common choices: confirm them",
+        "workloads in task.toml: the sizes that matter to you",
+        "reference.py: write what the operator computes, in float64",
+    ]
+
+
+def _is_read_float(tensor: TensorDraft) -> bool:
+    return tensor.role.value in ("in", "inout") and (tensor.dtype is None or tensor.dtype.is_float)

@@ -1,0 +1,82 @@
+"""Which element types a draft's tensors have, and what its kernel's template parameters are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from astra_tui.drafting.reading import HostLaunch, KernelParameter, KernelText, SourceText
+from astra_tui.drafting.types import ELEMENTS, template_types, vector_of
+from astra_tui.model.dtypes import DType
+
+Ask = Callable[[str], None]
+"""Adds an open point to the draft."""
+
+
+@dataclass(frozen=True)
+class Elements:
+    """`task` is what `T` goes through, `generic` the template parameters that stand for it.
+
+    `fixed` holds the template parameters that are always one other element type.
+    """
+
+    task: tuple[DType, ...]
+    generic: frozenset[str]
+    fixed: Mapping[str, DType]
+    aliases: Mapping[str, str]
+
+    def of(self, parameter: KernelParameter) -> tuple[DType | None, int]:
+        """The first element type behind a parameter and how many one item holds.
+
+        None for a type that is no element.
+        """
+        if parameter.type in self.generic:
+            return self.task[0], 1
+        if parameter.type in self.fixed:
+            return self.fixed[parameter.type], 1
+        return vector_of(parameter.type, dict(self.aliases))
+
+    def written(self, parameter: KernelParameter) -> DType | None:
+        """The dtype to write in the task: None for `T`, which is also the type of unknown ones."""
+        dtype, _ = self.of(parameter)
+        if parameter.type in self.generic or (not self.generic and dtype is self.task[0]):
+            return None
+        return dtype
+
+
+def read_elements(
+    source: SourceText, kernel: KernelText, launch: HostLaunch | None, ask: Ask
+) -> Elements:
+    """Finds the element types of a kernel's template parameters and of the task."""
+    used = {p.type for p in kernel.parameters}
+    names = [name for kind, name, _ in kernel.template if kind == "typename" and name in used]
+    if not names:
+        return _without_template(source, kernel, ask)
+    types = template_types(source, kernel, launch)
+    floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}
+    main = next((name for name in names if floats[name]), None)
+    if main is None:
+        ask(f"template parameter {names[0]}: no launch shows its type; the draft says float32")
+        main, floats[names[0]] = names[0], (DType.FLOAT32,)
+    generic, fixed = {main}, {}
+    for name in names:
+        given = types.get(name, ())
+        if name == main:
+            continue
+        if len(given) == 1 and given != floats[main]:
+            fixed[name] = given[0]
+            continue
+        generic.add(name)
+        if given != floats[main]:
+            ask(f"template parameter {name}: no launch shows its type; the draft says T")
+    return Elements(floats[main], frozenset(generic), fixed, source.aliases)
+
+
+def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> Elements:
+    """`T` of a kernel that is no template: the type of most of its floating-point tensors."""
+    pointees = [vector_of(p.type, source.aliases)[0] for p in kernel.parameters if p.is_pointer]
+    floats = [d for d in pointees if d is not None and d.is_float]
+    if not floats:
+        ask("no tensor is known to hold floating-point numbers; dtypes says float32 for want of T")
+    task = max(floats, key=floats.count) if floats else DType.FLOAT32
+    return Elements((task,), frozenset(), {}, source.aliases)

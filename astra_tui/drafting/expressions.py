@@ -1,0 +1,386 @@
+"""C++ integer expressions of host code, rewritten in the launch plan's language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import (
+    arguments_of,
+    called_name,
+    integer_value,
+    is_cast,
+    parse_expression,
+    text_of,
+)
+from astra_tui.drafting import linear
+from astra_tui.model.errors import Place
+from astra_tui.model.launch import PlanError, print_expression
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+    Unary,
+)
+from astra_tui.model.launch.expression_parser import ExpressionParser
+from astra_tui.model.launch.scope import MAX_INTEGER, RESERVED_NAMES
+from astra_tui.model.launch.tokens import tokenize
+
+MAX_DEPTH = 40
+MAX_STEPS = 2_000
+
+_ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%"}
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_LOGIC = {"&&": "and", "||": "or", "and": "and", "or": "or"}
+_CEIL_DIV = re.compile(r"(?i)i?_?(ceil_?div|div_?ceil|c_?div|div_?up|div_?round_?up|ceiling_?div)")
+PROPERTIES = {
+    "multiProcessorCount": "sm_count",
+    "warpSize": "warp_size",
+    "maxThreadsPerBlock": "max_threads_per_block",
+    "sharedMemPerBlockOptin": "max_shared_memory_per_block",
+}
+_AXES = ("x", "y", "z")
+_SIZES = {
+    "float": "float32", "double": "float64", "half": "float16", "__half": "float16",
+    "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "int": "int32", "int32_t": "int32",
+    "unsigned": "uint32", "unsigned int": "uint32", "uint32_t": "uint32", "char": "int8",
+    "int8_t": "int8", "uint8_t": "uint8", "unsigned char": "uint8", "int64_t": "int64",
+    "long long": "int64", "at::Half": "float16", "c10::Half": "float16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A macro with parameters, or a function that only returns an expression."""
+
+    parameters: tuple[str, ...]
+    body: Node
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the names in host code stand for.
+
+    `leaves` are texts (names, or calls such as `x.size(0)`) that become names of the plan. Other
+    names are replaced by their `definitions`; `known` says which may stay as they are.
+    """
+
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    definitions: Mapping[str, Node] = field(default_factory=dict)
+    constants: Mapping[str, Node] = field(default_factory=dict)
+    helpers: Mapping[str, Helper] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    known: Callable[[str], bool] = lambda _name: False
+
+
+def printed(expression: Expression) -> str:
+    """The expression as text, or "" when a plan could not be read with it."""
+    text = print_expression(expression)
+    return text if is_plan_expression(text) else ""
+
+
+def is_plan_expression(text: str) -> bool:
+    """Whether a text is one expression of the plan's language."""
+    return plan_expression(text) is not None
+
+
+def plan_expression(text: str) -> Expression | None:
+    """The tree of a text in the plan's language, None when it is not one expression of it."""
+    try:
+        parser = ExpressionParser(tokenize(text, Place(1, 1)), "")
+        found = parser.expression()
+    except PlanError:
+        return None
+    return found if parser.token.kind == "newline" else None
+
+
+def free_name(name: str) -> str:
+    """A name that a task and its plan may use: no word of theirs or of Python, ASCII only."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    name = f"_{name}" if name[0].isdigit() else name
+    return f"{name}_" if name in RESERVED_NAMES else name
+
+
+class Rewriter:
+    """Rewrites trees of C++ expressions; None stands for what a plan cannot say."""
+
+    def __init__(self, meaning: Meaning):
+        self.meaning = meaning
+        self._depth = 0
+        self._steps = 0
+        self._open: set[str] = set()
+        self._bound: Mapping[str, Expression] = {}
+
+    def expression(self, node: Node) -> Expression | None:
+        """The expression as a whole number."""
+        found = self._value(node)
+        return None if found is None else _as_integer(found)
+
+    def sizes(self, node: Node) -> list[Expression] | None:
+        """What a grid or block consists of: the parts of a dim3, or one number."""
+        text = text_of(node)
+        if node.type == "identifier" and text not in self.meaning.leaves:
+            definition = self.meaning.definitions.get(text)
+            if definition is not None and is_dim3(definition):
+                return self.sizes(definition)
+            parts = [self.meaning.definitions.get(f"{text}.{axis}") for axis in _AXES]
+            if any(parts):
+                return self._all([p for p in parts if p is not None])
+        if is_dim3(node):
+            return self._all(arguments_of(node))
+        return self._all([node])
+
+    def _all(self, nodes: list[Node]) -> list[Expression] | None:
+        found = [self.expression(node) for node in nodes]
+        return [f for f in found if f is not None] if found and None not in found else None
+
+    def _value(self, node: Node) -> Expression | None:
+        self._steps += 1
+        if self._depth >= MAX_DEPTH or self._steps > MAX_STEPS:
+            return None
+        self._depth += 1
+        try:
+            text = text_of(node)
+            if text in self.meaning.leaves:
+                return Name(self.meaning.leaves[text])
+            return self._of_kind(node, text)
+        finally:
+            self._depth -= 1
+
+    def _of_kind(self, node: Node, text: str) -> Expression | None:
+        match node.type:
+            case "number_literal":
+                return _number(text)
+            case "true" | "false":
+                return Integer(int(text == "true"))
+            case "identifier":
+                return self._identifier(text)
+            case "qualified_identifier":
+                return self._qualified(text)
+            case "field_expression":
+                return self._field(node)
+            case "parenthesized_expression":
+                return self._value(node.named_children[0]) if node.named_child_count == 1 else None
+            case "cast_expression":
+                value = node.child_by_field_name("value")
+                return self._value(value) if value is not None else None
+            case "unary_expression":
+                return self._unary(node)
+            case "conditional_expression":
+                return self._conditional(node)
+            case "binary_expression":
+                return self._binary(node)
+            case "sizeof_expression":
+                return self._sizeof(text)
+            case "call_expression":
+                return self._call(node)
+            case _:
+                return None
+
+    # -- leaves ----------------------------------------------------------------------------------
+
+    def _identifier(self, name: str) -> Expression | None:
+        meaning = self.meaning
+        if name in self._bound:
+            return self._bound[name]
+        if name in meaning.numbers:
+            return Integer(meaning.numbers[name])
+        if name in meaning.attributes:
+            return Name(meaning.attributes[name])
+        definition = meaning.definitions.get(name) or meaning.constants.get(name)
+        if definition is not None:
+            return self._once(name, definition)
+        if name in PROPERTIES:
+            return Name(PROPERTIES[name])
+        return Name(free_name(name)) if meaning.known(name) else None
+
+    def _qualified(self, text: str) -> Expression | None:
+        name = text.rpartition("::")[2]
+        definition = self.meaning.constants.get(name)
+        return self._once(name, definition) if definition is not None else None
+
+    def _field(self, node: Node) -> Expression | None:
+        owner, part = (
+            node.child_by_field_name("argument"),
+            text_of(node.child_by_field_name("field")),
+        )
+        if part in PROPERTIES:
+            return Name(PROPERTIES[part])
+        assigned = self.meaning.definitions.get(text_of(node))
+        if assigned is not None:
+            return self._once(text_of(node), assigned)
+        value = self.meaning.definitions.get(text_of(owner))
+        if part in _AXES and value is not None and is_dim3(value):
+            parts = arguments_of(value)
+            axis = _AXES.index(part)
+            return self._value(parts[axis]) if axis < len(parts) else Integer(1)
+        return None
+
+    def _once(self, name: str, definition: Node) -> Expression | None:
+        """The value of a name; None where it is defined by itself."""
+        if name in self._open:
+            return None
+        self._open.add(name)
+        found = self._value(definition)
+        self._open.discard(name)
+        return found
+
+    # -- operators -------------------------------------------------------------------------------
+
+    def _unary(self, node: Node) -> Expression | None:
+        operand = node.child_by_field_name("argument")
+        value = self._value(operand) if operand is not None else None
+        operator = text_of(node.child_by_field_name("operator"))
+        if value is None:
+            return None
+        if operator in ("!", "not"):
+            return Unary("not", _as_truth(value))
+        if operator == "-":
+            return Unary("-", _as_integer(value))
+        return _as_integer(value) if operator == "+" else None
+
+    def _conditional(self, node: Node) -> Expression | None:
+        parts = [
+            node.child_by_field_name(name) for name in ("condition", "consequence", "alternative")
+        ]
+        values = [self._value(part) if part is not None else None for part in parts]
+        condition, a, b = values
+        if condition is None or a is None or b is None:
+            return None
+        return Conditional(_as_truth(condition), _as_integer(a), _as_integer(b))
+
+    def _binary(self, node: Node) -> Expression | None:
+        operator = text_of(node.child_by_field_name("operator"))
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if left is None or right is None:
+            return None
+        if operator == "&":
+            return self._rounded_down(left, right)
+        a, b = self._value(left), self._value(right)
+        if a is None or b is None:
+            return None
+        if operator in _LOGIC:
+            return Binary(_LOGIC[operator], _as_truth(a), _as_truth(b))
+        a, b = _as_integer(a), _as_integer(b)
+        if operator in _COMPARISONS:
+            return Compare(a, ((operator, b),))
+        if operator in ("<<", ">>") and isinstance(b, Integer) and b.value < 32:
+            return linear.combined("*" if operator == "<<" else "//", a, Integer(1 << b.value))
+        return linear.combined(_ARITHMETIC[operator], a, b) if operator in _ARITHMETIC else None
+
+    def _rounded_down(self, left: Node, right: Node) -> Expression | None:
+        """`x & ~31` is x rounded down to a multiple of 32."""
+        inner = right.child_by_field_name("argument")
+        value = self.expression(left)
+        mask = self.expression(inner) if inner is not None and text_of(right)[:1] == "~" else None
+        if value is None or not isinstance(mask, Integer) or mask.value & (mask.value + 1):
+            return None
+        step = Integer(mask.value + 1)
+        return linear.combined("*", linear.combined("//", value, step), step)
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def _sizeof(self, text: str) -> Expression | None:
+        name = " ".join(text[len("sizeof") :].strip().strip("()").split())
+        known = self.meaning.types.get(name) or _SIZES.get(name.removeprefix("const "))
+        return Call("sizeof", (Name(known),)) if known else None
+
+    def _call(self, node: Node) -> Expression | None:
+        name, arguments = called_name(node), arguments_of(node)
+        if is_cast(node):
+            return self._value(arguments[0])
+        helper = self.meaning.helpers.get(name)
+        if helper is not None and len(helper.parameters) == len(arguments):
+            return self._expanded(name, helper, arguments)
+        if name in ("ceil", "ceilf") and len(arguments) == 1:
+            return self._ceil(arguments[0])
+        if (
+            text_of(node.child_by_field_name("function")).endswith(".stride")
+            and len(arguments) == 1
+        ):
+            return self._stride(node, arguments[0])
+        values = [self.expression(argument) for argument in arguments]
+        found = tuple(v for v in values if v is not None)
+        if len(found) != len(arguments):
+            return None
+        if name in ("min", "max") and len(found) > 1:
+            return Call(name, found)
+        if _CEIL_DIV.fullmatch(name) and len(found) == 2:
+            return Call("ceil_div", found)
+        return None
+
+    def _stride(self, call: Node, axis: Node) -> Expression | None:
+        function = call.child_by_field_name("function")
+        owner = function.child_by_field_name("argument") if function is not None else None
+        tensor = self.meaning.tensors.get(text_of(owner))
+        number = 0 if text_of(axis) == "-2" else integer_value(text_of(axis))
+        if tensor is None or number is None:
+            return None
+        return Call("stride", (Name(tensor), Integer(number)))
+
+    def _ceil(self, argument: Node) -> Expression | None:
+        """`ceil((float)n / 256)` and `ceil(n / 256.0)`."""
+        if argument.type != "binary_expression":
+            return None
+        sides = [argument.child_by_field_name(side) for side in ("left", "right")]
+        if text_of(argument.child_by_field_name("operator")) != "/" or None in sides:
+            return None
+        whole = [parse_expression(re.sub(r"\b(\d+)\.0*f?(?!\w)", r"\1", text_of(s))) for s in sides]
+        values = [self.expression(side) if side is not None else None for side in whole]
+        a, b = values
+        return Call("ceil_div", (a, b)) if a is not None and b is not None else None
+
+    def _expanded(self, name: str, helper: Helper, arguments: list[Node]) -> Expression | None:
+        """The body of a helper with its parameters replaced by the values of the arguments."""
+        values = [self.expression(argument) for argument in arguments]
+        if name in self._open or None in values:
+            return None
+        outer = self._bound
+        self._bound = {
+            name: value for name, value in zip(helper.parameters, values, strict=True) if value
+        }
+        found = self._once(name, helper.body)
+        self._bound = outer
+        return found
+
+
+def is_dim3(node: Node) -> bool:
+    """Whether a tree is `dim3(...)`, or the list of values that initialises one."""
+    if node.type in ("argument_list", "initializer_list"):
+        return True
+    if node.type in ("call_expression", "compound_literal_expression"):
+        return bool(re.match(r"dim3\s*[({]", text_of(node)))
+    return False
+
+
+def _is_truth(value: Expression) -> bool:
+    match value:
+        case Compare() | Unary(operator="not") | Binary(operator="and" | "or"):
+            return True
+        case _:
+            return False
+
+
+def _as_truth(value: Expression) -> Expression:
+    return value if _is_truth(value) else Compare(value, (("!=", Integer(0)),))
+
+
+def _as_integer(value: Expression) -> Expression:
+    return Conditional(value, Integer(1), Integer(0)) if _is_truth(value) else value
+
+
+def _number(text: str) -> Expression | None:
+    value = integer_value(text.lstrip("-"))
+    if value is None or value > MAX_INTEGER:
+        return None
+    return Unary("-", Integer(value)) if text.startswith("-") else Integer(value)

@@ -1,0 +1,313 @@
+"""The launch of a draft: template arguments, grid, block, shared memory and kernel arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import (
+    arguments_of,
+    called_name,
+    descendants,
+    integer_value,
+    parse_expression,
+    text_of,
+)
+from astra_tui.drafting.accesses import Access
+from astra_tui.drafting.elements import Ask, Elements
+from astra_tui.drafting.expressions import (
+    Meaning,
+    Rewriter,
+    free_name,
+    plan_expression,
+    printed,
+)
+from astra_tui.drafting.launching import Host, Sizes
+from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
+from astra_tui.drafting.reading import (
+    HostLaunch,
+    KernelText,
+    SourceText,
+    function_name,
+    parameters_of,
+    template_of,
+)
+from astra_tui.drafting.types import is_size_type
+from astra_tui.model.launch.expression import Call, Expression, Integer, Name
+
+DEFAULT_BLOCK = 256
+
+_THREAD_COUNT = re.compile(r"(?i)block|thread|tpb|n?threads?_?per|cta")
+_AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class LaunchDraft:
+    """One launch. `grid` is None where there is no host code to read it from."""
+
+    template: tuple[str, ...]
+    grid: tuple[Expression, ...] | None
+    block: tuple[Expression, ...]
+    shared: str
+    numbers: Mapping[str, int]
+    """Values of the kernel's template parameters that are whole numbers."""
+
+
+def read_launch(
+    source: SourceText,
+    kernel: KernelText,
+    launch: HostLaunch | None,
+    elements: Elements,
+    sizes: Sizes,
+    ask: Ask,
+) -> LaunchDraft:
+    """Reads the launch of a kernel and adds to `sizes` whatever names it needs."""
+    if launch is None:
+        for parameter in kernel.parameters:
+            if is_size_type(parameter, source.aliases):
+                sizes.arguments[parameter.name] = Name(sizes.add(parameter.name))
+        template, numbers = _template(kernel, elements, None, ask)
+        return LaunchDraft(template, None, (Integer(DEFAULT_BLOCK),), "", numbers)
+    host = Host(source, kernel, launch, sizes)
+    host.types.update(_element_names(kernel, launch, elements))
+    host.numbers.update(_host_numbers(source, launch, ask))
+    host.numbers.update(_thread_counts(source, launch, ask))
+    host.bind_arguments()
+    _bind_rest(source, kernel, sizes, ask)
+    template, numbers = _template(kernel, elements, host, ask)
+    grid = _geometry(host, 0, "grid", ask)
+    block = _geometry(host, 1, "block", ask) or (Integer(DEFAULT_BLOCK),)
+    return LaunchDraft(template, grid, block, _shared(host, ask), numbers)
+
+
+def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
+    """Sizes for whole numbers that the launch leaves to their defaults."""
+    for parameter in kernel.parameters:
+        if is_size_type(parameter, source.aliases) and parameter.name not in sizes.arguments:
+            value = integer_value(parameter.default)
+            sizes.arguments[parameter.name] = Name(sizes.add(parameter.name, "", value))
+            ask(f"{parameter.name}: the launch does not pass it; the draft makes it a dimension")
+
+
+# -- template arguments ----------------------------------------------------------------------------
+
+
+def _element_names(kernel: KernelText, launch: HostLaunch, elements: Elements) -> dict[str, str]:
+    """C++ names of element types in host code with the plan's, for sizeof."""
+    found = dict.fromkeys(elements.generic, "T")
+    for (_, name, _), given in zip(kernel.template, launch.template_args, strict=False):
+        if name in elements.generic:
+            found[text_of(given)] = "T"
+    return found
+
+
+def _host_numbers(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str, int]:
+    """Values of the whole-number template parameters of the host function."""
+    found: dict[str, int] = {}
+    used = {text_of(n) for n in descendants(launch.call) if n.type in _NAMES}
+    parameters = template_of(launch.function)
+    for place, (kind, name, default) in enumerate(parameters):
+        if kind == "typename" or name not in used:
+            continue
+        value = _template_value(source, launch, place)
+        value = value if value is not None else integer_value(default)
+        if value is None:
+            value = _number_guess(name)
+            ask(f"template parameter {name} of the launcher: no call shows it; draft says {value}")
+        found[name] = value
+    return found
+
+
+def _thread_counts(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str, int]:
+    """Values of the host function's parameters that choose a number of threads.
+
+    They tune the launch and say nothing of the operator, so they are no dimensions.
+    """
+    found: dict[str, int] = {}
+    passed = {text_of(argument) for argument in launch.arguments}
+    for place, parameter in enumerate(parameters_of(launch.function)):
+        name = parameter.name
+        if not _THREAD_COUNT.search(name) or parameter.pointers or name in passed:
+            continue
+        if not is_size_type(parameter, source.aliases):
+            continue
+        given = integer_value(parameter.default)
+        for call in _calls(source, function_name(launch.function)):
+            arguments = arguments_of(call)
+            value = integer_value(text_of(arguments[place])) if place < len(arguments) else None
+            given = value if given is None else given
+        found[name] = given if given is not None else DEFAULT_BLOCK
+        ask(f"{name} is chosen by the caller; the plan uses {found[name]}")
+    return found
+
+
+def _calls(source: SourceText, name: str) -> Iterator[Node]:
+    for node in descendants(source.root):
+        if node.type == "call_expression" and called_name(node) == name:
+            yield node
+
+
+_NAMES = ("identifier", "type_identifier", "type_descriptor")
+
+
+def _template_value(source: SourceText, launch: HostLaunch, place: int) -> int | None:
+    """The number with which a call `launcher<64>(...)` names a template parameter, if one does."""
+    name = re.escape(function_name(launch.function))
+    for match in re.finditer(rf"\b{name}\s*<([^;{{}}()<>]*)>\s*\(", text_of(source.root)):
+        parts = match[1].split(",")
+        value = integer_value(parts[place].strip()) if place < len(parts) else None
+        if value is not None:
+            return value
+    return None
+
+
+def _number_guess(name: str) -> int:
+    return DEFAULT_BLOCK if _THREAD_COUNT.search(name) else 1
+
+
+def _template(
+    kernel: KernelText, elements: Elements, host: Host | None, ask: Ask
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The template arguments as the plan writes them, and which of them are known numbers."""
+    given = host.launch.template_args if host is not None else ()
+    texts: list[str] = []
+    numbers: dict[str, int] = {}
+    for place, (kind, name, default) in enumerate(kernel.template):
+        node = given[place] if place < len(given) else None
+        if kind == "typename":
+            texts.append(_type_argument(name, node, default, elements, ask))
+            continue
+        text = text_of(node) or default
+        if text in ("true", "false"):
+            texts.append(f'"{text}"')
+            continue
+        value = _number_argument(node, default, host)
+        if value is None:
+            value = Integer(_number_guess(name))
+            ask(f"template parameter {name}: could not be read; the draft passes {value.value}")
+        shown = printed(value)
+        number = _number_for(shown, elements)
+        if number is not None:
+            numbers[name] = number
+        texts.append(f"({shown})" if re.search(r"[<>=]", shown) else shown)
+    return tuple(texts), numbers
+
+
+def _number_for(text: str, elements: Elements) -> int | None:
+    """The value of a template argument for the first of the element types."""
+    expression = plan_expression(text.replace("sizeof(T)", str(elements.task[0].size)))
+    return from_expression(expression).number if expression is not None else None
+
+
+def _type_argument(name: str, node: Node | None, default: str, elements: Elements, ask: Ask) -> str:
+    if name in elements.generic:
+        return "T"
+    if name in elements.fixed:
+        return elements.fixed[name].value
+    text = " ".join((text_of(node) or default).split())
+    if not text or '"' in text:
+        ask(f"template parameter {name}: no launch shows its type; the draft says T")
+        return "T"
+    return f'"{text}"'
+
+
+def _number_argument(node: Node | None, default: str, host: Host | None) -> Expression | None:
+    if node is not None and host is not None:
+        # A bare name among template arguments reads like a type.
+        value = parse_expression(text_of(node))
+        return host.expression(value) if value is not None else None
+    value = parse_expression(default) if default else None
+    return Rewriter(host.meaning() if host else Meaning()).expression(value) if value else None
+
+
+# -- grid, block and shared memory -----------------------------------------------------------------
+
+
+def _geometry(host: Host, place: int, what: str, ask: Ask) -> tuple[Expression, ...] | None:
+    configuration = host.launch.configuration
+    node = configuration[place] if place < len(configuration) else None
+    if node is not None and what == "grid":
+        _name_constant_rows(host, node)
+    found = host.geometry(node) if node is not None else None
+    if node is None or found is None or not all(map(printed, found)):
+        shown = host.described(node) if node is not None else f"at line {host.launch.line}"
+        ask(f"{what}: {shown} could not be rewritten; the plan holds a guess")
+        return None
+    while len(found) > 1 and found[-1] == Integer(1):
+        found.pop()
+    return tuple(found[:3])
+
+
+def _name_constant_rows(host: Host, grid: Node) -> None:
+    """Makes a size of a constant that is a whole grid, as of `rows` in a sample's main()."""
+    name = text_of(grid)
+    definition = host.values.get(name)
+    if grid.type != "identifier" or definition is None or _THREAD_COUNT.search(name):
+        return
+    value = integer_value(text_of(definition))
+    if value is not None and name not in host.sizes.leaves:
+        host.sizes.add(name, name, value)
+
+
+def _shared(host: Host, ask: Ask) -> str:
+    """Dynamic shared memory in bytes, "" for none."""
+    if len(host.launch.configuration) < 3:
+        return ""
+    node = host.launch.configuration[2]
+    found = host.expression(node)
+    text = printed(found) if found is not None else ""
+    if not text:
+        ask(f"shared memory: {host.described(node)} could not be rewritten; the plan asks for none")
+    return "" if text == "0" else text
+
+
+def guess_grid(
+    function: Node, accesses: list[Access], sizes: Sizes, ask: Ask
+) -> tuple[Expression, ...]:
+    """A grid for a kernel without a launch, from the conditions around its accesses."""
+    body = text_of(function)
+    used = [axis for axis, name in enumerate(_AXES) if f"blockIdx.{name}" in body]
+    grid = tuple(
+        _blocks_along(axis, accesses, sizes) if axis in used else Integer(1)
+        for axis in range(max(used, default=0) + 1)
+    )
+    ask(
+        f"no <<<...>>> launch was found: grid={' x '.join(map(printed, grid))}, "
+        f"block={DEFAULT_BLOCK} and the shared memory in baseline.cu are guesses"
+    )
+    return grid
+
+
+def _blocks_along(axis: int, accesses: list[Access], sizes: Sizes) -> Expression:
+    """How many blocks cover the limit of a guarded sum over this axis; else a size of its own."""
+    for access in accesses:
+        for total, limit in access.bounds:
+            factors = {f for m, f in total.terms.items() if any(_is_block(a, axis) for a in m)}
+            above = plan_expression(limit.text())
+            if len(factors) != 1 or above is None or not all(a.is_size for a in limit.atoms()):
+                continue
+            factor = factors.pop()
+            if factor > 0:
+                return above if factor == 1 else Call("ceil_div", (above, Integer(factor)))
+    name = ("rows", "blocks_y", "blocks_z")[axis]
+    return Name(sizes.leaves.get(name) or sizes.add(name, name))
+
+
+def _is_block(atom: Atom, axis: int) -> bool:
+    return atom.kind == "block" and atom.axis == axis
+
+
+def limits(parts: tuple[Expression, ...]) -> tuple[Polynomial, ...]:
+    """The parts of a grid or block as sums."""
+    return tuple(map(from_expression, parts))
+
+
+def size_arguments(kernel: KernelText, sizes: Sizes) -> tuple[str, ...]:
+    """What the plan passes for each parameter of the kernel."""
+    return tuple(
+        printed(sizes.arguments[p.name]) or "0" if p.name in sizes.arguments else free_name(p.name)
+        for p in kernel.parameters
+    )

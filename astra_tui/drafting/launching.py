@@ -1,0 +1,243 @@
+"""How a kernel is launched, in the plan's language, and which of its numbers are sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import (
+    called_name,
+    declarators,
+    descendants,
+    one_line,
+    text_of,
+    without_wrapping,
+)
+from astra_tui.drafting.expressions import (
+    PROPERTIES,
+    Meaning,
+    Rewriter,
+    free_name,
+    is_dim3,
+    printed,
+)
+from astra_tui.drafting.reading import HostLaunch, KernelText, SourceText, local_values
+from astra_tui.drafting.types import is_size_type
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch.expression import Expression, Integer, Name, names_in
+from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, ELEMENT_TYPE
+
+_TYPE_NAMES = {ELEMENT_TYPE, *(d.value for d in DType)}
+_METHODS = re.compile(r"[\w.\->]+(?:\.|->)(?:size|numel|shape|dim)\s*\(")
+
+
+@dataclass
+class Sizes:
+    """The sizes of a draft: names of the plan, with what the host code passes for them."""
+
+    workload: dict[str, int | None] = field(default_factory=dict)
+    leaves: dict[str, str] = field(default_factory=dict)
+    """Text in host code to the name of the size."""
+    arguments: dict[str, Expression] = field(default_factory=dict)
+    """What is passed for each whole-number parameter of the kernel."""
+
+    def add(self, wanted: str, text: str = "", value: int | None = None) -> str:
+        """A new size under a free name; the text in host code is the same from now on."""
+        name = free_name(wanted)
+        while name in self.workload or name in self.taken:
+            name += "_"
+        self.workload[name] = value
+        if text:
+            self.leaves[text] = name
+        return name
+
+    taken: set[str] = field(default_factory=set)
+    """Names of the kernel's tensors and scalars."""
+
+
+class Host:
+    """The host code of a launch."""
+
+    def __init__(self, source: SourceText, kernel: KernelText, launch: HostLaunch, sizes: Sizes):
+        self.source = source
+        self.kernel = kernel
+        self.launch = launch
+        self.sizes = sizes
+        self.values = local_values(launch)
+        self.tensors = dict(self._tensors())
+        self.attributes = dict(self._attributes())
+        self.types: dict[str, str] = {}
+        self.numbers: dict[str, int] = {}
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def meaning(self, leaves: Mapping[str, str] | None = None) -> Meaning:
+        """What names in this host code stand for."""
+        return Meaning(
+            leaves=self.sizes.leaves if leaves is None else leaves,
+            definitions=self.values,
+            constants=self.source.constants,
+            helpers=self.source.helpers,
+            types=self.types,
+            attributes=self.attributes,
+            tensors=self.tensors,
+            numbers=self.numbers,
+        )
+
+    def expression(self, node: Node) -> Expression | None:
+        """A host expression over the sizes; names that it needs become sizes."""
+        self._choose_leaves(node)
+        return Rewriter(self.meaning()).expression(node)
+
+    def geometry(self, node: Node) -> list[Expression] | None:
+        """The parts of a grid or a block."""
+        self._choose_leaves(node)
+        return Rewriter(self.meaning()).sizes(node)
+
+    def _tensors(self) -> Iterator[tuple[str, str]]:
+        """Host names of tensors with the kernel's names for them."""
+        for parameter, argument in zip(self.kernel.parameters, self.launch.arguments, strict=False):
+            if parameter.is_pointer:
+                for node in descendants(argument):
+                    if node.type == "identifier":
+                        yield text_of(node), free_name(parameter.name)
+                        break
+
+    def _attributes(self) -> Iterator[tuple[str, str]]:
+        for node in descendants(self.launch.function):
+            if node.type == "call_expression" and called_name(node) == "cudaDeviceGetAttribute":
+                target = re.search(r"&\s*(\w+)", text_of(node))
+                if target and "MultiProcessorCount" in text_of(node):
+                    yield target[1], "sm_count"
+
+    # -- which host names are sizes ----------------------------------------------------------------
+
+    def bind_arguments(self) -> None:
+        """Finds the sizes that are passed to the kernel, and what is passed for each parameter."""
+        passed = {
+            p.name: without_wrapping(a)
+            for p, a in zip(self.kernel.parameters, self.launch.arguments, strict=False)
+            if is_size_type(p, self.source.aliases)
+        }
+        bare = {n: node for n, node in passed.items() if self._is_leaf_text(node)}
+        texts = {text_of(node) for node in bare.values()}
+        for name, node in bare.items():
+            if text_of(node) not in self.sizes.leaves and not self._follows(node, texts):
+                self.sizes.add(name, text_of(node), self._known_value(node))
+        for name, node in passed.items():
+            found = self.expression(node)
+            if found is None or isinstance(found, Integer):
+                value = found.value if isinstance(found, Integer) else None
+                found = Name(self.sizes.add(name, "", value))
+            self.sizes.arguments[name] = found
+
+    def _is_leaf_text(self, node: Node) -> bool:
+        if node.type == "call_expression":
+            return bool(_METHODS.match(text_of(node)))
+        return node.type in ("identifier", "field_expression")
+
+    def _follows(self, node: Node, others: set[str]) -> bool:
+        """Whether a variable is computed from other sizes that are passed, as in n = rows * d."""
+        definition = self.values.get(text_of(node))
+        if definition is None or text_of(node) in self.attributes:
+            return text_of(node) in self.attributes
+        rest = {text: free_name(text) for text in others - {text_of(node)}}
+        found = self._over_names(definition, rest)
+        if found is None:
+            return False
+        return bool(names_in(found) & set(rest.values())) or "stride(" in printed(found)
+
+    def _over_names(self, node: Node, leaves: Mapping[str, str]) -> Expression | None:
+        """A host expression with every name in it allowed."""
+        return Rewriter(replace(self.meaning(leaves), known=lambda _name: True)).expression(node)
+
+    def _known_value(self, node: Node) -> int | None:
+        """The number that the host code gives a variable, as main() often does."""
+        definition = self.values.get(text_of(node))
+        found = (
+            Rewriter(self.meaning({})).expression(definition) if definition is not None else None
+        )
+        return found.value if isinstance(found, Integer) else None
+
+    def _choose_leaves(self, node: Node, depth: int = 0) -> None:
+        """Makes sizes of the names in an expression that nothing known explains."""
+        if depth > 8:
+            return
+        for part in list(self._names(node)):
+            text = text_of(part)
+            if text in self.sizes.leaves or text in self.attributes or text in self.numbers:
+                continue
+            definition = self.values.get(text)
+            if definition is None:
+                if self._is_unknown_number(part):
+                    self.sizes.add(_named_after(text), text)
+            elif is_dim3(definition) or self._is_over_sizes(definition):
+                self._choose_leaves(definition, depth + 1)
+            elif self._known_value(part) is None:
+                self.sizes.add(text, text)
+
+    def _names(self, node: Node) -> Iterator[Node]:
+        """Names and size calls of an expression, but not the functions that it calls."""
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            if self._is_leaf_text(current) and current.type != "field_expression":
+                yield current
+                continue
+            if current.type == "sizeof_expression":
+                continue
+            skipped = current.child_by_field_name("function")
+            if current.type == "field_expression":
+                yield current
+                continue
+            stack.extend(c for c in reversed(current.named_children) if c != skipped)
+
+    def _is_unknown_number(self, node: Node) -> bool:
+        """Whether a name is a parameter, a member or a size call: something only a caller knows."""
+        text = text_of(node)
+        if node.type == "call_expression":
+            return True
+        if node.type == "field_expression":
+            owner, _, part = text.rpartition(".")
+            return part not in PROPERTIES and owner not in self.values
+        known = {**self.source.constants, **self.source.helpers, **self.source.functions}
+        if text in known or text in DEVICE_ATTRIBUTES or text == "warpSize":
+            return False
+        return not any(
+            text == name and declarator.type == "dim3" for name, declarator in self._all()
+        )
+
+    def _all(self) -> Iterator[tuple[str, Node]]:
+        for node in descendants(self.launch.function):
+            if node.type == "declaration":
+                yield from declarators(node)
+
+    def _is_over_sizes(self, definition: Node) -> bool:
+        """Whether a definition uses sizes that are known already, or plain numbers alone."""
+        known = dict(self.sizes.leaves)
+        found = self._over_names(definition, known)
+        if found is None:
+            return False
+        names = names_in(found) - _TYPE_NAMES - set(self.tensors.values())
+        return not names or bool(names & (set(known.values()) | set(DEVICE_ATTRIBUTES)))
+
+    # -- failures --------------------------------------------------------------------------------
+
+    def described(self, node: Node) -> str:
+        """A host expression for a message, with its line."""
+        definition = self.values.get(text_of(node))
+        text = text_of(definition if definition is not None else node)
+        return f"'{one_line(text)}' at line {self.launch.line}"
+
+
+def _named_after(text: str) -> str:
+    """A name for a size that host code asks a tensor for."""
+    match = re.match(r"(?:.*?)(\w+)(?:\.|->)(size|numel|shape|dim)\s*\(\s*(-?\d*)", text)
+    if match is None:
+        return re.split(r"\.|->|::", text)[-1]
+    if match[2] == "numel":
+        return "n"
+    return "rows" if match[3] == "0" else f"{match[1]}_{match[2]}{match[3].replace('-', '_')}"

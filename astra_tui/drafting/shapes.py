@@ -1,0 +1,256 @@
+"""The shape of a tensor, from the indices with which a kernel touches it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from astra_tui.drafting.accesses import Access
+from astra_tui.drafting.body import Bound
+from astra_tui.drafting.polynomial import (
+    Atom,
+    Monomial,
+    Polynomial,
+    constant,
+    greatest_divisor,
+    of_atom,
+    quotient,
+)
+
+Limits = tuple[Polynomial | None, ...]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How many blocks and threads there are along each axis; None where it is not known."""
+
+    grid: Limits
+    block: Limits
+    order: tuple[str, ...] = ()
+    """The names of sizes as they should follow each other where nothing says how."""
+
+
+@dataclass(frozen=True)
+class Gather:
+    """A dimension that is indexed with numbers out of another tensor."""
+
+    numbers: str
+    limit: Polynomial | None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a tensor, outermost first; a size of None has still to get a name."""
+
+    sizes: tuple[Polynomial | None, ...]
+    gather: Gather | None = None
+    multiples: tuple[tuple[Polynomial, Polynomial], ...] = ()
+    """What has to be a multiple of what, for the sizes to hold."""
+
+    def rank(self) -> tuple[int, int, int]:
+        """What makes one shape more likely than another for the same tensor."""
+        known = sum(size is not None for size in self.sizes)
+        plain = sum(
+            size is not None and min(size.terms.values(), default=1) > 0 for size in self.sizes
+        )
+        return known == len(self.sizes), plain == len(self.sizes), len(self.sizes)
+
+
+def shape_of(accesses: Iterable[Access], geometry: Geometry) -> Shape | None:
+    """The likeliest shape of the tensor that these accesses touch."""
+    found = [s for a in accesses if (s := _Reading(a, geometry).shape()) is not None]
+    return max(found, key=Shape.rank, default=None)
+
+
+class _Reading:
+    """What one access says."""
+
+    def __init__(self, access: Access, geometry: Geometry):
+        self.access = access
+        self.geometry = geometry
+        self.multiples: list[tuple[Polynomial, Polynomial]] = []
+        self.index = access.index
+        if access.width > 1:
+            self.index += of_atom(Atom("lane", str(access.width)))
+
+    def shape(self) -> Shape | None:
+        if not self.access.width:
+            return None
+        levels = self._levels()
+        if levels is None:
+            return None
+        sizes: list[Polynomial | None] = []
+        for (inner, below), (outer, _) in pairwise(levels):
+            ratio = self.extent(below) if is_stride(outer) else outer.divided(inner)
+            if ratio is None:
+                return None
+            sizes.insert(0, ratio)
+        last, top = levels[-1]
+        first = levels[0][0]
+        if first != constant(1):
+            sizes.append(first)
+        extent = self.extent(top)
+        gather = _gather(top, self.access.bounds)
+        if extent is None and gather is None:
+            return None
+        if len(levels) == 1 and extent is not None and last == constant(1):
+            return Shape(tuple(_split(extent, self.geometry.order)), gather, tuple(self.multiples))
+        return Shape((extent, *sizes), gather, tuple(self.multiples))
+
+    def _levels(self) -> list[tuple[Polynomial, Polynomial]] | None:
+        """Strides with the sums that are multiplied by them, the innermost first."""
+        groups: dict[Monomial, Polynomial] = {}
+        for monomial, factor in self.index.terms.items():
+            size_part = tuple(a for a in monomial if a.is_size)
+            rest = tuple(a for a in monomial if not a.is_size)
+            if len(rest) > 1 or (not rest and factor < 0):
+                return None
+            term = Polynomial({rest: factor})
+            groups[size_part] = groups.get(size_part, Polynomial()) + term
+        found: list[tuple[Polynomial, Polynomial]] = []
+        for sizes, total in groups.items():
+            if total.number is None:
+                found.extend(self._split_group(sizes, total))
+        if not found:
+            return [(constant(1), self.index)] if self.index.number is not None else None
+        return sorted(found, key=lambda level: _magnitude(level[0]))
+
+    def _split_group(
+        self, sizes: Monomial, total: Polynomial
+    ) -> Iterator[tuple[Polynomial, Polynomial]]:
+        stride = Polynomial({sizes: 1})
+        factors = [f for m, f in total.terms.items() if m]
+        step = greatest_divisor(factors)
+        if not sizes:
+            yield from self._split_plain(total)
+        elif step > 1:
+            whole = {m: f // step for m, f in total.terms.items() if m}
+            yield stride * constant(step), Polynomial(whole)
+        else:
+            yield stride, total
+
+    def _split_plain(self, total: Polynomial) -> Iterator[tuple[Polynomial, Polynomial]]:
+        """Takes `64 * row + column` apart where the column is known to stay below 64."""
+        top = max(f for m, f in total.terms.items() if m)
+        high = Polynomial({m: f for m, f in total.terms.items() if m and f == top})
+        low = total - high
+        most = self.extent(low) if low.terms and self._guarded(total) is None else None
+        limit = most.number if most is not None else None
+        if limit is not None and limit <= top and top > 1:
+            yield constant(1), low
+            yield constant(top), Polynomial(dict.fromkeys(high.terms, 1))
+            return
+        yield constant(1), total
+
+    # -- how large a sum can get -----------------------------------------------------------------
+
+    def extent(self, total: Polynomial) -> Polynomial | None:
+        """The smallest limit that a sum is known to stay below."""
+        found = self._extent(total)
+        return None if found is None else self._simplified(found)
+
+    def _extent(self, total: Polynomial) -> Polynomial | None:
+        guarded = self._guarded(total)
+        if guarded is not None:
+            return guarded
+        most = constant(1)
+        for monomial, factor in total.terms.items():
+            others = [a for a in monomial if not a.is_size]
+            if not others:
+                most += Polynomial({monomial: factor})
+                continue
+            limit = self._limit(others[0]) if len(others) == 1 and factor > 0 else None
+            if limit is None:
+                return None
+            sizes = Polynomial({tuple(a for a in monomial if a.is_size): factor})
+            most += sizes * (limit - constant(1))
+        return most
+
+    def _guarded(self, total: Polynomial) -> Polynomial | None:
+        """The limit that a condition around the access sets for exactly this sum."""
+        lanes = Polynomial(
+            {m: f for m, f in total.terms.items() if any(a.kind == "lane" for a in m)}
+        )
+        plain = total - lanes
+        for sum_, limit in self.access.bounds:
+            offset = (plain - sum_).number
+            if sum_.terms and offset is not None and offset >= 0 and _is_known(limit):
+                if lanes.terms:
+                    self.multiples.append((limit, constant(self.access.width)))
+                    return limit
+                return limit + constant(offset)
+        return None
+
+    def _limit(self, atom: Atom) -> Polynomial | None:
+        guarded = self._guarded(of_atom(atom)) if atom.kind != "lane" else None
+        if guarded is not None:
+            return guarded
+        match atom.kind:
+            case "lane":
+                return constant(int(atom.text))
+            case "thread":
+                return _along(self.geometry.block, atom.axis)
+            case "block":
+                return _along(self.geometry.grid, atom.axis)
+            case "remainder":
+                return atom.parts[1] if _is_known(atom.parts[1]) else None
+            case "quotient":
+                above = self._extent(atom.parts[0])
+                return quotient(above, atom.parts[1]) if above is not None else None
+            case _:
+                return None
+
+    def _simplified(self, total: Polynomial) -> Polynomial:
+        """`8 * (n // 8)` is n, for an n that is a multiple of 8."""
+        found = Polynomial()
+        for monomial, factor in total.terms.items():
+            term = Polynomial({monomial: factor})
+            for atom in monomial:
+                if atom.kind == "value" and len(atom.parts) == 2:
+                    rest = Polynomial({tuple(a for a in monomial if a is not atom): factor})
+                    times = rest.divided(atom.parts[1])
+                    if times is not None:
+                        self.multiples.append((atom.parts[0], atom.parts[1]))
+                        term = times * atom.parts[0]
+                        break
+            found += term
+        return found
+
+
+def _along(limits: Limits, axis: int) -> Polynomial | None:
+    return limits[axis] if axis < len(limits) else constant(1)
+
+
+def _is_known(value: Polynomial) -> bool:
+    return all(atom.is_size for atom in value.atoms())
+
+
+def _magnitude(stride: Polynomial) -> tuple[bool, int, int]:
+    ((monomial, factor),) = stride.terms.items()
+    return is_stride(stride), len(monomial), factor
+
+
+def is_stride(value: Polynomial) -> bool:
+    """Whether a sum is the distance between rows that the caller passes."""
+    return any(atom.text.startswith("stride(") for atom in value.atoms())
+
+
+def _split(extent: Polynomial, order: tuple[str, ...]) -> Iterator[Polynomial]:
+    """A product of sizes, one by one."""
+    if len(extent.terms) == 1:
+        ((monomial, factor),) = extent.terms.items()
+        if factor == 1 and len(monomial) > 1:
+            known = {name: place for place, name in enumerate(order)}
+            yield from map(of_atom, sorted(monomial, key=lambda a: known.get(a.text, -1)))
+            return
+    yield extent
+
+
+def _gather(top: Polynomial, bounds: tuple[Bound, ...]) -> Gather | None:
+    """The tensor whose elements choose along the outermost dimension, if one does."""
+    loads = [a for a in top.atoms() if a.kind == "load"]
+    if len(top.terms) != 1 or len(loads) != 1:
+        return None
+    limits = [limit for sum_, limit in bounds if sum_ == top and _is_known(limit)]
+    return Gather(loads[0].text.partition("[")[0], limits[0] if limits else None)

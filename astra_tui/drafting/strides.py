@@ -1,0 +1,61 @@
+"""Tells the distance between a tensor's rows from the sizes of the operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from astra_tui.drafting.accesses import Access
+from astra_tui.drafting.elements import Ask
+from astra_tui.drafting.expressions import free_name, plan_expression
+from astra_tui.drafting.geometry import LaunchDraft
+from astra_tui.drafting.launching import Sizes
+from astra_tui.drafting.reading import KernelText
+from astra_tui.model.launch.expression import Call, Integer, Name, names_in
+
+_STRIDE = re.compile(r"(?i)stride|pitch|^ld[a-z]?\d?$")
+
+
+def recognise_strides(
+    kernel: KernelText, accesses: Sequence[Access], launch: LaunchDraft, sizes: Sizes, ask: Ask
+) -> bool:
+    """Replaces sizes that are named like a stride, and used as one, by `stride(tensor, 0)`.
+
+    A stride as a dimension would let the cases choose one that is shorter than the row. Returns
+    whether anything was replaced.
+    """
+    fixed = _names_of_launch(launch)
+    found = False
+    for parameter in kernel.parameters:
+        value = sizes.arguments.get(parameter.name)
+        if not isinstance(value, Name) or value.id in fixed or not _STRIDE.search(parameter.name):
+            continue
+        tensor = _only_tensor(value.id, accesses)
+        others = [v for n, v in sizes.arguments.items() if n != parameter.name]
+        if tensor is None or any(value.id in names_in(other) for other in others):
+            continue
+        name = free_name(tensor)
+        sizes.arguments[parameter.name] = Call("stride", (Name(name), Integer(0)))
+        del sizes.workload[value.id]
+        ask(f"{parameter.name} is passed as stride({name}, 0), as its name and use say")
+        found = True
+    return found
+
+
+def _only_tensor(size: str, accesses: Sequence[Access]) -> str | None:
+    """The one tensor whose rows lie `size` elements apart, None when it is used otherwise."""
+    found: set[str] = set()
+    for access in accesses:
+        for monomial in access.index.terms:
+            if any(atom.kind == "size" and atom.text == size for atom in monomial):
+                found.add(access.tensor if len(monomial) == 2 else "")
+        if any(size == atom.text for _, limit in access.bounds for atom in limit.atoms()):
+            found.add("")
+    return found.pop() if len(found) == 1 and "" not in found else None
+
+
+def _names_of_launch(launch: LaunchDraft) -> set[str]:
+    parts = [*(launch.grid or ()), *launch.block]
+    texts = [launch.shared, *launch.template]
+    parts += [e for text in texts if (e := plan_expression(text)) is not None]
+    return set().union(*map(names_in, parts))

@@ -1,0 +1,239 @@
+"""The texts of a draft: task.toml, reference.py and baseline.cu."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from astra_tui.drafting.tensors import TensorDraft, product
+from astra_tui.model.dtypes import DType
+from astra_tui.model.task import Role
+
+LARGEST_CHOICE = 63
+"""The largest index that is drawn for a tensor of indices: its dimension is longer in all cases."""
+
+_ROW_SIZES = (0, 1, 2, 7, 19, 83)
+_LONG_SIZES = (64, 65, 100, 128)
+_SIZES = (1, 2, 7, 32, 33, 111, 256, 613, 1024)
+_MANY_SIZES = (1, 2, 7, 8, 31, 64, 100)
+"""For each of three dimensions or more, so that the product stays small."""
+_MULTIPLES = (1, 2, 3, 7, 32, 33)
+_WORKLOAD = {1: 1 << 20, 2: 1024, 3: 128}
+_TOLERANCES = {
+    DType.FLOAT16: (1e-3, 1e-3),
+    DType.BFLOAT16: (1e-2, 1.6e-2),
+    DType.FLOAT32: (1e-5, 1e-5),
+    DType.FLOAT64: (1e-12, 1e-12),
+}
+
+
+@dataclass(frozen=True)
+class ScalarDraft:
+    """A number that is passed by value; `choices` are the values to try."""
+
+    name: str
+    dtype: DType
+    choices: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TaskDraft:
+    """Everything that task.toml and reference.py say."""
+
+    name: str
+    origin: str
+    dtypes: tuple[DType, ...]
+    dims: dict[str, int | None]
+    """The dimensions, with the size that the source's own host code uses, if it says one."""
+    tensors: tuple[TensorDraft, ...]
+    scalars: tuple[ScalarDraft, ...]
+    accepts: tuple[str, ...]
+    """Conditions beyond the sizes being positive."""
+
+    @property
+    def written(self) -> tuple[TensorDraft, ...]:
+        """The tensors that the operator writes."""
+        return tuple(t for t in self.tensors if t.role in (Role.OUT, Role.INOUT))
+
+    @property
+    def rows(self) -> str:
+        """The dimension that could be permuted, "" when there is none.
+
+        It is the first size of every tensor that is written, and no other size anywhere.
+        """
+        firsts = {t.sizes[0] for t in self.written}
+        name = firsts.pop() if len(firsts) == 1 else ""
+        if name not in self.dims or len(self.dims) < 2 or not all(t.is_read for t in self.tensors):
+            return ""
+        others = " ".join(s for t in self.tensors for s in t.sizes[t.sizes[0] == name :])
+        return "" if re.search(rf"\b{name}\b", others) else name
+
+
+# -- task.toml -------------------------------------------------------------------------------------
+
+
+def task_toml(task: TaskDraft) -> str:
+    """The text of task.toml; what the source does not say is marked `confirm`."""
+    return "\n".join(
+        [*_head(task), *_dims(task), *_tensors(task), *_scalars(task), *_judgement(task)]
+    ) + "\n"  # fmt: skip
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, texts))}]"
+
+
+def _head(task: TaskDraft) -> Iterator[str]:
+    yield f"name = {_quoted(task.name)}"
+    yield 'summary = "say in one line what the operator computes"'
+    yield f"origin = {_quoted(task.origin)}"
+    yield f"dtypes = {_listed([d.value for d in task.dtypes])}"
+    if task.rows:
+        yield f"rows = {_quoted(task.rows)}  # confirm: no row depends on another"
+
+
+def _dims(task: TaskDraft) -> Iterator[str]:
+    for name in task.dims:
+        sizes = dimension_sizes(name, task)
+        yield f"\n[dims.{name}]"
+        yield 'about = ""'
+        yield f"typical = {16 if name == task.rows else min(sizes, key=lambda s: abs(s - 128))}"
+        yield f"sizes = {list(sizes)}"
+
+
+def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
+    """Sizes to try: tiny and odd ones, or multiples where the contract asks for them."""
+    for condition in task.accepts:
+        multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
+        if multiple:
+            return tuple(int(multiple[1]) * factor for factor in _MULTIPLES)
+    if any(t.choices == name for t in task.tensors):
+        return _LONG_SIZES
+    if name == task.rows:
+        return _ROW_SIZES
+    return _SIZES if len(task.dims) < 3 else _MANY_SIZES
+
+
+def _tensors(task: TaskDraft) -> Iterator[str]:
+    for tensor in task.tensors:
+        yield f"\n[args.{tensor.name}]"
+        yield f'role = "{tensor.role.value}"  # confirm'
+        if tensor.dtype is not None:
+            yield f'dtype = "{tensor.dtype.value}"'
+        yield f"shape = {_listed(tensor.sizes)}  # confirm"
+        if tensor.strided:
+            yield "strided = true"
+        if tensor.dtype is not None and not tensor.dtype.is_float and tensor.role is not Role.OUT:
+            high = highest_value(tensor)
+            yield f'values = {{ kind = "integers", low = 0, high = {high} }}  # confirm'
+
+
+def highest_value(tensor: TensorDraft) -> int:
+    """The largest whole number that the draft puts into a tensor."""
+    if tensor.choices.isdecimal():
+        return int(tensor.choices) - 1
+    if tensor.choices:
+        return LARGEST_CHOICE if tensor.choices.isidentifier() else 0
+    return 1 if tensor.dtype is DType.BOOL else 100
+
+
+def _scalars(task: TaskDraft) -> Iterator[str]:
+    for scalar in task.scalars:
+        yield f"\n[args.{scalar.name}]"
+        yield 'role = "scalar"'
+        yield f'dtype = "{scalar.dtype.value}"'
+        yield f"choices = [{', '.join(map(repr, scalar.choices))}]  # confirm"
+
+
+def _judgement(task: TaskDraft) -> Iterator[str]:
+    positive = [f"{name} >= {0 if name == task.rows else 1}" for name in task.dims]
+    yield f"\n[contract]\naccepts = {_listed([*positive, *task.accepts])}"
+    if not _written_floats(task):
+        yield "\n[tolerance]  # whole numbers have to be equal, unless an atol is given"
+    for dtype in _written_floats(task):
+        atol, rtol = _TOLERANCES[dtype]
+        yield f"\n[tolerance.{dtype.value}]"
+        yield f"atol = {atol}"
+        yield f"rtol = {rtol}"
+        yield 'source = "a common choice for this type; confirm"'
+    yield "\n[cost]"
+    yield f'bytes = "{_bytes(task)}"'
+    largest = max((t.sizes for t in task.tensors), key=len, default=("1",))
+    yield f'flops = "{product(largest)}"  # confirm; only the roofline uses it'
+    yield "\n[[workloads]]"
+    yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"
+
+
+def _written_floats(task: TaskDraft) -> list[DType]:
+    found: dict[DType, None] = {}
+    for tensor in task.written:
+        for dtype in (tensor.dtype,) if tensor.dtype is not None else task.dtypes:
+            if dtype.is_float:
+                found[dtype] = None
+    return list(found)
+
+
+def _factor(sizes: Sequence[str]) -> str:
+    text = product(sizes)
+    return text if len(sizes) > 1 or text.isdecimal() or text.isidentifier() else f"({text})"
+
+
+def _bytes(task: TaskDraft) -> str:
+    """Every input read once and every output written once."""
+    parts = []
+    for tensor in task.tensors:
+        size = f"sizeof({tensor.dtype.value if tensor.dtype else 'T'})"
+        times = "2 * " if tensor.role is Role.INOUT else ""
+        parts.append(f"{times}{_factor(tensor.sizes)} * {size}")
+    return " + ".join(parts) or "0"
+
+
+def _workload(task: TaskDraft) -> Iterator[str]:
+    usual = _WORKLOAD.get(len(task.dims), 32)
+    for name, value in task.dims.items():
+        sizes = dimension_sizes(name, task)
+        least = sizes[0] if sizes not in (_ROW_SIZES, _SIZES, _MANY_SIZES) else 1
+        yield f"{name} = {value if value is not None else max(usual // least, 1) * least}"
+
+
+# -- reference.py ----------------------------------------------------------------------------------
+
+_REFERENCE = '''\
+"""Float64 reference of {name}. It decides what is right: keep it simple."""
+
+import torch
+
+
+def reference(
+{arguments}
+) -> dict[str, torch.Tensor]:
+    """Floating-point tensors arrive as float64, in these shapes; return new tensors.
+
+{shapes}
+    A dimension is passed as well where it is asked for by name: add `{dimension}: int`.
+    """
+    raise NotImplementedError("reference.py is not written yet: return {{{returned}}}")
+'''
+
+
+def reference_stub(task: TaskDraft) -> str:
+    """A reference.py that fails until somebody writes it."""
+    read = [t for t in task.tensors if t.role is not Role.OUT]
+    arguments = [f"    {t.name}: torch.Tensor," for t in read]
+    arguments += [f"    {s.name}: {'float' if s.dtype.is_float else 'int'}," for s in task.scalars]
+    return _REFERENCE.format(
+        name=re.sub(r"[^\w. -]", "_", task.name),
+        arguments="\n".join(arguments),
+        shapes="\n".join(
+            f"    {t.name} ({t.role.value}): [{', '.join(t.sizes)}]" for t in task.tensors
+        )
+        + "\n",
+        dimension=next(iter(task.dims)),
+        returned=", ".join(f"'{t.name}': ..." for t in task.written),
+    )

@@ -1,0 +1,238 @@
+"""Roles and shapes of a draft's tensors, from the accesses in the kernel's body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astra_tui.cuda_source.syntax import one_line
+from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of
+from astra_tui.drafting.body import Facts, Pointer
+from astra_tui.drafting.elements import Ask, Elements
+from astra_tui.drafting.expressions import free_name, plan_expression
+from astra_tui.drafting.geometry import LaunchDraft, limits
+from astra_tui.drafting.launching import Sizes
+from astra_tui.drafting.polynomial import Polynomial, from_expression
+from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
+from astra_tui.drafting.shapes import Geometry, Shape, shape_of
+from astra_tui.drafting.types import DTYPE_BYTES
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch.expression import Binary, Call, Expression, Name, names_in
+from astra_tui.model.task import Role
+
+
+@dataclass(frozen=True)
+class TensorDraft:
+    """One tensor. `dtype` None means T; `sizes` are expressions over the dimensions."""
+
+    name: str
+    role: Role
+    dtype: DType | None
+    sizes: tuple[str, ...]
+    is_read: bool = True
+    """Whether the sizes were read from the source; otherwise they are a guess."""
+    strided: bool = False
+    choices: str = ""
+    """The dimension that its elements choose from, when it holds indices."""
+
+
+@dataclass(frozen=True)
+class TensorsDraft:
+    """All tensors, and the conditions on sizes under which their shapes hold."""
+
+    tensors: tuple[TensorDraft, ...]
+    conditions: tuple[str, ...]
+
+
+def read_accesses(
+    source: SourceText, kernel: KernelText, launch: LaunchDraft, elements: Elements, sizes: Sizes
+) -> list[Access]:
+    """Every access of the kernel to its tensors, in order."""
+    values: dict[str, Polynomial | Pointer] = {
+        name: from_expression(value) for name, value in sizes.arguments.items()
+    }
+    element_bytes: dict[str, int] = {}
+    for parameter in kernel.parameters:
+        if parameter.is_pointer:
+            dtype, width = elements.of(parameter)
+            values[parameter.name] = Pointer(parameter.name, Polynomial(), width)
+            element_bytes[parameter.name] = dtype.size if dtype is not None else 0
+    grid: tuple[Polynomial | None, ...] = (None, None, None)
+    facts = Facts(
+        constants=source.constants,
+        numbers=launch.numbers,
+        block=limits(launch.block),
+        grid=grid if launch.grid is None else limits(launch.grid),
+        functions=source.functions,
+        helpers=source.helpers,
+        aliases=source.aliases,
+        element_bytes=element_bytes,
+        type_bytes={
+            **DTYPE_BYTES,
+            **dict.fromkeys(elements.generic, elements.task[0].size),
+            **{name: dtype.size for name, dtype in elements.fixed.items()},
+        },
+    )
+    return accesses_of(kernel.node, values, facts)
+
+
+class TensorReader:
+    """Turns accesses into tensors; what it cannot read becomes an open point."""
+
+    def __init__(
+        self,
+        kernel: KernelText,
+        elements: Elements,
+        sizes: Sizes,
+        accesses: Sequence[Access],
+        ask: Ask,
+    ):
+        self.kernel = kernel
+        self.elements = elements
+        self.sizes = sizes
+        self.accesses = accesses
+        self.ask = ask
+        self.conditions: dict[str, None] = {}
+        self.choices: dict[str, str] = {}
+
+    def read(self, launch: LaunchDraft) -> TensorsDraft:
+        """The tensors of the kernel's parameters, in order."""
+        pointers = [p for p in self.kernel.parameters if p.is_pointer]
+        geometry = Geometry(
+            limits(launch.grid or ()), limits(launch.block), tuple(self.sizes.workload)
+        )
+        shapes = {p.name: self._shape(p, geometry) for p in pointers}
+        self._require_whole_parts()
+        if not self.sizes.workload:
+            self.sizes.add("n")
+            self.ask("the kernel takes no size; the draft assumes one dimension n")
+        guess = max(shapes.values(), key=len, default=()) or tuple(self.sizes.workload)[:3]
+        return TensorsDraft(
+            tuple(self._tensor(p, shapes[p.name], guess) for p in pointers), tuple(self.conditions)
+        )
+
+    def _of(self, parameter: KernelParameter) -> list[Access]:
+        return [a for a in self.accesses if a.tensor == parameter.name]
+
+    # -- shapes ----------------------------------------------------------------------------------
+
+    def _shape(self, parameter: KernelParameter, geometry: Geometry) -> tuple[str, ...]:
+        """The sizes as text, () when they could not be read."""
+        shape = shape_of(self._of(parameter), geometry)
+        if shape is None:
+            return ()
+        for total, by in shape.multiples:
+            self._require(f"{_operand(total)} % {_operand(by)} == 0")
+        found = tuple(
+            self._size_text(size) if size is not None else self._new_size(parameter)
+            for size in shape.sizes
+        )
+        self._note_choices(shape, found)
+        return found if all(found) else ()
+
+    def _require_whole_parts(self) -> None:
+        """An index over `d / 2` is meant for even d: the rest of the row would be left out."""
+        for atom in (atom for access in self.accesses for atom in access.index.atoms()):
+            for part in (atom, *(inner for total in atom.parts for inner in total.atoms())):
+                if part.kind == "value" and len(part.parts) == 2 and part.parts[1].number:
+                    self._require(f"{_operand(part.parts[0])} % {part.parts[1].number} == 0")
+
+    def _require(self, condition: str) -> None:
+        expression = plan_expression(condition)
+        if expression is not None and self._is_over_sizes(expression):
+            self.conditions[condition] = None
+
+    def _new_size(self, parameter: KernelParameter) -> str:
+        name = f"{free_name(parameter.name)}_rows"
+        return self.sizes.leaves.get(name) or self.sizes.add(name, name)
+
+    def _size_text(self, size: Polynomial) -> str:
+        text = size.text()
+        expression = plan_expression(text)
+        usable = expression is not None and self._is_over_sizes(expression)
+        return text if usable and size.number != 0 else ""
+
+    def _is_over_sizes(self, expression: Expression) -> bool:
+        return names_in(expression) <= set(self.sizes.workload)
+
+    def _note_choices(self, shape: Shape, sizes: tuple[str, ...]) -> None:
+        if shape.gather is not None and sizes:
+            self.choices[shape.gather.numbers] = sizes[0]
+
+    # -- roles -----------------------------------------------------------------------------------
+
+    def _tensor(
+        self, parameter: KernelParameter, shape: tuple[str, ...], guess: tuple[str, ...]
+    ) -> TensorDraft:
+        dtype, _ = self.elements.of(parameter)
+        name = free_name(parameter.name)
+        if dtype is None:
+            self.ask(f"{name} points to {parameter.type}: say which element type it holds")
+        role, evidence = self._role(parameter)
+        sizes = shape or guess
+        strided = self._is_strided(name) and len(sizes) > 1
+        if strided:
+            # Only the distance of whole rows is passed: what is inside of one lies together.
+            sizes = (sizes[0], product(sizes[1:]))
+        how = "" if shape else " is a guess: no index in the body shows it"
+        self.ask(f"{name}: role {role.value} ({evidence}), shape [{', '.join(sizes)}]{how}")
+        return TensorDraft(
+            name,
+            role,
+            self.elements.written(parameter),
+            sizes,
+            bool(shape),
+            strided,
+            self.choices.get(parameter.name, ""),
+        )
+
+    def _role(self, parameter: KernelParameter) -> tuple[Role, str]:
+        """The role, and what in the source shows it."""
+        if parameter.is_const:
+            return Role.IN, "const"
+        accesses = self._of(parameter)
+        if not accesses:
+            return Role.OUT, "a guess: the body shows no access"
+        kinds = {a.kind for a in accesses}
+        first = accesses[0]
+        shown = f"'{one_line(first.text, 40)}' at line {first.line}"
+        if UNKNOWN in kinds:
+            return Role.INOUT, "a guess: it is passed to a function that the file does not show"
+        if UPDATE in kinds:
+            return Role.INOUT, "updated in place"
+        if WRITE not in kinds:
+            return Role.IN, f"only read: {shown}"
+        if READ not in kinds:
+            return Role.OUT, f"only written: {shown}"
+        written = {a.index for a in accesses if a.kind == WRITE}
+        if first.kind == WRITE and all(a.index in written for a in accesses):
+            return Role.OUT, f"written before it is read: {shown}"
+        return Role.INOUT, f"read and written, first {shown}"
+
+    def _is_strided(self, name: str) -> bool:
+        """Whether the kernel is told the distance between this tensor's rows."""
+        return any(_reads_stride(value, name) for value in self.sizes.arguments.values())
+
+
+def _reads_stride(expression: Expression, name: str) -> bool:
+    match expression:
+        case Call(function="stride", args=args):
+            return args[:1] == (Name(name),)
+        case Call(args=args):
+            return any(_reads_stride(a, name) for a in args)
+        case Binary(left=left, right=right):
+            return _reads_stride(left, name) or _reads_stride(right, name)
+        case _:
+            return False
+
+
+def _operand(value: Polynomial) -> str:
+    text = value.text()
+    return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+
+def product(sizes: Sequence[str]) -> str:
+    """The number of elements of a shape, in the plan's language."""
+    if len(sizes) == 1:
+        return sizes[0]
+    return " * ".join(s if s.isdecimal() or s.isidentifier() else f"({s})" for s in sizes)

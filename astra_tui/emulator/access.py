@@ -1,0 +1,305 @@
+"""One load, store or atomic by a group of lanes: checked, counted, turned into array indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astra_tui.emulator.address_space import LOCAL, SHARED, space_of
+from astra_tui.emulator.faults import Fault, first_true
+from astra_tui.emulator.memory import Buffer, require_aligned
+from astra_tui.emulator.registers import spread
+from astra_tui.emulator.tally import GroupAccess
+from astra_tui.model.findings import FindingKind
+
+if TYPE_CHECKING:
+    from astra_tui.emulator.lanes import Group
+
+_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+_ANY = "generic"
+
+
+@dataclass(frozen=True)
+class AccessSpec:
+    """What an instruction does to memory: its place in the program, width and direction."""
+
+    index: int
+    size: int
+    """Bytes a lane."""
+    direction: str
+    """"load", "store" or "atomic"."""
+    synchronising: bool = False
+    """Whether it may meet atomics of other threads without a race."""
+    non_coherent: bool = False
+    """Whether it is a load through a cache that does not see writes of the same launch."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether memory may change."""
+        return self.direction != "load"
+
+    @property
+    def reads(self) -> bool:
+        """Whether the old content matters."""
+        return self.direction != "store"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an access goes: the bytes of a memory, and an offset into them for each lane."""
+
+    views: dict[int, Any]
+    offsets: Any
+    space: str
+
+
+def resolve(
+    group: Group,
+    spec: AccessSpec,
+    space: str,
+    addresses: Any,
+    unchanged: Callable[[Target], Any] | None = None,
+) -> Target:
+    """Checks and counts an access; raises Fault when it is wrong.
+
+    `unchanged` tells, lane by lane, whether a store writes what is there already.
+    """
+    addresses = spread(addresses, group.n)
+    if space == _ANY:
+        space = _only_space(addresses)
+    elif space == "shared" or space == "local":
+        addresses = addresses & _OFFSET_MASK
+    if space == "global":
+        return _global(group, spec, addresses, unchanged)
+    if space == "shared":
+        return _shared(group, spec, addresses, unchanged)
+    return _local(group, spec, addresses)
+
+
+def _only_space(addresses: Any) -> str:
+    spaces = space_of(addresses)
+    first = int(spaces[0])
+    if (spaces != first).any():
+        lane, lanes = first_true(spaces != first)
+        raise Fault(
+            FindingKind.UNSUPPORTED,
+            "one instruction reaches several memories (shared and global) through generic pointers",
+            lane,
+            lanes,
+        )
+    return {SHARED: "shared", LOCAL: "local"}.get(first, "global")
+
+
+def _global(
+    group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
+) -> Target:
+    machine, memory = group.chunk.machine, group.chunk.machine.memory
+    offsets = (addresses - np.uint64(memory.base)).view(np.int64)
+    buffer = _located(group, spec, offsets)
+    require_aligned(offsets, spec.size, spec.direction)
+    if spec.writes:
+        require_writable(memory, offsets, buffer, spec)
+    places = memory.physical(offsets)
+    target = Target(memory.views, places, "global")
+    if machine.checked:
+        if spec.reads:
+            try:
+                memory.require_defined(places, spec.size, buffer)
+            except Fault as fault:
+                if not machine.tolerates(fault, spec.index, group):
+                    raise
+        _check_global_race(group, spec, target, buffer, unchanged)
+    if machine.counted:
+        machine.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
+    return target
+
+
+def _located(group: Group, spec: AccessSpec, offsets: Any) -> Buffer | None:
+    """The buffer of an access; a load may leave it where an engineer accepts that."""
+    machine = group.chunk.machine
+    try:
+        return machine.memory.locate(offsets, spec.size, spec.direction)
+    except Fault as fault:
+        if spec.writes or not machine.memory.near(offsets, spec.size):
+            raise
+        if not machine.tolerates(fault, spec.index, group):
+            raise
+        return None
+
+
+def require_writable(memory: Any, offsets: Any, buffer: Buffer | None, spec: AccessSpec) -> None:
+    """Raises Fault where a lane writes what it may only read. `offsets` are in their buffers."""
+    if buffer is not None and buffer.tracked:
+        return
+    owners = memory.owners(offsets)
+    locked = np.array([not b.tracked for b in memory.buffers], np.bool_)[owners]
+    if not locked.any():
+        return
+    lane, lanes = first_true(locked)
+    owner = memory.buffers[int(owners[lane])]
+    place = memory.describe_offset(int(offsets[lane]))
+    if owner.use is None:
+        kind = FindingKind.HIDDEN_STATE
+        text = f"{spec.direction} to {place}: a __device__ variable would outlive the launch; "
+        text += "declare a workspace in the launch plan"
+    else:
+        kind = FindingKind.WROTE_INPUT
+        text = f"{spec.direction} to {place}: this argument is only read"
+    raise Fault(kind, text, lane, lanes)
+
+
+def _check_global_race(
+    group: Group,
+    spec: AccessSpec,
+    target: Target,
+    buffer: Buffer | None,
+    unchanged: Callable[[Target], Any] | None,
+) -> None:
+    if buffer is not None and not buffer.tracked:
+        return
+    machine = group.chunk.machine
+    memory, history = machine.memory, machine.history
+    words = memory.words(target.offsets, spec.size)
+    per_lane = len(words) // group.n
+    if spec.non_coherent:
+        written = history.writer[words] != 0
+        if written.any():
+            fault = _non_coherent(group, spec, target, written, per_lane)
+            if not machine.tolerates(fault, spec.index, group):
+                raise fault
+    by = group.accessors("global", per_lane)
+    acquired = machine.fences.ordered if machine.program.uses_release else None
+    try:
+        if spec.writes:
+            history.store(
+                words, by, acquired, spec.synchronising, _per_word(unchanged, target, per_lane)
+            )
+        else:
+            history.load(words, by, acquired, spec.synchronising)
+        if spec.reads:
+            memory.note_loads(words, spec.writes)
+    except Fault as fault:
+        fault.lane //= per_lane
+        if not machine.tolerates(fault, spec.index, group):
+            raise
+        note = history.note_store if spec.writes else history.note_load
+        note(words, by, spec.synchronising)
+    if spec.writes:
+        memory.note_stores(words)
+
+
+def _non_coherent(
+    group: Group, spec: AccessSpec, target: Target, written: Any, per_lane: int
+) -> Fault:
+    index, _ = first_true(written)
+    lane = index // per_lane
+    place = group.chunk.machine.memory.describe_physical(int(target.offsets[lane]))
+    return Fault(
+        FindingKind.NON_COHERENT_LOAD,
+        f"a non-coherent load (ld.global.nc) of {spec.size} bytes at {place}, which this "
+        "launch has written: it may give what was there before",
+        lane,
+        int(written.reshape(-1, per_lane).any(axis=1).sum()),
+    )
+
+
+def _shared(
+    group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
+) -> Target:
+    chunk, machine = group.chunk, group.chunk.machine
+    shared = machine.shared
+    base = np.uint64(SHARED)
+    local = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
+    shared.require_inside(local, spec.size, spec.direction)
+    require_aligned(local, spec.size, spec.direction)
+    offsets = local + group.shared_base
+    target = Target(chunk.shared_views, offsets, "shared")
+    if machine.checked:
+        _check_shared_words(group, spec, target, unchanged)
+    if machine.counted:
+        machine.tally.count_shared(spec.index, spec.direction, spec.size, _counted(group, local))
+    return target
+
+
+def _check_shared_words(
+    group: Group, spec: AccessSpec, target: Target, unchanged: Callable[[Target], Any] | None
+) -> None:
+    chunk = group.chunk
+    words = shared_words(group, target.offsets, spec.size)
+    per_lane = len(words) // group.n
+    if spec.reads:
+        fault = _undefined_shared(group, target, words, per_lane)
+        if fault is not None and not chunk.machine.tolerates(fault, spec.index, group):
+            raise fault
+    by, history = group.accessors("shared", per_lane), chunk.shared_history
+    try:
+        if spec.writes:
+            history.store(
+                words, by, None, spec.synchronising, _per_word(unchanged, target, per_lane)
+            )
+        else:
+            history.load(words, by, None, spec.synchronising)
+    except Fault as fault:
+        fault.lane //= per_lane
+        if not chunk.machine.tolerates(fault, spec.index, group):
+            raise
+        note = history.note_store if spec.writes else history.note_load
+        note(words, by, spec.synchronising)
+    if spec.writes:
+        chunk.shared_state[words] = True
+
+
+def shared_words(group: Group, offsets: Any, size: int) -> Any:
+    """The granules of shared memory that an access touches, lane by lane."""
+    bits = group.chunk.machine.shared.granule_bits
+    first = offsets >> bits
+    count = max(size >> bits, 1)
+    return first if count == 1 else (first[:, None] + np.arange(count)).reshape(-1)
+
+
+def _undefined_shared(group: Group, target: Target, words: Any, per_lane: int) -> Fault | None:
+    """The fault of a load of shared memory that no thread has written, or no copy yet."""
+    state = group.chunk.shared_state[words]
+    if not state.all():
+        index, _ = first_true(~state)
+        lanes = int((~state).reshape(-1, per_lane).any(axis=1).sum())
+        place = _shared_place(group, target, index // per_lane)
+        text = f"load of {place}: no thread has written it"
+        return Fault(FindingKind.UNINITIALISED_SHARED, text, index // per_lane, lanes)
+    pending = group.chunk.pending_copies
+    if pending is not None and pending[words].any():
+        lane, _ = first_true(pending[words])
+        place = _shared_place(group, target, lane // per_lane)
+        text = f"load of {place}: its cp.async copy has not been waited for"
+        return Fault(FindingKind.UNINITIALISED_SHARED, text, lane // per_lane)
+    return None
+
+
+def _shared_place(group: Group, target: Target, lane: int) -> str:
+    shared = group.chunk.machine.shared
+    return str(shared.describe_offset(int(target.offsets[lane]) % shared.stride))
+
+
+def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:
+    chunk = group.chunk
+    local = chunk.machine.local
+    base = np.uint64(LOCAL)
+    inside = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
+    local.require_inside(inside, spec.size, spec.direction)
+    require_aligned(inside, spec.size, spec.direction)
+    return Target(chunk.local_views, inside + group.lanes * local.size, "local")
+
+
+def _per_word(
+    unchanged: Callable[[Target], Any] | None, target: Target, per_lane: int
+) -> Callable[[], Any] | None:
+    if unchanged is None:
+        return None
+    return lambda: np.repeat(unchanged(target), per_lane)
+
+
+def _counted(group: Group, offsets: Any) -> GroupAccess:
+    return GroupAccess(offsets, group.warps, group.whole_warps, group.lanes_in_warp)

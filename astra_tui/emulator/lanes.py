@@ -1,0 +1,331 @@
+"""Blocks that run together, and the groups of their lanes that stand at one instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astra_tui.emulator import special
+from astra_tui.emulator.address_space import GLOBAL
+from astra_tui.emulator.copies import PendingCopies
+from astra_tui.emulator.decode import GLOBAL_BASE
+from astra_tui.emulator.memory import views_of
+from astra_tui.emulator.races import AccessHistory, Accessors, PartOfWarp
+from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
+from astra_tui.model.findings import FindingKind
+
+if TYPE_CHECKING:
+    from astra_tui.emulator.machine import Machine
+
+WARP = 32
+_ALL_BITS = (1 << 64) - 1
+_UNDEFINED_BYTE = 0xFF
+_LARGE = (
+    *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
+    "copies",
+)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the lanes of a chunk are: the same for all chunks of one shape, never changed."""
+
+    lanes: Any
+    thread: Any
+    block: Any
+    lane: Any
+    warp: Any
+    live_bits: Any
+
+
+@lru_cache(maxsize=8)
+def _places(blocks: int, threads: int, order: tuple[int, ...] | None) -> _Places:
+    """`order` is that of the threads of a block; None where they are in their own."""
+    lanes = np.arange(blocks * threads)
+    thread, block = lanes % threads, lanes // threads
+    if order is not None:
+        thread = np.array(order)[thread]
+    lane, warps_per_block = thread % WARP, -(-threads // WARP)
+    warp = block * warps_per_block + thread // WARP
+    weights = 2.0 ** lane[:threads]
+    of_block = np.bincount(warp[:threads], weights=weights).astype(np.uint32)
+    return _Places(lanes, thread, block, lane, warp, np.tile(of_block, blocks))
+
+
+class Chunk:
+    """Some blocks that run together, one lane a thread."""
+
+    def __init__(self, machine: Machine, blocks: Any):
+        """`blocks` are the linear indices of its blocks, in order."""
+        self.machine = machine
+        self.blocks = len(blocks)
+        self.grid, self.block = machine.grid, machine.block
+        threads = machine.threads
+        places = _places(self.blocks, threads, machine.thread_order)
+        self.width = self.blocks * threads
+        self.lanes, self.thread, self.block_slot = places.lanes, places.thread, places.block
+        self.lane, self.warp = places.lane, places.warp
+        self.block_index = np.repeat(blocks, threads)
+        self.epoch = np.ones(self.width, np.int32)  # Zero is none, in tables of accesses.
+        self.sync = np.zeros(self.width, np.int32)
+        self.exchange = np.zeros(self.width, np.int32)
+        self.partly: Meetings | None = None
+        self.all_live = True
+        self.live_in_block = np.full(self.blocks, threads)
+        self.live_bits = places.live_bits.copy()
+        self.dynamic_shared = machine.dynamic_shared
+        self.shared_size = machine.shared.static_size + machine.dynamic_shared
+        self.registers = HomeRegisters(self.width, machine.program.slot_dtypes)
+        for slot, name in machine.program.special_slots.items():
+            moved = (machine.memory.base - GLOBAL) & _ALL_BITS
+            self.registers[slot] = (
+                np.uint64(moved)
+                if name == GLOBAL_BASE
+                else special.value(name, self, machine.variation)
+            )
+        self.everyone = Group(self, self.lanes, self.registers)
+
+    @cached_property
+    def shared(self) -> Any:
+        """Shared memory of all blocks of the chunk, one after another."""
+        return np.full(self.blocks * self.machine.shared.stride, _UNDEFINED_BYTE, np.uint8)
+
+    @cached_property
+    def shared_views(self) -> dict[int, Any]:
+        """The same, as integers of each width."""
+        return views_of(self.shared)
+
+    @cached_property
+    def shared_state(self) -> Any:
+        """Which words of shared memory somebody has written."""
+        return np.zeros(self.blocks * self.machine.shared.words_per_block, np.bool_)
+
+    @cached_property
+    def shared_history(self) -> AccessHistory:
+        """Who touched shared memory."""
+        shared = self.machine.shared
+        words = self.blocks * shared.words_per_block
+        bits = shared.granule_bits
+        return AccessHistory(
+            words,
+            FindingKind.SHARED_RACE,
+            31,
+            lambda word: shared.describe_offset((word << bits) % shared.stride),
+        )
+
+    @cached_property
+    def copies(self) -> PendingCopies:
+        """Asynchronous copies that nobody has waited for yet."""
+        return PendingCopies(self.width, len(self.shared_state))
+
+    @property
+    def pending_copies(self) -> Any:
+        """Which words of shared memory an asynchronous copy will write, or None."""
+        return self.copies.words if "copies" in self.__dict__ else None
+
+    @cached_property
+    def local(self) -> Any:
+        """The threads' own arrays, one thread after another."""
+        return np.zeros(max(self.width * self.machine.local.size, 16), np.uint8)
+
+    @cached_property
+    def local_views(self) -> dict[int, Any]:
+        """The same, as integers of each width."""
+        return views_of(self.local)
+
+    def note_meeting(self, group: Group, mask: Any, synchronises: bool) -> None:
+        """Lanes of warps have met: all that are left of a warp, or those of a mask."""
+        machine = self.machine
+        machine.time += 1
+        live = self.live_bits[group.warps]
+        whole = np.broadcast_to((mask & live) == live, (group.n,))
+        if whole.all():
+            lanes = group.lanes
+        else:
+            lanes = group.lanes[whole]
+            if self.partly is None:
+                self.partly = Meetings(self.warp)
+            some = np.flatnonzero(~whole)
+            masks = np.broadcast_to(mask, (group.n,))[some]
+            self.partly.note(group.lanes[some], masks, machine.time, synchronises)
+        self.exchange[lanes] = machine.time
+        if synchronises:
+            self.sync[lanes] = machine.time
+
+    def release(self) -> None:
+        """Gives back the memory of a chunk that has run, before the next one takes as much."""
+        for name in _LARGE:  # Groups and chunks know each other: only a collection would.
+            self.__dict__.pop(name, None)
+
+    def place_of(self, lane: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """Block and thread indices of a lane."""
+        return (
+            special.indices(int(self.block_index[lane]), self.grid),
+            special.indices(int(self.thread[lane]), self.block),
+        )
+
+    def end(self, lanes: Any) -> None:
+        """Marks lanes as having left the kernel."""
+        self.all_live = False
+        if len(lanes) == self.width:  # No lane is left to ask.
+            return
+        np.subtract.at(self.live_in_block, self.block_slot[lanes], 1)
+        bits = np.uint32(1) << self.lane[lanes].astype(np.uint32)
+        np.bitwise_and.at(self.live_bits, self.warp[lanes], ~bits)
+
+
+class Meetings:
+    """When each lane has last met each lane of its warp in an operation of a part of the warp."""
+
+    def __init__(self, warp: Any):
+        self.warp = warp
+        """The warp of each lane."""
+        self.synchronised = np.zeros((len(warp), WARP), np.int32)
+        self.exchanged = np.zeros((len(warp), WARP), np.int32)
+
+    def of(self, lanes: Any, per_lane: int) -> PartOfWarp:
+        """What an access asks that these lanes make, each `per_lane` times."""
+        return _PartOfWarp(self, lanes, per_lane)
+
+    def note(self, lanes: Any, masks: Any, time: int, synchronises: bool) -> None:
+        """Lanes meet those of their masks; each learns of the meetings of the others."""
+        key = (self.warp[lanes] << WARP) | masks.astype(np.int64)
+        order = np.argsort(key, kind="stable")
+        lanes, key, masks = lanes[order], key[order], masks[order]
+        first = np.concatenate([[True], key[1:] != key[:-1]])
+        row = np.cumsum(first) - 1
+        members = ((masks[:, None] >> np.arange(WARP, dtype=np.uint32)) & 1).astype(np.bool_)
+        for table in (self.exchanged, self.synchronised)[: 1 + synchronises]:
+            known = np.maximum.reduceat(table[lanes], np.flatnonzero(first), axis=0)[row]
+            table[lanes] = np.where(members, time, known)
+
+
+@dataclass(frozen=True)
+class _PartOfWarp:
+    """The meetings of the lanes that make an access, each `per_lane` times."""
+
+    meetings: Meetings
+    lanes: Any
+    per_lane: int
+
+    def sync(self, at: Any, lanes: Any) -> Any:
+        return self.meetings.synchronised[self.lanes[at // self.per_lane], lanes]
+
+    def exchange(self, at: Any, lanes: Any) -> Any:
+        return self.meetings.exchanged[self.lanes[at // self.per_lane], lanes]
+
+
+class Group:
+    """Lanes that run together. `lanes` are positions in the chunk, in order."""
+
+    def __init__(self, chunk: Chunk, lanes: Any, registers: Any):
+        self.chunk = chunk
+        self.lanes = lanes
+        self.registers = registers
+        self.n = len(lanes)
+        self.everyone = self.n == chunk.width
+
+    @classmethod
+    def of(cls, chunk: Chunk, lanes: Any) -> Group:
+        """The group of some lanes, with registers of its own until they are flushed."""
+        if len(lanes) == chunk.width:
+            return chunk.everyone
+        return cls(chunk, lanes, GroupRegisters(chunk.registers, chunk.width, lanes))
+
+    def part(self, positions: Any) -> Group:
+        """The lanes at some positions of this group, whose registers are this group's."""
+        registers = GroupRegisters(self.registers, self.n, positions)
+        return Group(self.chunk, self.lanes[positions], registers)
+
+    def flush(self) -> None:
+        """Writes changed registers back to where they were taken from."""
+        if isinstance(self.registers, GroupRegisters):
+            self.registers.flush()
+
+    def _of_lanes(self, values: Any) -> Any:
+        return values if self.everyone else values[self.lanes]
+
+    @cached_property
+    def warps(self) -> Any:
+        """The warp of each lane."""
+        return self._of_lanes(self.chunk.warp)
+
+    @cached_property
+    def lanes_in_warp(self) -> Any:
+        """The number of each lane within its warp."""
+        return self._of_lanes(self.chunk.lane)
+
+    @cached_property
+    def block_slots(self) -> Any:
+        """The block of each lane, counted within the chunk."""
+        return self._of_lanes(self.chunk.block_slot)
+
+    @cached_property
+    def block_index(self) -> Any:
+        """The linear block index of each lane."""
+        return self._of_lanes(self.chunk.block_index)
+
+    @cached_property
+    def shared_base(self) -> Any:
+        """Where each lane's block begins in the chunk's shared memory."""
+        return self.block_slots * self.chunk.machine.shared.stride
+
+    @cached_property
+    def whole_warps(self) -> bool:
+        """Whether the group consists of full warps of 32 lanes in order."""
+        if self.n % WARP:
+            return False
+        if self.everyone:
+            return bool(self.chunk.machine.threads % WARP == 0)
+        rows = self.warps.reshape(-1, WARP)
+        return bool((rows[:, 0] == rows[:, -1]).all()) and bool(
+            (self.lanes_in_warp.reshape(-1, WARP)[:, 0] == 0).all()
+        )
+
+    @cached_property
+    def warp_count(self) -> int:
+        """How many warps take part."""
+        if self.whole_warps:
+            return self.n // WARP
+        return int(np.count_nonzero(np.diff(self.warps))) + 1
+
+    @cached_property
+    def present_bits(self) -> Any:
+        """For each warp of the chunk, which of its lanes are in the group."""
+        return np.bincount(
+            self.warps, weights=2.0**self.lanes_in_warp, minlength=len(self.chunk.live_bits)
+        ).astype(np.uint32)
+
+    @cached_property
+    def _global_threads(self) -> Any:
+        machine = self.chunk.machine
+        thread = self._of_lanes(self.chunk.thread)
+        return ((self.block_index << machine.block_bits) + thread + 1).astype(np.int32)
+
+    @cached_property
+    def _shared_threads(self) -> Any:
+        return (self._of_lanes(self.chunk.thread) + 1).astype(np.int32)
+
+    def accessors(self, space: str, per_lane: int) -> Accessors:
+        """Who accesses memory, for the race checker; each lane `per_lane` times."""
+        thread = self._global_threads if space == "global" else self._shared_threads
+        chunk, machine = self.chunk, self.chunk.machine
+        epoch = self._of_lanes(chunk.epoch)
+        sync, exchange = self._of_lanes(chunk.sync), self._of_lanes(chunk.exchange)
+        fences = None
+        if space == "global" and machine.program.uses_release:
+            fences = machine.fences.counts(thread)
+            fences = np.repeat(fences, per_lane) if per_lane > 1 else fences
+        if per_lane > 1:
+            thread, epoch = np.repeat(thread, per_lane), np.repeat(epoch, per_lane)
+            sync, exchange = np.repeat(sync, per_lane), np.repeat(exchange, per_lane)
+        partly = chunk.partly.of(self.lanes, per_lane) if chunk.partly is not None else None
+        return Accessors(thread, epoch, machine.time, sync, exchange, partly, fences)
+
+
+def _indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    x, y, _ = sizes
+    return linear % x, linear // x % y, linear // (x * y)

@@ -1,0 +1,33 @@
+"""What each PTX opcode does. One module a family; `registry` collects them by name."""
+
+from astra_tui.emulator.ops import (
+    approximation,
+    arithmetic,
+    asynchronous,
+    atomics,
+    bits,
+    control,
+    conversion,
+    memory,
+    moves,
+    tensor,
+    transcendental,
+    warp,
+)
+from astra_tui.emulator.ops.registry import HANDLERS
+
+__all__ = [
+    "HANDLERS",
+    "approximation",
+    "arithmetic",
+    "asynchronous",
+    "atomics",
+    "bits",
+    "control",
+    "conversion",
+    "memory",
+    "moves",
+    "tensor",
+    "transcendental",
+    "warp",
+]

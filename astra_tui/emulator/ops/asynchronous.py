@@ -1,0 +1,103 @@
+"""cp.async: asynchronous copies from global to shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astra_tui.emulator.access import AccessSpec, resolve, shared_words
+from astra_tui.emulator.ops.memory import immediate
+from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.ptx.module import Immediate
+
+if TYPE_CHECKING:
+    from astra_tui.emulator.decode import Decoder
+    from astra_tui.emulator.lanes import Group
+    from astra_tui.emulator.ptx.module import Instruction
+
+
+@opcode("cp.async")
+def _cp_async(decoder: Decoder, instruction: Instruction) -> Run:
+    modifiers = instruction.modifiers
+    if "commit_group" in modifiers:
+        return lambda regs, group: group.chunk.copies.commit(group.lanes)
+    if "wait_all" in modifiers:
+        return lambda regs, group: _wait(group, 0, uncommitted_too=True)
+    if "wait_group" in modifiers:
+        keep = immediate(instruction.operands[0])
+        return lambda regs, group: _wait(group, keep, uncommitted_too=False)
+    return _issue(decoder, instruction)
+
+
+def _issue(decoder: Decoder, instruction: Instruction) -> Run:
+    size = immediate(instruction.operands[2])
+    if size not in (4, 8, 16):
+        decoder.refuse(instruction)
+    to_address = decoder.address(instruction.operands[0])
+    from_address = decoder.address(instruction.operands[1])
+    read_spec = AccessSpec(decoder.index, size, "load")
+    write_spec = AccessSpec(decoder.index, size, "store")
+    source_size = None
+    policy = "L2::cache_hint" in instruction.modifiers
+    if len(instruction.operands) > 3 + policy:
+        operand = instruction.operands[3]
+        source_size = (
+            None
+            if isinstance(operand, Immediate) and operand.value == size
+            else (decoder.read(operand, "u32"))
+        )
+
+    def run(regs: dict[int, Any], group: Group) -> None:
+        count = None if source_size is None else np.broadcast_to(source_size(regs), (group.n,))
+        data = np.zeros((group.n, size), np.uint8)
+        _fetch(group, read_spec, np.broadcast_to(from_address(regs), (group.n,)), count, data)
+        target = resolve(group, write_spec, "shared", to_address(regs))
+        words = shared_words(group, target.offsets, size).reshape(group.n, -1)
+        group.chunk.shared_state[words.reshape(-1)] = True
+        group.chunk.copies.issue(group.lanes, target.offsets, words, data)
+
+    return run
+
+
+def _fetch(group: Group, spec: AccessSpec, addresses: Any, count: Any, data: Any) -> None:
+    """Reads the source bytes; lanes whose source size is smaller get zeros behind it."""
+    if count is not None and not (count == spec.size).all():
+        reading = np.flatnonzero(count == spec.size)
+        if ((count != 0) & (count != spec.size)).any():
+            for lane in np.flatnonzero((count != 0) & (count != spec.size)):
+                part = group.part(np.array([lane]))
+                narrow = AccessSpec(spec.index, 1, "load")
+                for byte in range(int(count[lane])):
+                    target = resolve(part, narrow, "global", addresses[lane] + np.uint64(byte))
+                    data[lane, byte] = target.views[1][target.offsets[0]]
+        if not len(reading):
+            return
+        part = group.part(reading)
+        target = resolve(part, spec, "global", addresses[reading])
+        data[reading] = target.views[1][target.offsets[:, None] + np.arange(spec.size)]
+        return
+    target = resolve(group, spec, "global", addresses)
+    data[:] = target.views[1][target.offsets[:, None] + np.arange(spec.size)]
+
+
+def _wait(group: Group, keep: int, uncommitted_too: bool) -> None:
+    chunk = group.chunk
+    if "copies" not in chunk.__dict__:
+        return
+    for copy in chunk.copies.complete(group.lanes, keep, uncommitted_too):
+        size = copy.data.shape[1]
+        chunk.shared[copy.targets[:, None] + np.arange(size)] = copy.data
+        if chunk.machine.checked:
+            _record_writes(chunk, copy)
+
+
+def _record_writes(chunk: Any, copy: Any) -> None:
+    """From the wait on, the words count as written by the thread that waited."""
+    words = copy.words
+    per_lane = words.shape[1]
+    history = chunk.shared_history
+    thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
+    history.writer[words.reshape(-1)] = thread
+    history.write_epoch[words.reshape(-1)] = np.repeat(chunk.epoch[copy.lanes], per_lane)
+    history.write_time[words.reshape(-1)] = chunk.machine.time

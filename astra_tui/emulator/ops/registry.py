@@ -1,0 +1,31 @@
+"""Collects the functions that decode instructions, by the opcode names of the model's table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from astra_tui.emulator.decode import Decoder
+    from astra_tui.emulator.ptx.module import Instruction
+    from astra_tui.emulator.step import Step
+
+Handler = Callable[["Decoder", "Instruction"], "Step | Run"]
+Run = Callable[[dict[int, Any], Any], None]
+"""Executes one instruction: registers and the group of lanes that run it."""
+
+HANDLERS: dict[str, Handler] = {}
+
+
+def opcode(*names: str) -> Callable[[Handler], Handler]:
+    """Registers a function that decodes the named opcodes.
+
+    It returns either what to run, for instructions that simply go on to the next one, or a Step.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register

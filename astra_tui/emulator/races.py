@@ -1,0 +1,281 @@
+"""Remembers who last touched each word of a memory, to see accesses with nothing between them.
+
+Two accesses of one word by different threads, one of them a write, are a race unless something
+orders them: a block barrier, a __syncwarp() within one warp, or, between blocks, what `fences.py`
+says. A write after a read is ordered by a shuffle or a vote of the two lanes as well: what was read
+has arrived before the lanes exchange anything. Atomics do not race with each other.
+
+For every word the table keeps its last writer, and of its readers since the last barrier: one of
+them, whether there was a second in the same warp, in another warp, in another block. That is
+enough to answer, for any writer, whether somebody else has read with nothing in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from astra_tui.emulator.faults import Fault, first_true
+from astra_tui.emulator.fences import Past
+from astra_tui.model.findings import FindingKind
+
+_WARP_BITS = 5
+_ONE_BLOCK = 31
+
+
+def _lane(thread: Any) -> Any:
+    return (thread - 1) & ((1 << _WARP_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class Accessors:
+    """Who makes an access, one entry a word.
+
+    `thread` counts from 1, its upper bits being the block, its bits above the fifth the warp.
+    `epoch` counts the barriers that the thread's block has passed. `time` is that of the launch,
+    which goes on at each operation of a warp; `sync` is when the whole warp last synchronised,
+    `exchange` when it last did or exchanged values.
+    """
+
+    thread: Any
+    epoch: Any
+    time: int
+    sync: Any
+    exchange: Any
+    partly: PartOfWarp | None = None
+    """What parts of warps have done on their own; None where they never have."""
+    fences: Any = None
+    """How many fences each thread has made; None where nothing orders blocks."""
+
+
+class PartOfWarp(Protocol):
+    """When each lane last synchronised, or exchanged values, with each lane of its warp."""
+
+    def sync(self, at: Any, lanes: Any) -> Any:
+        """The times for these entries of the accessors with these lanes."""
+
+    def exchange(self, at: Any, lanes: Any) -> Any:
+        """The same for exchanges; those count as well that synchronise."""
+
+
+Acquired = Callable[[Past, Any, Any, Any], Any]
+"""Whether accesses of other blocks come before those of threads, at their epochs and syncs."""
+
+
+Unchanged = Callable[[], Any]
+"""Computes, word by word, whether a store writes the value that is there already."""
+
+
+class AccessHistory:
+    """The table for one memory. An atomic's writer is negative; zero is nobody's, and no epoch's.
+
+    What is not used yet is zero, and costs nothing.
+    """
+
+    def __init__(
+        self, words: int, kind: FindingKind, block_bits: int, describe: Callable[[int], str]
+    ):
+        self.kind = kind
+        self.block_bits = block_bits
+        """Thread ids shifted by this many bits are block numbers; 31 for one block's own memory."""
+        self.describe = describe
+        """Names a word for a message."""
+        self.writer = np.zeros(words, np.int32)
+        self.write_epoch = np.zeros(words, np.int32)
+        self.write_time = np.zeros(words, np.int32)
+        self.reader = np.zeros(words, np.int32)
+        self.read_epoch = np.zeros(words, np.int32)
+        self.read_time = np.zeros(words, np.int32)
+        self.second_time = np.zeros(words, np.int32)
+        self.second_epoch = np.zeros(words, np.int32)
+        self.other_warp_epoch = np.zeros(words, np.int32)
+        self.other_block = np.zeros(words, np.bool_)
+        self.any_second_reader = False
+        self.write_fences: Any = None
+        self.reads: list[tuple[Any, Past]] = []
+        """All reads, where fences may order blocks: of several blocks that read one word the table
+        keeps one."""
+
+    def reach(self, words: int) -> None:
+        """Makes the table longer where the memory has grown."""
+        more = words - len(self.writer)
+        if more <= 0:
+            return
+        for name, table in vars(self).items():
+            if isinstance(table, np.ndarray):
+                longer = np.zeros(words, table.dtype)
+                longer[: len(table)] = table
+                setattr(self, name, longer)
+
+    def load(self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
+        """Records reads of `words`; raises Fault, with the index of the word, on a race."""
+        self._check_writers(words, by, acquired, atomic, None, "load of {} that {} wrote")
+        self.note_load(words, by, atomic)
+
+    def note_load(self, words: Any, by: Accessors, atomic: bool) -> None:
+        """Records reads without a check."""
+        if atomic:
+            return
+        self._record_readers(words, by)
+        if by.fences is not None:
+            times, fences = np.full((2, len(words)), [[by.time], [-1]], np.int32)
+            self.reads.append((words, Past(by.thread, by.epoch.copy(), times, fences)))
+
+    def store(
+        self,
+        words: Any,
+        by: Accessors,
+        acquired: Acquired | None,
+        atomic: bool,
+        unchanged: Unchanged | None,
+    ) -> None:
+        """Records writes. `unchanged` tells, when asked, which of them store what is there."""
+        self._check_writers(words, by, acquired, atomic, unchanged, "store to {} that {} wrote")
+        self._check_readers(words, by, acquired, unchanged)
+        self.note_store(words, by, atomic)
+
+    def note_store(self, words: Any, by: Accessors, atomic: bool) -> None:
+        """Records writes without a check."""
+        self.writer[words] = -by.thread if atomic else by.thread
+        self.write_epoch[words] = by.epoch
+        self.write_time[words] = by.time
+        if by.fences is not None:
+            if self.write_fences is None:
+                self.write_fences = np.zeros(len(self.writer), np.int32)
+            self.write_fences[words] = by.fences
+
+    def _record_readers(self, words: Any, by: Accessors) -> None:
+        earlier = self.reader[words]
+        if earlier.any():
+            known = (earlier != 0) & (earlier != by.thread)
+            if known.any():
+                self._note_earlier(words, by, earlier, known)
+        self.reader[words] = by.thread
+        self.read_epoch[words] = by.epoch
+        self.read_time[words] = by.time
+        # Lanes of one instruction that read the same word: only one of them is kept.
+        kept = self.reader[words]
+        lost = kept != by.thread
+        if lost.any():
+            self._note_earlier(words, by, kept, lost)
+
+    def _note_earlier(self, words: Any, by: Accessors, earlier: Any, which: Any) -> None:
+        """Keeps that somebody else has read, as far as nothing has ordered it since."""
+        self.any_second_reader = True
+        at = np.flatnonzero(which)
+        word, other, thread = words[at], earlier[at], by.thread[at]
+        same_block = self._same_block(other, thread)
+        if not np.all(same_block):
+            self.other_block[word[~same_block]] = True
+        recent = same_block & (self.read_epoch[word] == by.epoch[at])
+        same_warp = self._same_warp(other, thread)
+        elsewhere = recent & ~same_warp
+        self.other_warp_epoch[word[elsewhere]] = by.epoch[at][elsewhere]
+        beside = recent & same_warp
+        self.second_time[word[beside]] = self.read_time[word[beside]]
+        self.second_epoch[word[beside]] = by.epoch[at][beside]
+
+    def _check_writers(
+        self,
+        words: Any,
+        by: Accessors,
+        acquired: Acquired | None,
+        atomic: bool,
+        unchanged: Unchanged | None,
+        text: str,
+    ) -> None:
+        signed = self.writer[words]
+        writer = np.maximum(signed, 0) if atomic else np.abs(signed)
+        suspect = (writer != 0) & (writer != by.thread)
+        if not suspect.any():
+            return
+        at = np.flatnonzero(suspect)
+        word, other, thread = words[at], writer[at], by.thread[at]
+        same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
+        ordered = same_block & (self.write_epoch[word] != by.epoch[at])
+        ordered |= same_warp & (self.write_time[word] < by.sync[at])
+        if by.partly is not None and not ordered.all():
+            ordered |= same_warp & (self.write_time[word] < by.partly.sync(at, _lane(other)))
+        if unchanged is not None and not ordered.all():
+            ordered |= unchanged()[at] & (signed[at] > 0)
+        if acquired is not None and not ordered.all():
+            fences = 0 if self.write_fences is None else self.write_fences[word]
+            past = Past(other, self.write_epoch[word], self.write_time[word], fences + 0 * other)
+            ordered |= acquired(past, thread, by.epoch[at], by.sync[at])
+        if not ordered.all():
+            self._raise(text, word, other, at, ordered)
+
+    def _check_readers(
+        self, words: Any, by: Accessors, acquired: Acquired | None, unchanged: Unchanged | None
+    ) -> None:
+        reader = self.reader[words]
+        suspect = reader != 0
+        if not self.any_second_reader:
+            suspect &= reader != by.thread
+        if not suspect.any():
+            return
+        at = np.flatnonzero(suspect)
+        word, other, thread = words[at], reader[at], by.thread[at]
+        epoch, exchange = by.epoch[at], by.exchange[at]
+        same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
+        recent = same_block & (self.read_epoch[word] == epoch)
+        racing = recent & ~same_warp
+        racing |= recent & (self.other_warp_epoch[word] == epoch)
+        last = exchange
+        if by.partly is not None:
+            last = np.maximum(last, by.partly.exchange(at, _lane(other)))
+        unordered = (self.read_time[word] >= last) & (other != thread)
+        second = (self.second_time[word] >= last) & (self.second_epoch[word] == epoch)
+        racing |= recent & same_warp & (unordered | ((other == thread) & second))
+        if acquired is None:
+            racing |= ~same_block | self.other_block[word]
+        else:
+            racing |= self._read_elsewhere(word, by, at, same_block, acquired)
+        if unchanged is not None and racing.any():
+            racing &= ~unchanged()[at]
+        if racing.any():
+            self._raise("store to {} that {} read", word, other, at, ~racing)
+
+    def _read_elsewhere(
+        self, word: Any, by: Accessors, at: Any, same_block: Any, acquired: Acquired
+    ) -> Any:
+        """Whether threads of other blocks have read words, with nothing that orders them."""
+        racing = np.zeros(len(word), np.bool_)
+        shared = np.flatnonzero(~same_block | self.other_block[word])
+        if not len(shared):
+            return racing
+        for words, past in self.reads:
+            for position in shared[np.isin(word[shared], words)]:
+                who = at[position : position + 1]
+                mine = by.thread[who]
+                found = np.flatnonzero(
+                    (words == word[position]) & ~self._same_block(past.thread, mine)
+                )
+                if len(found):
+                    earlier = Past(*(v[found] for v in vars(past).values()))
+                    now = (np.repeat(v[who], len(found)) for v in (by.thread, by.epoch, by.sync))
+                    racing[position] |= not acquired(earlier, *now).all()
+        return racing
+
+    def _same_block(self, a: Any, b: Any) -> Any:
+        if self.block_bits >= _ONE_BLOCK:
+            return np.True_
+        return ((a - 1) >> self.block_bits) == ((b - 1) >> self.block_bits)
+
+    def _same_warp(self, a: Any, b: Any) -> Any:
+        return ((a - 1) >> _WARP_BITS) == ((b - 1) >> _WARP_BITS)
+
+    def _raise(self, text: str, words: Any, others: Any, at: Any, ordered: Any) -> None:
+        index, count = first_true(~ordered)
+        thread = (int(others[index]) - 1) & ((1 << self.block_bits) - 1)
+        block = (int(others[index]) - 1) >> self.block_bits
+        who = (
+            f"thread {thread}"
+            if self.block_bits >= _ONE_BLOCK
+            else f"thread {thread} of block {block}"
+        )
+        message = text.format(self.describe(int(words[index])), who)
+        raise Fault(self.kind, f"{message} with nothing in between", int(at[index]), count)

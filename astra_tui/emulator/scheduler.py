@@ -1,0 +1,325 @@
+"""Decides which lanes run next, and what a branch, a barrier or a warp operation does to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astra_tui.emulator.faults import EmulationStopped, Fault
+from astra_tui.emulator.lanes import Chunk, Group
+from astra_tui.emulator.step import Flow, Orders, Step
+from astra_tui.model.findings import FindingKind
+
+_FAR = 1 << 60
+_FULL_MASK = 0xFFFF_FFFF
+
+
+class Scheduler:
+    """Runs one chunk of blocks to its end."""
+
+    def __init__(self, chunk: Chunk):
+        self.chunk = chunk
+        self.machine = chunk.machine
+        self.steps = chunk.machine.program.steps
+        self.ready: dict[int, list[Any]] = {0: [chunk.lanes]}
+        self.at_barrier: dict[int, list[Any]] = {}
+        self.at_warp_step: dict[int, Any] = {}
+
+    def run(self) -> None:
+        """Runs until every lane has left the kernel."""
+        while True:
+            if not self.ready:
+                if not self.at_barrier and not self.at_warp_step:
+                    return
+                self._release()
+                continue
+            index = min(self.ready)
+            pieces = self.ready.pop(index)
+            lanes = pieces[0] if len(pieces) == 1 else np.sort(np.concatenate(pieces))
+            self._advance(lanes, index, min(self.ready, default=_FAR))
+
+    def _make_ready(self, index: int, lanes: Any) -> None:
+        if len(lanes):
+            self.ready.setdefault(index, []).append(lanes)
+
+    # -- straight ahead --------------------------------------------------------------------------
+
+    def _advance(self, lanes: Any, index: int, stop: int) -> None:
+        """Runs lanes from one instruction on, until they split, wait, end, or reach `stop`."""
+        group = Group.of(self.chunk, lanes)
+        steps, tally, machine = self.steps, self.machine.tally, self.machine
+        warp_hits, lane_hits = tally.warp_hits, tally.lane_hits
+        warps, n = group.warp_count, group.n
+        registers = group.registers
+        cost = 1 + (n >> 10)
+        try:
+            while index < stop:
+                step = steps[index]
+                warp_hits[index] += warps
+                lane_hits[index] += n
+                machine.budget -= cost
+                if machine.budget < 0:
+                    raise Fault(
+                        FindingKind.BUDGET, "the instruction budget is spent: an endless loop?"
+                    )
+                flow = step.flow
+                if flow is Flow.NEXT:
+                    if step.predicate < 0:
+                        step.run(registers, group)  # type: ignore[misc]
+                    else:
+                        self._run_predicated(step, group)
+                    index += 1
+                    continue
+                following = self._flow(step, index, group)
+                if following < 0:
+                    return
+                index = following
+        except Fault as fault:
+            raise machine.stop(fault, steps[index], group) from None
+        group.flush()
+        self._make_ready(index, lanes)
+
+    def _condition(self, step: Step, group: Group) -> Any:
+        """True, False, or a mask of the lanes whose predicate holds."""
+        value = group.registers[step.predicate]
+        if not value.ndim:
+            return bool(value) != step.negated
+        if step.negated:
+            value = ~value
+        count = int(np.count_nonzero(value))
+        return True if count == group.n else value if count else False
+
+    def _run_predicated(self, step: Step, group: Group) -> None:
+        condition = self._condition(step, group)
+        assert step.run is not None
+        if condition is True:
+            step.run(group.registers, group)
+        elif condition is not False:
+            part = group.part(np.flatnonzero(condition))
+            try:
+                step.run(part.registers, part)
+            except Fault as fault:
+                raise self.machine.stop(fault, step, part) from None
+            part.flush()
+
+    # -- where control goes ----------------------------------------------------------------------
+
+    def _flow(self, step: Step, index: int, group: Group) -> int:
+        """The next instruction for the whole group, or -1 when its lanes were sent elsewhere."""
+        condition = True if step.predicate < 0 else self._condition(step, group)
+        if condition is False:
+            return index + 1
+        if step.flow is Flow.BRANCH and condition is True:
+            return step.target
+        if condition is True:
+            if step.flow is Flow.BARRIER and self._barrier_is_complete(group, step):
+                self._pass_barrier(step, group)
+                return index + 1
+            if step.flow is Flow.WARP and self._is_complete(group, step):
+                step.run(group.registers, group)  # type: ignore[misc]
+                self._order(step, group)
+                return index + 1
+        group.flush()
+        lanes = group.lanes
+        if condition is not True:
+            self._make_ready(index + 1, lanes[~condition])
+            lanes = lanes[condition]
+        self._send(step, index, lanes)
+        return -1
+
+    def _send(self, step: Step, index: int, lanes: Any) -> None:
+        match step.flow:
+            case Flow.BRANCH:
+                self._make_ready(step.target, lanes)
+            case Flow.TABLE:
+                self._branch_by_table(step, lanes)
+            case Flow.EXIT:
+                self.chunk.end(lanes)
+            case Flow.BARRIER:
+                self.at_barrier.setdefault(index, []).append(lanes)
+            case Flow.WARP:
+                waiting = self.at_warp_step.pop(index, None)
+                if waiting is not None:
+                    lanes = np.sort(np.concatenate([waiting, lanes]))
+                self._try_warp_step(step, index, lanes)
+            case _:
+                raise AssertionError(step.flow)
+
+    def _branch_by_table(self, step: Step, lanes: Any) -> None:
+        group = self._group(lanes)
+        assert step.selector is not None
+        choice = np.broadcast_to(step.selector(group.registers), (group.n,))
+        for value in np.unique(choice):
+            if value >= len(step.targets):
+                raise self.machine.stop(
+                    Fault(FindingKind.TRAP, f"a switch jumped to entry {value} of its table"),
+                    step,
+                    group,
+                )
+            self._make_ready(step.targets[int(value)], lanes[choice == value])
+
+    # -- warp operations ---------------------------------------------------------------------------
+
+    def _is_complete(self, group: Group, step: Step) -> bool:
+        """Whether the lanes that a warp operation names are all here."""
+        if group.everyone and self.chunk.machine.threads % 32 == 0:
+            mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+            if not mask.ndim and int(mask) == _FULL_MASK:
+                return True
+        return bool(self._arrived(step, group).all())
+
+    def _arrived(self, step: Step, group: Group) -> Any:
+        """For each lane, whether all live lanes that its mask names are in the group."""
+        mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+        mask = np.broadcast_to(mask, (group.n,))
+        own = np.uint32(1) << group.lanes_in_warp.astype(np.uint32)
+        if step.mask is not None and ((mask & own) == 0).any():
+            lane = int(((mask & own) == 0).argmax())
+            raise Fault(
+                FindingKind.BAD_MASK,
+                f"a warp operation with the mask {int(mask[lane]):#010x}, which does not name lane "
+                f"{int(group.lanes_in_warp[lane])} that runs it",
+                lane,
+                int(((mask & own) == 0).sum()),
+            )
+        missing = mask & self.chunk.live_bits[group.warps] & ~group.present_bits[group.warps]
+        return missing == 0
+
+    def _try_warp_step(self, step: Step, index: int, lanes: Any) -> bool:
+        """Runs a warp operation for the lanes whose partners are here; the others wait."""
+        group = self._group(lanes)
+        try:
+            arrived = self._arrived(step, group)
+            if not arrived.all():
+                self.at_warp_step[index] = lanes[~arrived]
+                lanes = lanes[arrived]
+                if not len(lanes):
+                    return False
+                group = self._group(lanes)
+            step.run(group.registers, group)  # type: ignore[misc]
+            self._order(step, group)
+        except Fault as fault:
+            raise self.machine.stop(fault, step, group) from None
+        group.flush()
+        self._make_ready(index + 1, lanes)
+        return True
+
+    def _order(self, step: Step, group: Group) -> None:
+        """Notes what a warp operation that has run orders."""
+        if step.orders is not Orders.NOTHING and self.machine.checked:
+            mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+            self.chunk.note_meeting(group, mask, step.orders is Orders.ALL)
+
+    # -- block barriers ----------------------------------------------------------------------------
+
+    def _barrier_is_complete(self, group: Group, step: Step) -> bool:
+        """Whether the group is all that its blocks have left, and nobody waits elsewhere."""
+        if self.at_barrier or self._barrier_name(step, group)[1]:
+            return False
+        if group.everyone:
+            return self.chunk.all_live
+        counts = np.bincount(group.block_slots, minlength=self.chunk.blocks)
+        present = counts > 0
+        return bool((counts[present] == self.chunk.live_in_block[present]).all())
+
+    def _barrier_name(self, step: Step, group: Group) -> tuple[int, int]:
+        """The number of the barrier, and how many threads it waits for (0: all of the block)."""
+        assert step.barrier is not None
+        number, count = step.barrier(group.registers)
+        return int(np.asarray(number).flat[0]), int(np.asarray(count).flat[0])
+
+    def _pass_barrier(self, step: Step, group: Group) -> None:
+        chunk = self.chunk
+        chunk.epoch[group.lanes] += 1
+        if step.run is not None:
+            step.run(group.registers, group)
+        if chunk.all_live:
+            return
+        left = chunk.live_in_block[group.block_slots] < self.machine.threads
+        if left.any():
+            self.machine.warn(
+                FindingKind.EXITED_BEFORE_BARRIER,
+                "some threads of this block have left the kernel before this barrier",
+                step,
+                group,
+                int(left.argmax()),
+            )
+
+    def _release(self) -> None:
+        """Called when no lane can run: completes what can be completed now."""
+        for index in sorted(self.at_warp_step):
+            lanes = self.at_warp_step.pop(index)
+            if self._try_warp_step(self.steps[index], index, lanes):
+                return
+        if self._release_barriers():
+            return
+        raise self._stuck()
+
+    def _release_barriers(self) -> bool:
+        chunk = self.chunk
+        waiting: list[tuple[Any, Any, Any]] = []
+        for index, pieces in self.at_barrier.items():
+            lanes = np.sort(np.concatenate(pieces))
+            name = self._barrier_name(self.steps[index], self._group(lanes))
+            waiting.append((index, lanes, name))
+        released = False
+        for number, count in sorted({name for _, _, name in waiting}):
+            here = [(index, lanes) for index, lanes, name in waiting if name == (number, count)]
+            together = np.concatenate([lanes for _, lanes in here])
+            counts = np.bincount(chunk.block_slot[together], minlength=chunk.blocks)
+            wanted = np.full(chunk.blocks, count) if count else chunk.live_in_block
+            complete = (counts > 0) & (counts >= wanted)
+            if complete.any():
+                self._check_same_barrier(here, complete)
+                self._pass_blocks(here, complete)
+                released = True
+        return released
+
+    def _check_same_barrier(self, here: list[tuple[Any, Any]], complete: Any) -> None:
+        """All threads of a block have to wait at one barrier of the source."""
+        line_of_block: dict[int, tuple[int, Any]] = {}
+        for index, lanes in here:
+            step = self.steps[index]
+            for block in np.unique(self.chunk.block_slot[lanes]):
+                if not complete[block]:
+                    continue
+                line, _ = line_of_block.setdefault(int(block), (step.location.line, index))
+                if line != step.location.line:
+                    mine = lanes[self.chunk.block_slot[lanes] == block]
+                    fault = Fault(
+                        FindingKind.DIVERGENT_BARRIER,
+                        f"some threads of a block wait at the barrier of line {line}, others at "
+                        f"that of line {step.location.line}",
+                        0,
+                        len(mine),
+                    )
+                    raise self.machine.stop(fault, step, self._group(mine))
+
+    def _pass_blocks(self, here: list[tuple[Any, Any]], complete: Any) -> None:
+        for index, lanes in here:
+            going = complete[self.chunk.block_slot[lanes]]
+            staying = lanes[~going]
+            if len(staying):
+                self.at_barrier[index] = [staying]
+            else:
+                del self.at_barrier[index]
+            if going.any():
+                group = self._group(lanes[going])
+                self._pass_barrier(self.steps[index], group)
+                group.flush()
+                self._make_ready(index + 1, group.lanes)
+
+    def _stuck(self) -> EmulationStopped:
+        if self.at_warp_step:
+            index, lanes = next(iter(self.at_warp_step.items()))
+            text = "a warp operation waits for lanes of its mask that never arrive"
+        else:
+            index, pieces = next(iter(self.at_barrier.items()))
+            lanes = np.sort(np.concatenate(pieces))
+            text = "threads wait at this barrier for others that never arrive"
+        fault = Fault(FindingKind.DEADLOCK, text, 0, len(lanes))
+        return self.machine.stop(fault, self.steps[index], self._group(lanes))
+
+    def _group(self, lanes: Any) -> Group:
+        return Group.of(self.chunk, lanes)

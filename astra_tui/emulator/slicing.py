@@ -1,0 +1,371 @@
+"""The slice of a program that decides where control goes and where global memory is written.
+
+Everything that comes from memory, from another thread's atomic or from a timer is data. A branch
+that data decides is left out of the slice where nothing is stored before both its sides meet
+again; any other one, and an address that data decides, is named. The slice holds no data, so it
+runs on sizes and indices alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from astra_tui.emulator.program import Program
+from astra_tui.emulator.ptx.module import Address, Instruction, Symbol
+from astra_tui.emulator.step import NO_SLOTS, Flow, Step
+
+_DATA_REGISTERS = frozenset(
+    {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%smid", "%gridid", "%warpid"}
+)
+"""Special registers that do not follow from a thread's indices and the launch."""
+
+_READERS = frozenset(
+    {"ld", "ldu", "atom", "ldmatrix", "call"}
+    | {"shfl", "vote", "match", "redux", "elect", "activemask", "bar", "barrier"}
+)
+"""Operations whose results come from memory or from other threads."""
+CONTROL = frozenset({Flow.BRANCH, Flow.TABLE, Flow.EXIT})
+"""The flows of steps that may send threads elsewhere."""
+
+
+@dataclass(frozen=True)
+class DataDecision:
+    """An instruction of which data decides where control goes, or where memory is written."""
+
+    index: int
+    line: int
+    what: str
+    """"a branch", "an address" and so on."""
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Where a branch that data decides may lead, but for another turn of a loop, and where its
+    sides meet again.
+    """
+
+    sides: tuple[int, ...]
+    meets: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What of a program the skeleton runs.
+
+    `steps` are those kept, by their place in the program. `skips` are branches that data decides,
+    and where both sides meet again with nothing stored between.
+    """
+
+    program: Program
+    steps: frozenset[int]
+    stores: frozenset[int]
+    roots: frozenset[int]
+    tainted: frozenset[int]
+    """The register slots that hold data."""
+    skips: dict[int, int]
+    data: tuple[DataDecision, ...]
+    forks: dict[int, Fork]
+    """Branches that data decides and that stores depend on: all their sides are followed."""
+    exact: bool
+    """Whether nothing is stored but what the skeleton stores: data decides at most which."""
+    certain: frozenset[int]
+    """The roots of which no data decides whether they run, or on what."""
+
+
+def slice_of(program: Program, roots: frozenset[str] = frozenset()) -> Slice:
+    """The slice of a kernel. Instructions whose operation is in `roots` are kept as well, as far
+    as no data decides what they read.
+    """
+    return _Slicer(program, roots).slice()
+
+
+class _Slicer:
+    def __init__(self, program: Program, roots: frozenset[str]):
+        self.program = program
+        self.steps = program.steps
+        self.roots = frozenset(
+            i for i, ins in enumerate(program.instructions) if ins.operation in roots
+        )
+        self.stores = frozenset(filter(self._stores, range(len(self.steps))))
+        self.skips: dict[int, int] = {}
+        self.regions: dict[int, frozenset[int]] = {}
+        """What lies between the sides of each branch that data decides, where it stores."""
+        self.forks: dict[int, Fork] = {}
+        self.tainted = self._taint()
+
+    def instruction(self, index: int) -> Instruction | None:
+        """None for the end of the kernel."""
+        known = self.program.instructions
+        return known[index] if index < len(known) else None
+
+    def slice(self) -> Slice:
+        """The steps that the control flow, the stores and the roots follow from."""
+        roots = frozenset(i for i in self.roots if not self._reads(i) & self.tainted)
+        needed: set[int] = set()
+        for index, step in enumerate(self.steps):
+            if index in roots or step.flow in CONTROL:
+                needed |= self._reads(index)
+            elif index in self.stores:
+                needed |= step.addresses | _predicate(step)
+        needed -= self.tainted
+        kept = self._writers_of(needed)
+        kept.update(filter(self._stops, range(len(self.steps))))
+        return Slice(
+            program=self.program,
+            steps=frozenset(kept),
+            stores=self.stores,
+            roots=roots,
+            tainted=frozenset(self.tainted),
+            skips=self.skips,
+            data=tuple(self._decisions()),
+            forks=self.forks,
+            exact=self._exact(kept),
+            certain=self._certain(kept, roots),
+        )
+
+    def _exact(self, kept: set[int]) -> bool:
+        """Whether no address is data, and no branch that data decides changes what is stored
+        after it.
+        """
+        if any(self.steps[i].addresses & self.tainted for i in self.stores):
+            return False
+        return self._settled(kept)
+
+    def _certain(self, kept: set[int], roots: frozenset[int]) -> frozenset[int]:
+        between = frozenset().union(*self.regions.values())
+        return roots - between if self._settled(kept | roots) else frozenset()
+
+    def _settled(self, kept: set[int]) -> bool:
+        """Whether no branch that data decides changes, by what it computes or by how often it
+        comes, what steps of the slice read after it.
+        """
+        live = self._live(kept) if self.regions else []
+        for index, region in self.regions.items():
+            changed = {slot for i in region for slot in self.steps[i].writes}
+            if index in region or changed & live[self.forks[index].meets]:
+                return False
+        return True
+
+    def _live(self, kept: set[int]) -> list[frozenset[int]]:
+        """For each step, and for the end, the slots of the slice that it or a later one reads."""
+        end = len(self.steps)
+        following = [tuple(_following(i, step, end)) for i, step in enumerate(self.steps)]
+        live = [NO_SLOTS] * (end + 1)
+        changed = True
+        while changed:
+            changed = False
+            for index in range(end - 1, -1, -1):
+                after = NO_SLOTS.union(*(live[n] for n in following[index]))
+                step = self.steps[index]
+                if step.predicate < 0:
+                    after -= step.writes
+                now = after | self._read_in_slice(index, kept)
+                if now != live[index]:
+                    live[index], changed = now, True
+        return live
+
+    def _read_in_slice(self, index: int, kept: set[int]) -> frozenset[int]:
+        step = self.steps[index]
+        if index in self.stores:
+            return step.addresses | _predicate(step)
+        return self._reads(index) if index in kept or step.flow in CONTROL else NO_SLOTS
+
+    def _stops(self, index: int) -> bool:
+        """Whether a step ends the launch with a finding: a trap, or a failed assert."""
+        instruction = self.instruction(index)
+        if instruction is None or _predicate(self.steps[index]) & self.tainted:
+            return False
+        return instruction.operation == "trap" or Symbol("__assertfail") in instruction.operands
+
+    def _writers_of(self, needed: set[int]) -> set[int]:
+        writers: dict[int, list[int]] = {}
+        for index, step in enumerate(self.steps):
+            for slot in step.writes:
+                writers.setdefault(slot, []).append(index)
+        kept: set[int] = set()
+        pending = list(needed)
+        seen = set(needed)
+        while pending:
+            for index in writers.get(pending.pop(), ()):
+                if index in kept:
+                    continue
+                kept.add(index)
+                more = self._reads(index) - seen
+                seen |= more
+                pending += more
+        return kept
+
+    def _decisions(self) -> Iterator[DataDecision]:
+        for index, step in enumerate(self.steps):
+            what = ""
+            if step.flow in CONTROL and index not in self.skips:
+                what = "a branch" if self._reads(index) & self.tainted else ""
+            elif index in self.stores and step.addresses & self.tainted:
+                what = "an address"
+            elif index in self.stores and _predicate(step) & self.tainted:
+                what = "whether a store runs"
+            if what:
+                yield DataDecision(index, step.location.line, what)
+
+    def _stores(self, index: int) -> bool:
+        written = self.steps[index].written
+        return written is not None and written.space in ("global", "generic")
+
+    def _reads(self, index: int) -> frozenset[int]:
+        return self.steps[index].reads | _predicate(self.steps[index])
+
+    # -- what data decides ------------------------------------------------------------------------
+
+    def _taint(self) -> set[int]:
+        tainted = {
+            slot for slot, name in self.program.special_slots.items() if name in _DATA_REGISTERS
+        }
+        for index, step in enumerate(self.steps):
+            if _is_data(self.program, self.instruction(index)):
+                tainted |= step.writes
+        flow: _ControlFlow | None = None
+        while True:
+            self._spread(tainted)
+            fresh = [
+                i
+                for i, step in enumerate(self.steps)
+                if step.flow in CONTROL and i not in self.skips and self._reads(i) & tainted
+            ]
+            if not fresh:
+                return tainted
+            flow = flow or _ControlFlow(self.steps)
+            before = len(tainted), len(self.skips)
+            for index in fresh:
+                region, meets = flow.region(index)
+                if not region & self.stores:
+                    self.skips[index] = min(meets, len(self.steps) - 1)
+                    tainted.update(slot for i in region for slot in self.steps[i].writes)
+                    self.regions.pop(index, None)
+                    self.forks.pop(index, None)
+                else:
+                    self.regions[index] = region
+                    self.forks[index] = Fork(flow.sides(index, meets), meets)
+            if before == (len(tainted), len(self.skips)):
+                return tainted
+
+    def _spread(self, tainted: set[int]) -> None:
+        users: dict[int, list[int]] = {}
+        for index in range(len(self.steps)):
+            for slot in self._reads(index):
+                users.setdefault(slot, []).append(index)
+        pending = list(tainted)
+        while pending:
+            for index in users.get(pending.pop(), ()):
+                more = self.steps[index].writes - tainted
+                tainted |= more
+                pending += more
+
+
+class _ControlFlow:
+    """Where control can go, and for each branch where its sides meet again."""
+
+    def __init__(self, steps: tuple[Step, ...]):
+        self.end = len(steps)
+        self.following = [tuple(_following(i, step, self.end)) for i, step in enumerate(steps)]
+        self.meets = self._post_dominators()
+
+    def region(self, index: int) -> tuple[frozenset[int], int]:
+        """The instructions between a branch and where its sides meet; `end` where they never do."""
+        meets = self.meets.get(index, self.end)
+        found = {i for way in self.following[index] for i in self._reached(way, meets)}
+        return frozenset(found), meets
+
+    def sides(self, index: int, meets: int) -> tuple[int, ...]:
+        """The steps that a branch may lead to, without those that only lead back to it."""
+        ways = dict.fromkeys(self.following[index])
+        onward = tuple(w for w in ways if index not in self._reached(w, meets))
+        return onward or tuple(ways)[-1:]
+
+    def _reached(self, start: int, meets: int) -> set[int]:
+        found: set[int] = set()
+        pending = [start]
+        while pending:
+            at = pending.pop()
+            if at != meets and at < self.end and at not in found:
+                found.add(at)
+                pending += self.following[at]
+        return found
+
+    def _post_dominators(self) -> dict[int, int]:
+        """The immediate post-dominator of each instruction that can reach the end.
+
+        The iterative algorithm of Cooper, Harvey and Kennedy, on the reversed graph.
+        """
+        before: list[list[int]] = [[] for _ in range(self.end + 1)]
+        for index, following in enumerate(self.following):
+            for after in following:
+                before[after].append(index)
+        order = _post_order(self.end, before)
+        number = {node: n for n, node in enumerate(order)}
+        found = {self.end: self.end}
+        changed = True
+        while changed:
+            changed = False
+            for node in reversed(order[:-1]):
+                known = [a for a in self.following[node] if a in found]
+                meets = known[0]
+                for other in known[1:]:
+                    meets = _meet(meets, other, found, number)
+                if found.get(node) != meets:
+                    found[node] = meets
+                    changed = True
+        return found
+
+
+def _meet(a: int, b: int, found: dict[int, int], number: dict[int, int]) -> int:
+    while a != b:
+        while number[a] < number[b]:
+            a = found[a]
+        while number[b] < number[a]:
+            b = found[b]
+    return a
+
+
+def _post_order(start: int, edges: list[list[int]]) -> list[int]:
+    order: list[int] = []
+    seen = {start}
+    stack: list[tuple[int, Iterator[int]]] = [(start, iter(edges[start]))]
+    while stack:
+        node, rest = stack[-1]
+        for following in rest:
+            if following not in seen:
+                seen.add(following)
+                stack.append((following, iter(edges[following])))
+                break
+        else:
+            stack.pop()
+            order.append(node)
+    return order
+
+
+def _following(index: int, step: Step, end: int) -> Iterable[int]:
+    if step.flow is Flow.BRANCH:
+        yield step.target
+    elif step.flow is Flow.TABLE:
+        yield from step.targets
+    elif step.flow is Flow.EXIT:
+        yield end
+    if step.flow not in CONTROL or step.predicate >= 0:
+        yield index + 1
+
+
+def _predicate(step: Step) -> frozenset[int]:
+    return frozenset((step.predicate,)) if step.predicate >= 0 else NO_SLOTS
+
+
+def _is_data(program: Program, instruction: Instruction | None) -> bool:
+    if instruction is None or instruction.operation not in _READERS:
+        return False
+    return not (
+        instruction.operation == "ld"
+        and "param" in (m.split("::")[0] for m in instruction.modifiers)
+        and isinstance(source := instruction.operands[1], Address)
+        and isinstance(source.base, Symbol)
+        and source.base.name in program.parameters
+    )

@@ -1,0 +1,97 @@
+"""Special registers such as %tid.x, as vectors over the threads of a chunk of blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from astra_tui.model.device import PLAIN, Variation
+
+_U32 = np.uint32
+
+
+def _axis(values: Any, sizes: tuple[int, int, int], axis: int) -> Any:
+    below = int(np.prod(sizes[:axis], dtype=np.int64))
+    return (values // below % sizes[axis]).astype(_U32)
+
+
+_TICK = 64
+_TODAY = 1_764_000_000_000_000_000
+TIMERS = ("%clock", "%clock64", "%globaltimer")
+
+_READ: dict[str, Any] = {
+    **{f"%tid.{a}": lambda c, i=i: _axis(c.thread, c.block, i) for i, a in enumerate("xyz")},
+    **{f"%ctaid.{a}": lambda c, i=i: _axis(c.block_index, c.grid, i) for i, a in enumerate("xyz")},
+    **{f"%ntid.{a}": lambda c, i=i: _U32(c.block[i]) for i, a in enumerate("xyz")},
+    **{f"%nctaid.{a}": lambda c, i=i: _U32(c.grid[i]) for i, a in enumerate("xyz")},
+    "%laneid": lambda c: c.lane.astype(_U32),
+    "%warpid": lambda c: (c.thread // 32).astype(_U32),
+    "%nwarpid": lambda c: _U32(64),
+    "%smid": lambda c: (c.block_index % 132).astype(_U32),
+    "%nsmid": lambda c: _U32(132),
+    "%gridid": lambda c: np.uint64(0),
+    "%clock": lambda c: _U32(0),
+    "%clock_hi": lambda c: _U32(0),
+    "%clock64": lambda c: np.uint64(0),
+    "%globaltimer": lambda c: np.uint64(0),
+    "%lanemask_eq": lambda c: _U32(1) << c.lane.astype(_U32),
+    "%lanemask_lt": lambda c: (_U32(1) << c.lane.astype(_U32)) - _U32(1),
+    "%lanemask_le": lambda c: (_U32(2) << c.lane.astype(_U32)) - _U32(1),
+    "%lanemask_gt": lambda c: ~((_U32(2) << c.lane.astype(_U32)) - _U32(1)),
+    "%lanemask_ge": lambda c: ~((_U32(1) << c.lane.astype(_U32)) - _U32(1)),
+    "%dynamic_smem_size": lambda c: _U32(c.dynamic_shared),
+    "%total_smem_size": lambda c: _U32(c.shared_size),
+}
+
+_WIDE = ("%clock64", "%globaltimer", "%gridid")
+
+_OTHERWISE: dict[str, Any] = {
+    "%warpid": lambda c, s: ((c.thread // 32 + 5 * c.block_index + s) % 64).astype(_U32),
+    "%smid": lambda c, s: ((c.block_index * (2 * (s % 50) + 5) + s) % 114).astype(_U32),
+    "%nsmid": lambda c, s: _U32(114),
+    "%gridid": lambda c, s: np.uint64(1 + s % 0xFF_FFFF),
+    "%clock": lambda c, s: (s + 977 * c.block_index).astype(_U32),
+    "%clock_hi": lambda c, s: _U32(1 + s % 4099),
+    "%clock64": lambda c, s: (s * 4099 + 977 * c.block_index).astype(np.uint64),
+    "%globaltimer": lambda c, s: (_TODAY + s * 4099 + 448 * c.block_index).astype(np.uint64),
+}
+"""Other values that the registers of a machine may have, by a seed: those of a GPU with 114
+multiprocessors that has been running for a while."""
+
+OF_MACHINE = frozenset(_OTHERWISE)
+"""The registers that say nothing of the launch, only of where and when it runs."""
+
+DTYPES: dict[str, str] = {name: "u64" if name in _WIDE else "u32" for name in _READ}
+"""The special registers that are emulated, with their PTX types. Timers advance when read."""
+
+
+def indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The x, y and z of a block or thread from its number."""
+    x, y, _ = sizes
+    return linear % x, linear // x % y, linear // (x * y)
+
+
+class Threads(Protocol):
+    """Some threads of a launch: arrays of any shape that broadcast to one another."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    thread: Any
+    block_index: Any
+    lane: Any
+    dynamic_shared: int
+    shared_size: int
+
+
+def value(name: str, chunk: Threads, variation: Variation = PLAIN) -> Any:
+    """The value of a special register for every thread of a chunk."""
+    if name not in variation.registers:
+        return _READ[name](chunk)
+    return _OTHERWISE[name](chunk, 1 + variation.seed % 0xFFFF_FFFF)
+
+
+def advanced(timer: Any) -> Any:
+    """What a timer shows when a thread reads it again: some cycles later, never twice the same."""
+    dtype = timer.dtype.type
+    return timer + dtype(_TICK) + (timer >> dtype(5)) % dtype(89)

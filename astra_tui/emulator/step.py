@@ -1,0 +1,107 @@
+"""One decoded instruction, as the scheduler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from astra_tui.emulator.ptx.module import Location
+
+if TYPE_CHECKING:
+    from astra_tui.emulator.access import AccessSpec
+
+NO_SLOTS: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where an instruction writes memory: its address, what it does there, and the state space."""
+
+    address: Callable[[Any], Any]
+    spec: AccessSpec
+    space: str
+
+
+class Flow(IntEnum):
+    """Where control goes after an instruction."""
+
+    NEXT = 0
+    BRANCH = 1
+    TABLE = 2
+    EXIT = 3
+    BARRIER = 4
+    WARP = 5
+
+
+BOTH_SIDES = 3
+
+
+def side_bit(taken: bool) -> int:
+    """The bit that stands for one side of a condition."""
+    return 2 if taken else 1
+
+
+class Orders(IntEnum):
+    """What a warp operation orders among its lanes."""
+
+    NOTHING = 0
+    WRITES_AFTER_READS = 1
+    ALL = 2
+
+
+class Step:
+    """What to run, and how control flows. Attributes are set once, while decoding."""
+
+    __slots__ = (
+        "addresses",
+        "barrier",
+        "flow",
+        "is_shuffle",
+        "location",
+        "mask",
+        "negated",
+        "orders",
+        "predicate",
+        "reads",
+        "run",
+        "selector",
+        "target",
+        "targets",
+        "text",
+        "traits",
+        "writes",
+        "written",
+    )
+
+    def __init__(self, flow: Flow, run: Callable[[Any, Any], None] | None = None):
+        self.flow = flow
+        self.run = run
+        self.predicate = -1
+        self.negated = False
+        self.target = -1
+        self.targets: tuple[int, ...] = ()
+        self.selector: Callable[[Any], Any] | None = None
+        self.mask: Callable[[Any], Any] | None = None
+        self.barrier: Callable[[Any], Any] | None = None
+        self.is_shuffle = False
+        self.orders = Orders.NOTHING
+        self.location = Location()
+        self.text = ""
+        self.traits: frozenset[str] = frozenset()
+        """What leaves hardware some freedom here: see `RunOutcome.reached`."""
+        self.reads = NO_SLOTS
+        self.writes = NO_SLOTS
+        self.addresses = NO_SLOTS
+        """The register slots that it reads (its predicate's left out), writes, and takes
+        addresses from."""
+        self.written: Written | None = None
+        """Set for instructions that write memory at an address."""
+
+    def copy(self) -> Step:
+        """Another step that is the same."""
+        made = Step(self.flow, self.run)
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        return made

@@ -1,0 +1,145 @@
+"""Counts what launches do, by instruction; summed up by source line at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astra_tui.emulator.step import Flow, Step
+from astra_tui.model.counters import AccessCount, Counters, LineCount
+
+SECTOR_BITS = 5
+_BANKS = 32
+
+
+class Tally:
+    """Counts of one kernel over its launches. Memory is keyed by instruction, space and width."""
+
+    def __init__(self, steps: tuple[Step, ...]):
+        self.steps = steps
+        self.warp_hits = [0] * len(steps)
+        self.lane_hits = [0] * len(steps)
+        self.memory: dict[tuple[int, str, str, int], list[int]] = {}
+
+    def count_global(self, index: int, direction: str, width: int, access: Any) -> None:
+        """Adds one access to global memory by the lanes of a group (see `GroupAccess`)."""
+        self._add(
+            (index, "global", direction, width),
+            access.requests(),
+            access.sectors(),
+            access.n * width,
+            0,
+        )
+
+    def count_shared(self, index: int, direction: str, width: int, access: Any) -> None:
+        """Adds one access to shared memory."""
+        conflicts = access.bank_conflicts(width)
+        key = (index, "shared", direction, width)
+        self._add(key, access.requests(), 0, access.n * width, conflicts)
+
+    def _add(
+        self, key: tuple[int, str, str, int], requests: int, sectors: int, size: int, conflicts: int
+    ) -> None:
+        sums = self.memory.get(key)
+        if sums is None:
+            sums = self.memory[key] = [0, 0, 0, 0]
+        sums[0] += requests
+        sums[1] += sectors
+        sums[2] += size
+        sums[3] += conflicts
+
+
+def counters_of(tallies: list[Tally], compiler: str) -> Counters:
+    """The counts of several kernels of one source, by line."""
+    accesses: dict[tuple[int, str, str, int], list[int]] = {}
+    lines: dict[int, list[int]] = {}
+    for tally in tallies:
+        for (index, space, direction, width), sums in tally.memory.items():
+            key = (tally.steps[index].location.line, space, direction, width)
+            _accumulate(accesses.setdefault(key, [0, 0, 0, 0]), sums)
+        for step, warps, lanes in zip(tally.steps, tally.warp_hits, tally.lane_hits, strict=True):
+            if warps:
+                barriers = warps if step.flow is Flow.BARRIER else 0
+                shuffles = warps if step.is_shuffle else 0
+                sums = lines.setdefault(step.location.line, [0, 0, 0, 0])
+                _accumulate(sums, [warps, lanes, barriers, shuffles])
+    return Counters(
+        accesses=tuple(AccessCount(*key, *accesses[key]) for key in sorted(accesses)),
+        lines=tuple(LineCount(line, *lines[line]) for line in sorted(lines)),
+        compiler=compiler,
+    )
+
+
+def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:
+    """The source lines of instructions that ran, by what they leave to hardware."""
+    found: dict[str, set[int]] = {}
+    for tally in tallies:
+        for step, warps in zip(tally.steps, tally.warp_hits, strict=True):
+            if warps:
+                for trait in step.traits:
+                    found.setdefault(trait, set()).add(step.location.line)
+    return {trait: tuple(sorted(lines)) for trait, lines in found.items()}
+
+
+def _accumulate(sums: list[int], values: list[int]) -> None:
+    for index, value in enumerate(values):
+        sums[index] += value
+
+
+class GroupAccess:
+    """The addresses of one access by the lanes of a group, for counting.
+
+    `offsets` are byte offsets (int64, in lane order), `warps` the warp of each lane.
+    """
+
+    def __init__(self, offsets: Any, warps: Any, whole_warps: bool, lanes_in_warp: Any):
+        self.offsets = offsets
+        self.warps = warps
+        self.whole_warps = whole_warps
+        self.lanes_in_warp = lanes_in_warp
+        self.n = len(offsets)
+
+    def requests(self) -> int:
+        """Warps that take part."""
+        if self.whole_warps:
+            return self.n // 32
+        return int(np.count_nonzero(np.diff(self.warps))) + 1
+
+    def sectors(self) -> int:
+        """Distinct 32-byte sectors, counted in each warp.
+
+        An aligned access of at most 32 bytes lies in one sector.
+        """
+        sector = self.offsets >> SECTOR_BITS
+        if self.whole_warps:
+            rows = sector.reshape(-1, 32)
+            steps = rows[:, 1:] - rows[:, :-1]
+            if steps.size and steps.min() < 0:
+                rows = np.sort(rows, axis=1)
+                steps = rows[:, 1:] - rows[:, :-1]
+            return int(np.count_nonzero(steps)) + len(rows)
+        return len(np.unique((self.warps.astype(np.int64) << 44) | sector))
+
+    def bank_conflicts(self, width: int) -> int:
+        """Passes beyond the fewest, for accesses of `width` bytes a lane.
+
+        Hardware serves 8-byte accesses by half warps and 16-byte accesses by quarter warps; in
+        one pass each of the 32 banks gives one 4-byte word, to all lanes that want that word.
+        """
+        words = max(width // 4, 1)
+        lanes_a_pass = 32 // words
+        word = (self.offsets >> 2)[:, None] + np.arange(words) if words > 1 else self.offsets >> 2
+        if self.whole_warps:
+            rows = np.sort(word.reshape(-1, lanes_a_pass * words), axis=1)
+            distinct = np.ones(rows.shape, bool)
+            distinct[:, 1:] = rows[:, 1:] != rows[:, :-1]
+            where = np.arange(len(rows))[:, None] * _BANKS + (rows & (_BANKS - 1))
+            hits = np.bincount(where[distinct], minlength=len(rows) * _BANKS).reshape(-1, _BANKS)
+            return int((hits.max(axis=1) - 1).sum())
+        passes = self.warps.astype(np.int64) * words + self.lanes_in_warp // lanes_a_pass
+        key = np.repeat(passes, words) if words > 1 else passes
+        pairs = np.unique(np.stack([key, word.reshape(-1)]), axis=1)
+        ids, row = np.unique(pairs[0], return_inverse=True)
+        hits = np.bincount(row * _BANKS + (pairs[1] & (_BANKS - 1)), minlength=len(ids) * _BANKS)
+        return int((hits.reshape(-1, _BANKS).max(axis=1) - 1).sum())

@@ -1,0 +1,58 @@
+"""What leaves a session: its winner as source, patch, C++, PyTorch operator, TVM-FFI module.
+
+Everything here is text made from a journal and a task; nothing is compiled, run or written. The
+checks are in `astra_tui.export.exporting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from astra_tui.export.artefact import Files, Subject
+from astra_tui.export.cpp_project import cpp_project
+from astra_tui.export.origin import (
+    GENERATED,
+    Header,
+    check_origin,
+    compare_text,
+    made_by_another_version,
+    read_header,
+)
+from astra_tui.export.source_files import cu_file, patch_file
+from astra_tui.export.torch_package import package_name, torch_package
+from astra_tui.export.tvm_ffi_project import tvm_ffi_project
+from astra_tui.export.winner import BEST, Winner, find_winner
+from astra_tui.model.export import ExportReport, ExportStep, Format, StepOutcome
+
+__all__ = [
+    "BEST",
+    "GENERATED",
+    "ExportReport",
+    "ExportStep",
+    "Files",
+    "Format",
+    "Header",
+    "StepOutcome",
+    "Subject",
+    "Winner",
+    "check_origin",
+    "compare_text",
+    "export_files",
+    "find_winner",
+    "made_by_another_version",
+    "package_name",
+    "read_header",
+]
+
+_WRITERS: Mapping[Format, Callable[[Subject], Files]] = {
+    Format.CU: cu_file,
+    Format.PATCH: patch_file,
+    Format.CPP: cpp_project,
+    Format.TORCH: torch_package,
+    Format.TVM_FFI: tvm_ffi_project,
+}
+
+
+def export_files(subject: Subject, to: Format) -> Files:
+    """The files of an export. Raises UserError for what a format cannot hold."""
+    return _WRITERS[to](subject)

@@ -1,0 +1,38 @@
+"""What an export consists of: files by name, and the kernels that were compiled for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from astra_tui.export.winner import Winner
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.launch import LaunchPlan
+from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.task import KernelTask
+
+Files = Mapping[str, str | bytes]
+"""Contents by path, relative to the folder of the export."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is exported: a winner with its validated plan and the task of the same hash.
+
+    `samples` are calls on which the compiled kernels are chosen where the plan's dimensions are
+    template arguments; `compilations` are of the kernels that these calls launch, the one that
+    was checked first, one for each architecture.
+    """
+
+    winner: Winner
+    task: KernelTask
+    plan: LaunchPlan
+    samples: tuple[Bindings, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+
+
+def template(name: str) -> str:
+    """A file that goes into exports as it is."""
+    folder = resources.files("astra_tui.export") / "templates"
+    return (folder / name).read_text(encoding="utf-8")

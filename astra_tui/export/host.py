@@ -1,0 +1,248 @@
+"""Checks generated host code without a GPU: do its launches equal those of the plan itself?"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from astra_tui.export.artefact import Subject
+from astra_tui.export.cases import Artefact
+from astra_tui.export.cpp_expression import cpp_name
+from astra_tui.export.cpp_plan import CppPlan, cpp_plan
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, Refused, resolve
+from astra_tui.model.launch.resolve import BufferArgument, ResolvedPlan
+from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.task import KernelTask
+from astra_tui.processes.child import child_environment
+
+COMPILE_SECONDS = 120.0
+RUN_SECONDS = 60.0
+
+_FIRST_ADDRESS = 1 << 20
+
+Launches = tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What host code says of a call: its launches, or None where it refuses."""
+
+    launches: Launches | None
+
+
+class HostCheckFailed(Exception):
+    """The host code does not compile, or does not run."""
+
+
+def expected(subject: Subject, call: Bindings) -> Answer | None:
+    """What the plan says of a call; None where the plan itself is at fault."""
+    if subject.task.violated(call.dims, call.element):
+        return Answer(None)
+    try:
+        resolved = resolve(subject.plan, call)
+    except PlanError:
+        return None
+    return Answer(None if isinstance(resolved, Refused) else _launches(resolved))
+
+
+def differences(
+    subject: Subject, calls: Sequence[Bindings], answers: Sequence[Answer]
+) -> list[str]:
+    """The calls on which host code and plan do not agree."""
+    found = []
+    for call, answer in zip(calls, answers, strict=True):
+        wanted = expected(subject, call)
+        if wanted is not None and wanted != answer:
+            found.append(
+                f"{call.element.value} {dict(call.dims)}: {answer.launches}, the plan says "
+                f"{wanted.launches}"
+            )
+    return found
+
+
+def python_answers(artefact: Artefact, calls: Iterable[Bindings]) -> list[Answer]:
+    """What the plan of an exported Python package says. Raises ArtefactFailed."""
+    answers = []
+    for call in calls:
+        layouts = {n: (_address(i, y), y.strides) for i, (n, y) in enumerate(call.layouts.items())}
+        found = artefact.ask(
+            {
+                "element": call.element.value,
+                "dims": dict(call.dims),
+                "layouts": layouts,
+                "scalars": dict(call.scalars),
+                "device": dict(call.device),
+            }
+        )
+        if "error" in found:
+            raise HostCheckFailed(found["error"])
+        launches = found.get("launches")
+        answers.append(Answer(None if launches is None else _plain(launches)))
+    return answers
+
+
+def cpp_answers(
+    subject: Subject, folder: Path, scratch: Path, compiler: str, calls: Sequence[Bindings]
+) -> list[Answer]:
+    """What the C++ plan in a folder says; it is compiled by a host compiler in `scratch`.
+
+    Raises HostCheckFailed.
+    """
+    source = scratch / "host_check.cpp"
+    program = scratch / "host_check"
+    source.write_text(harness(subject.task), encoding="utf-8")
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-o", str(program)]
+    _ran([compiler, *options, str(source)], "", COMPILE_SECONDS)
+    lines = [" ".join(_words(subject.task, call)) for call in calls]
+    output = _ran([str(program)], "\n".join(lines) + "\n", RUN_SECONDS).splitlines()
+    if len(output) != len(calls):
+        raise HostCheckFailed(f"{len(output)} answers to {len(calls)} calls")
+    plan = cpp_plan(subject)
+    return [_read(plan, line) for line in output]
+
+
+def harness(task: KernelTask) -> str:
+    """A C++ program that reads calls, one a line, and writes what the plan says of each."""
+    reads = ["read(a.dtype);", *(f"read(a.{cpp_name(d)});" for d in task.dims)]
+    for argument in task.args.values():
+        name = cpp_name(argument.name)
+        if not argument.is_tensor:
+            reads.append(f"read(a.{name});")
+            continue
+        reads.append(f"{{ unsigned long long p; read(p); a.{name} = reinterpret_cast<void*>(p); }}")
+        if argument.strided and len(argument.shape) > 1:
+            reads.append(f"for (auto& s : a.{name}_strides) read(s);")
+    reads += [f"read(device.{name});" for name in DEVICE_ATTRIBUTES]
+    return _HARNESS.replace("@TASK@", task.name).replace("@READS@", "\n    ".join(reads))
+
+
+_HARNESS = r"""#include "@TASK@_plan.hpp"
+
+#include <iostream>
+#include <string>
+#include <type_traits>
+
+template <typename V>
+void read(V& value) {
+  std::string word;
+  std::cin >> word;
+  if constexpr (std::is_floating_point_v<V>) {
+    value = std::stod(word);
+  } else {
+    value = static_cast<V>(std::stoull(word));
+  }
+}
+
+int main() {
+  std::cout << std::hexfloat;
+  while (std::cin >> std::ws && !std::cin.eof()) {
+    @TASK@_arguments a{};
+    astra::Device device{};
+    @READS@
+    astra::Plan plan;
+    try {
+      astra_@TASK@::plan(a, device, plan);
+    } catch (const astra::Fault& fault) {
+      std::cout << "refused " << fault.status << "\n";
+      continue;
+    }
+    std::cout << "launches";
+    for (const auto& launch : plan.launches) {
+      std::cout << " | " << launch.kernel;
+      for (auto size : launch.grid) std::cout << ' ' << size;
+      for (auto size : launch.block) std::cout << ' ' << size;
+      std::cout << ' ' << launch.shared;
+      for (const auto& number : launch.numbers) {
+        if (number.is_float) {
+          std::cout << ' ' << number.real;
+        } else {
+          std::cout << ' ' << number.whole;
+        }
+      }
+    }
+    std::cout << "\n";
+  }
+}
+"""
+
+
+def _words(task: KernelTask, call: Bindings) -> list[str]:
+    words = [str(task.dtypes.index(call.element) + 1), *(str(call.dims[d]) for d in task.dims)]
+    addresses = {n: _address(i, y) for i, (n, y) in enumerate(call.layouts.items())}
+    for argument in task.args.values():
+        if not argument.is_tensor:
+            words.append(repr(call.scalars[argument.name]))
+            continue
+        words.append(str(addresses[argument.name]))
+        if argument.strided and len(argument.shape) > 1:
+            words += [str(s) for s in call.layouts[argument.name].strides]
+    return [*words, *(str(call.device[name]) for name in DEVICE_ATTRIBUTES)]
+
+
+def _address(number: int, layout: Layout) -> int:
+    """An address that is aligned as the layout says, and no better below 256 bytes."""
+    return _FIRST_ADDRESS * (number + 1) + layout.alignment % 256
+
+
+def _launches(resolved: ResolvedPlan) -> Launches:
+    return tuple(
+        (
+            launch.kernel,
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            tuple((a.name,) if isinstance(a, BufferArgument) else a.value for a in launch.args),
+        )
+        for launch in resolved.launches
+    )
+
+
+def _plain(launches: Sequence[Any]) -> Launches:
+    return tuple(
+        (
+            kernel,
+            tuple(grid),
+            tuple(block),
+            shared,
+            tuple(tuple(a) if isinstance(a, list) else a for a in args),
+        )
+        for kernel, grid, block, shared, args in launches
+    )
+
+
+def _read(plan: CppPlan, line: str) -> Answer:
+    if line.startswith("refused"):
+        return Answer(None)
+    launches = []
+    for part in line.removeprefix("launches").split("|")[1:]:
+        number, *rest = part.split()
+        call = plan.calls[int(number)]
+        sizes = tuple(map(int, rest[:7]))
+        args = tuple((a,) if isinstance(a, str) else _number(rest[7 + a]) for a in call.args)
+        launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args))
+    return Answer(tuple(launches))
+
+
+def _number(word: str) -> int | float:
+    return float.fromhex(word) if "x" in word or "n" in word else int(word)
+
+
+def _ran(command: Sequence[str], given: str, seconds: float) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env=child_environment(),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostCheckFailed(str(error)) from None
+    if done.returncode:
+        raise HostCheckFailed((done.stderr or done.stdout).strip()[:2000] or "it failed")
+    return done.stdout

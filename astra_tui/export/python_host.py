@@ -1,0 +1,259 @@
+"""The launch plan and the contract as a Python module: the language of plans is nearly Python.
+
+A plan's canonical text is valid Python with the same meaning, operator by operator, so that
+expressions go over as they are; only 64-bit overflow, which Python does not have, is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from astra_tui.export.dims import DimSource, dim_sources
+from astra_tui.export.names import names_of_plan
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch import (
+    DEVICE_ATTRIBUTES,
+    Dispatch,
+    Launch,
+    LaunchPlan,
+    Let,
+    Refuse,
+    Tune,
+    Workspace,
+    print_expression,
+)
+from astra_tui.model.launch.expression import Expression, Name, names_in
+from astra_tui.model.launch.plan import Step, TemplateArgument, Verbatim
+from astra_tui.model.launch.scope import ELEMENT_TYPE
+from astra_tui.model.task import Argument, KernelTask
+
+_IN = "    "
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def python_contract(task: KernelTask) -> str:
+    """A module with the task's shapes and conditions, and where its dimensions are read."""
+    given = dim_sources(task, (a for a in task.tensors if a.is_read))
+    whole = dim_sources(task, task.tensors)
+    passed = tuple(d for d in task.dims if d not in given)
+    used = set().union(
+        *map(names_in, task.accepts), *(names_in(s) for a in task.tensors for s in a.shape)
+    )
+    lines = [
+        f'"""The contract of {task.name}: shapes, element types and sizes that work."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from ._host import sizeof",
+        "",
+        *(f"{name} = {name!r}" for name in _types(used)),
+        f"NAME = {task.name!r}",
+        f"DTYPES = {tuple(d.value for d in task.dtypes)!r}",
+        '"""What T can be."""',
+        "",
+        f"PASSED_DIMS = {passed!r}",
+        '"""Dimensions that no shape of an input gives: the caller passes them."""',
+        "",
+        f"SCALARS = {tuple(a.name for a in task.scalars)!r}",
+        '"""Arguments that are numbers."""',
+        "",
+        *_tensor_table(task),
+        "",
+        *_dims_function("dims_of_inputs", given, tuple(task.dims)),
+        *_dims_function("dims_of_tensors", whole, tuple(d for d in task.dims if d in whole)),
+        *_shapes_function(task),
+        *_violated_function(task),
+    ]
+    return "\n".join(lines)
+
+
+def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
+    """A module with a function `plan` that says what a call launches."""
+    names = {*(a.name for a in task.tensors), *(w.name for w in plan.workspaces)}
+    writer = _PlanWriter(names, {ELEMENT_TYPE, *_declared(plan), *task.dims})
+    scalars = [a.name for a in task.scalars]
+    used = names_of_plan(plan)
+    lines = [
+        f'"""The launch plan of {task.name}, as a function of one call."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Mapping",
+        "",
+        "from . import _host",
+        "from ._host import aligned, ceil_div, sizeof, stride",
+        "",
+        *(f"{name} = {name!r}" for name in _types(used)),
+        "",
+        "",
+        "def plan(",
+        f"{_IN}T: str,",
+        *(f"{_IN}{dim}: int," for dim in task.dims),
+        f"{_IN}_tensors: Mapping[str, _host.Layout],",
+        *(f"{_IN}{name}: float," for name in scalars),
+        f"{_IN}_device: Mapping[str, int],",
+        ") -> _host.Plan:",
+        f'{_IN}"""What to launch; raises _host.Refused and _host.PlanFault."""',
+        *(f"{_IN}{a.name} = _tensors[{a.name!r}]" for a in task.tensors),
+        *(f"{_IN}{n} = _device[{n!r}]" for n in DEVICE_ATTRIBUTES if n in used),
+        f"{_IN}_workspaces: list[_host.Workspace] = []",
+        f"{_IN}_launches: list[_host.Launch] = []",
+        *writer.body(plan),
+        f"{_IN}return _host.Plan(tuple(_workspaces), tuple(_launches))",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class _PlanWriter:
+    def __init__(self, tensors: set[str], values: set[str]):
+        self.tensors = tensors
+        self.values = values | {d.value for d in DType} | set(DEVICE_ATTRIBUTES)
+
+    def body(self, plan: LaunchPlan) -> Iterator[str]:
+        for declaration in plan.declarations:
+            match declaration:
+                case Workspace(name=name, dtype=dtype, shape=shape):
+                    element = dtype if dtype == ELEMENT_TYPE else repr(dtype)
+                    sizes = _tuple(map(print_expression, shape))
+                    given = f"_workspaces, {name!r}, {element}, {sizes}"
+                    yield f"{_IN}_new, {name} = _host.workspace({given})"
+                    yield f"{_IN}_workspaces.append(_new)"
+                case Tune(name=name, value=value):
+                    yield f"{_IN}{name} = {value}"
+                case Let(name=name, value=expression):
+                    yield f"{_IN}{name} = {print_expression(expression)}"
+        for step in plan.steps:
+            yield from self._step(step)
+
+    def _step(self, step: Step) -> Iterator[str]:
+        if not isinstance(step, Dispatch):
+            yield from self._item(step, _IN)
+            return
+        word, closed = "if", False
+        for branch in step.branches:
+            if branch.condition is None:
+                yield f"{_IN}else:" if word == "elif" else f"{_IN}if True:"
+                closed = True
+            else:
+                yield f"{_IN}{word} {print_expression(branch.condition)}:"
+            word = "elif"
+            for item in branch.body:
+                yield from self._item(item, 2 * _IN)
+        if not closed:
+            yield f"{_IN}else:"
+            yield f'{2 * _IN}raise _host.Refused("no branch of the launch plan covers this case")'
+
+    def _item(self, item: Launch | Refuse, indent: str) -> Iterator[str]:
+        if isinstance(item, Refuse):
+            yield f"{indent}raise _host.Refused({item.reason!r})"
+            return
+        shared = "0" if item.shared_bytes is None else print_expression(item.shared_bytes)
+        yield f"{indent}_grid = _host.grid({_list(item.grid)})"
+        yield f"{indent}if 0 not in _grid:"
+        yield f"{indent}{_IN}_launches.append("
+        yield f"{indent}{2 * _IN}_host.Launch("
+        deep = indent + 3 * _IN
+        yield f"{deep}{self._kernel(item)},"
+        yield f"{deep}_grid,"
+        yield f"{deep}_host.block(_device, {_list(item.block)}),"
+        yield f"{deep}_host.shared(_device, {shared}),"
+        yield f"{deep}{_tuple(map(self._argument, item.args))},"
+        yield f"{indent}{2 * _IN})"
+        yield f"{indent}{_IN})"
+
+    def _kernel(self, launch: Launch) -> str:
+        if not launch.template_args:
+            return repr(launch.kernel)
+        parts = " + ', ' + ".join(map(self._template_argument, launch.template_args))
+        return f"{launch.kernel + '<'!r} + {parts} + '>'"
+
+    def _template_argument(self, argument: TemplateArgument) -> str:
+        if not isinstance(argument, Verbatim):
+            return f"_host.cpp({print_expression(argument)})"
+        pieces: list[str] = []
+        end = 0
+        for match in _NAME.finditer(argument.text):
+            if match[0] in self.values:
+                pieces += [repr(argument.text[end : match.start()]), f"_host.cpp({match[0]})"]
+                end = match.end()
+        pieces.append(repr(argument.text[end:]))
+        return " + ".join(p for p in pieces if p != "''") or "''"
+
+    def _argument(self, expression: Expression) -> str:
+        if isinstance(expression, Name) and expression.id in self.tensors:
+            return f"_host.Buffer({expression.id!r})"
+        return print_expression(expression)
+
+
+def _tensor_table(task: KernelTask) -> list[str]:
+    return [
+        "TENSORS = {",
+        *(
+            f"{_IN}{a.name!r}: ({a.role.value!r}, {_type(a)!r}, {a.strided!r}),"
+            for a in task.tensors
+        ),
+        "}",
+        '"""Role, element type, and whether rows may lie apart, by argument."""',
+    ]
+
+
+def _type(argument: Argument) -> str:
+    return argument.dtype.value if argument.dtype else ELEMENT_TYPE
+
+
+def _dims_function(name: str, sources: dict[str, DimSource], dims: tuple[str, ...]) -> list[str]:
+    """A function from sizes by tensor (and dimensions that are passed) to all dimensions."""
+    passed = [d for d in dims if d not in sources]
+    parameters = "".join(f", {d}: int" for d in passed)
+    about = "Dimensions from the shapes by argument."
+    lines = ["", f"def {name}(sizes: dict[str, tuple[int, ...]]{parameters}) -> dict[str, int]:"]
+    lines.append(f'{_IN}"""{about}"""')
+    for source in (sources[d] for d in dims if d in sources):
+        lines.append(f"{_IN}{source.size} = sizes[{source.tensor!r}][{source.axis}]")
+        lines.append(f"{_IN}{source.dim} = {print_expression(source.value)}")
+    entries = ", ".join(f"{d!r}: {d}" for d in dims)
+    return [*lines, f"{_IN}return {{{entries}}}", ""]
+
+
+def _shapes_function(task: KernelTask) -> list[str]:
+    dims = ", ".join(f"{d}: int" for d in task.dims)
+    return [
+        "",
+        f"def shapes(T: str, {dims}) -> dict[str, tuple[int, ...]]:",
+        f'{_IN}"""The shape of every tensor argument."""',
+        f"{_IN}return {{",
+        *(f"{2 * _IN}{a.name!r}: {_tuple(map(print_expression, a.shape))}," for a in task.tensors),
+        f"{_IN}}}",
+        "",
+    ]
+
+
+def _violated_function(task: KernelTask) -> list[str]:
+    dims = ", ".join(f"{d}: int" for d in task.dims)
+    lines = [
+        "",
+        f"def violated(T: str, {dims}) -> str:",
+        f'{_IN}"""The first condition of the contract that a call breaks, or ""."""',
+    ]
+    for condition, text in zip(task.accepts, task.accepts_text, strict=True):
+        lines.append(f"{_IN}if not ({print_expression(condition)}):")
+        lines.append(f"{2 * _IN}return {text!r}")
+    return [*lines, f'{_IN}return ""', ""]
+
+
+def _types(names: set[str]) -> list[str]:
+    return sorted(d.value for d in DType if d.value in names)
+
+
+def _declared(plan: LaunchPlan) -> set[str]:
+    return {d.name for d in plan.declarations if not isinstance(d, Workspace)}
+
+
+def _list(expressions: Iterable[Expression]) -> str:
+    return ", ".join(map(print_expression, expressions))
+
+
+def _tuple(parts: Iterable[str]) -> str:
+    inner = ", ".join(parts)
+    return f"({inner},)" if inner else "()"

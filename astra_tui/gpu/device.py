@@ -1,0 +1,217 @@
+"""A GPU as a device: every candidate runs in a process of its own, which it cannot outlive."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from astra_tui.gpu.elf import STRING_LITERAL, ElfError, writable_globals
+from astra_tui.gpu.faults import finding_of
+from astra_tui.gpu.gpu_process import MODULE, GpuFailure, GpuProcess
+from astra_tui.gpu.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
+from astra_tui.gpu.tools import ToolKernels
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import (
+    PLAIN,
+    Accepts,
+    DeviceBuffer,
+    PackedLaunch,
+    RunOutcome,
+    Variation,
+    accept_nothing,
+    has_float_atomics,
+)
+from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
+
+CASE_SECONDS = 10.0
+"""How long the launches of one case may take, copies and all repeats included."""
+REPEATS = 10
+REPEATED_BYTES = 4 << 20
+"""Larger cases are run once: their copies would take longer than all others together."""
+
+_PROCESSES = 2
+"""One for the candidate, one for the baseline whose own error widens the bounds."""
+
+
+class CudaDevice:
+    """One GPU. `run` never raises for what a candidate does: that is in the findings."""
+
+    workspace_bytes = MAX_WORKSPACE_BYTES
+
+    def __init__(
+        self,
+        facts: DeviceFacts,
+        tools: ToolKernels,
+        seconds: float = CASE_SECONDS,
+        module: str = MODULE,
+    ):
+        self.facts = facts
+        self.name = f"cuda:{facts.ordinal}"
+        self.seconds = seconds
+        self._tools = tools
+        self._module = module
+        self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
+        self._spare: GpuProcess | None = None
+        self._hidden: dict[bytes, tuple[Finding, ...]] = {}
+
+    @property
+    def attributes(self) -> Mapping[str, int]:
+        """What launch plans may ask about the device."""
+        return self.facts.attributes
+
+    @property
+    def gpu_processes(self) -> tuple[int, ...]:
+        """Ids of the processes that hold the GPU; they idle between two runs."""
+        spare = (self._spare,) if self._spare is not None else ()
+        alive = (p.opened for p in (*self._processes.values(), *spare) if p.is_running)
+        return tuple(opened.pid for opened in alive if opened is not None)
+
+    def settle(self) -> None:
+        """Waits until no process is about to take hold of the GPU, so that nothing disturbs it."""
+        if self._spare is not None:
+            with contextlib.suppress(GpuFailure):  # Whoever needs it next is told.
+                self._spare.settle()
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+    def __enter__(self) -> CudaDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        compilation: Compilation,
+        launches: tuple[PackedLaunch, ...],
+        buffers: tuple[DeviceBuffer, ...],
+        *,
+        checked: bool = True,
+        counted: bool = True,
+        variation: Variation = PLAIN,
+        accepts: Accepts = accept_nothing,
+    ) -> RunOutcome:
+        """Runs launches in order on fresh buffers; `checked` repeats them to see them agree.
+
+        Nothing is counted here, whatever `counted` says, and hardware varies as it likes.
+        """
+        del counted, variation, accepts
+        hidden = self._hidden_state(compilation.cubin) if checked else ()
+        if hidden:
+            return RunOutcome({b.name: b.content for b in buffers}, hidden)
+        process, is_new = self._process(compilation.cubin)
+        size = sum(int(b.content.size) for b in buffers)
+        request = RunCase(
+            cubin=compilation.cubin if is_new else b"",
+            kernels=kernels_of(launches),
+            buffers=tuple(CaseBuffer(b.name, b.content.tobytes(), b.misalignment) for b in buffers),
+            repeats=REPEATS if checked and size <= REPEATED_BYTES else 1,
+        )
+        try:
+            ran = process.ask(request, CaseRan, self.seconds)
+        except GpuFailure as error:
+            if error.is_fatal or is_new:
+                self._forget(compilation.cubin)
+            return RunOutcome({b.name: b.content for b in buffers}, (finding_of(error),))
+        contents = {
+            name: np.frombuffer(content, np.uint8) for name, content in ran.contents.items()
+        }
+        return RunOutcome(contents, tuple(_findings(ran, has_float_atomics(compilation.ptx))))
+
+    @contextlib.contextmanager
+    def process_of(self, cubin: bytes) -> Iterator[GpuProcess]:
+        """The process in which a candidate's cases ran, for other requests to it."""
+        process, is_new = self._process(cubin)
+        try:
+            yield process
+        finally:
+            if is_new or not process.is_running:  # `run` has not loaded the cubin there.
+                self._forget(cubin)
+
+    def _hidden_state(self, cubin: bytes) -> tuple[Finding, ...]:
+        """Variables that would carry something from one launch to the next."""
+        if cubin not in self._hidden:
+            self._hidden = {cubin: _writable(cubin)}
+        return self._hidden[cubin]
+
+    def _process(self, cubin: bytes) -> tuple[GpuProcess, bool]:
+        """The process that has this cubin loaded, or a fresh one."""
+        known = self._processes.get(cubin)
+        if known is not None and known.is_running:
+            self._processes.move_to_end(cubin)
+            return known, False
+        if known is not None:
+            self._forget(cubin)
+        while len(self._processes) >= _PROCESSES:
+            _, oldest = self._processes.popitem(last=False)
+            oldest.close()
+        if self._spare is not None and not self._spare.is_running:
+            # A candidate is not to blame for what became of a process before it.
+            self._spare.close()
+            self._spare = None
+        process = self._spare or self._new()
+        self._processes[cubin] = process
+        self._spare = self._new()
+        self._spare.start()
+        return process, True
+
+    def _new(self) -> GpuProcess:
+        return GpuProcess(self.facts.uuid, self._tools, self._module)
+
+    def _forget(self, cubin: bytes) -> None:
+        self._processes.pop(cubin).close()
+
+
+def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
+    """Launches as the GPU process wants them; those of an empty grid are left out."""
+    return tuple(
+        Kernel(
+            launch.kernel.symbol,
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            launch.parameters,
+            launch.pointers,
+        )
+        for launch in launches
+        if all(launch.grid)
+    )
+
+
+def _writable(cubin: bytes) -> tuple[Finding, ...]:
+    try:
+        symbols = writable_globals(cubin)
+    except ElfError:  # The driver will not load it either.
+        return ()
+    return tuple(
+        Finding(
+            FindingKind.HIDDEN_STATE,
+            f"__device__ variable {symbol.name} of {symbol.size} bytes can be written",
+        )
+        for symbol in symbols
+        if not symbol.name.startswith(STRING_LITERAL)
+    )
+
+
+def _findings(ran: CaseRan, float_atomics: bool) -> list[Finding]:
+    found = []
+    for name, distance in sorted(ran.overrun.items()):
+        side = f"{-distance} bytes before" if distance < 0 else f"{distance} bytes past the end of"
+        text = f"a write outside every buffer, {side} {name}"
+        found.append(Finding(FindingKind.WROTE_OUTSIDE, text))
+    if ran.unstable:
+        text = f"{', '.join(ran.unstable)}: not the same bytes in every one of {REPEATS} runs"
+        kind = FindingKind.FLOAT_ATOMICS if float_atomics else FindingKind.NOT_DETERMINISTIC
+        found.append(Finding(kind, text))
+    return found

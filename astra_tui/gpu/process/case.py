@@ -1,0 +1,136 @@
+"""Runs the launches of one case on fresh buffers between red zones."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astra_tui.gpu.messages import CaseBuffer, CaseRan, Kernel, RunCase
+from astra_tui.gpu.process.driver import Driver, Launch
+from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES
+
+_SPARE = 1 << 26
+"""The least that is allocated at once: one block serves most cases."""
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Where a buffer lies in the memory of its case."""
+
+    buffer: CaseBuffer
+    start: int
+    end: int
+
+
+class CaseRunner:
+    """Runs cases one after the other in one block of device memory."""
+
+    def __init__(self, driver: Driver):
+        self._driver = driver
+        self._module = 0
+        self._memory = 0
+        self._size = 0
+        self._random = np.random.Generator(np.random.SFC64())
+
+    def run(self, request: RunCase) -> CaseRan:
+        """Raises DriverError; after a sticky one this process is of no use."""
+        if request.cubin:
+            if self._module:
+                self._driver.unload(self._module)
+            self._module = self._driver.load(request.cubin)
+        placed, size = _place(request.buffers)
+        self._reserve(size)
+        image = self._image(placed, size)
+        launches = [self._launch(kernel, placed) for kernel in request.kernels]
+        first = self._once(image, launches)
+        unstable: set[str] = set()
+        for _ in range(request.repeats - 1):
+            again = self._once(image, launches)
+            unstable |= {
+                p.buffer.name
+                for p in placed
+                if not np.array_equal(first[p.start : p.end], again[p.start : p.end])
+            }
+        return CaseRan(
+            contents={p.buffer.name: first[p.start : p.end].tobytes() for p in placed},
+            overrun=_overruns(placed, image, first),
+            unstable=tuple(sorted(unstable)),
+        )
+
+    def _once(self, image: Any, launches: list[Launch]) -> Any:
+        self._driver.upload(self._memory, image)
+        for launch in launches:
+            self._driver.launch(launch)
+        return self._driver.download(self._memory, image.size)
+
+    def _image(self, placed: list[_Placed], size: int) -> Any:
+        """The memory before a run: contents, and between them a pattern nobody can guess.
+
+        As half, bfloat16 or float every word of the pattern is NaN, so that a kernel that
+        computes with what it reads out of bounds gives itself away.
+        """
+        words = self._random.integers(0xFF81, 0x10000, size // 2, dtype=np.uint16)
+        image = words.view(np.uint8)
+        for p in placed:
+            image[p.start : p.end] = np.frombuffer(p.buffer.content, np.uint8)
+        return image
+
+    def _launch(self, kernel: Kernel, placed: list[_Placed]) -> Launch:
+        addresses = {p.buffer.name: self._memory + p.start for p in placed}
+        return bind(self._driver, self._module, kernel, addresses)
+
+    def _reserve(self, size: int) -> None:
+        if size > self._size:
+            if self._memory:
+                self._driver.free(self._memory)
+                self._memory = self._size = 0
+            wanted = max(size, _SPARE)
+            self._memory = self._driver.allocate(wanted)
+            self._size = wanted
+
+
+def bind(driver: Driver, module: int, kernel: Kernel, addresses: dict[str, int]) -> Launch:
+    """A launch with the addresses of its buffers filled in."""
+    packed = bytearray(kernel.parameters)
+    for offset, name in kernel.pointers:
+        struct.pack_into("<Q", packed, offset, addresses[name])
+    function = driver.function(module, kernel.symbol, kernel.shared_bytes)
+    return Launch(function, kernel.grid, kernel.block, kernel.shared_bytes, bytes(packed))
+
+
+def _place(buffers: tuple[CaseBuffer, ...]) -> tuple[list[_Placed], int]:
+    """Buffers one after the other, with a red zone before, between and after them."""
+    at = 0
+    placed = []
+    for buffer in buffers:
+        at = _aligned(at + RED_ZONE_BYTES) + buffer.misalignment
+        placed.append(_Placed(buffer, at, at + len(buffer.content)))
+        at += len(buffer.content)
+    return placed, _aligned(at + RED_ZONE_BYTES)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // BASE_ALIGNMENT) * BASE_ALIGNMENT
+
+
+def _overruns(placed: list[_Placed], before: Any, after: Any) -> dict[str, int]:
+    """For every changed byte outside the buffers, its distance to the nearest of them."""
+    changed = before != after
+    for p in placed:
+        changed[p.start : p.end] = False
+    found: dict[str, int] = {}
+    for place in np.flatnonzero(changed)[:4096].tolist():
+        name, distance = min(
+            ((p.buffer.name, _distance(p, place)) for p in placed), key=lambda pair: abs(pair[1])
+        )
+        if name not in found or abs(distance) < abs(found[name]):
+            found[name] = distance
+    return found
+
+
+def _distance(p: _Placed, place: int) -> int:
+    """Bytes before the buffer (negative) or past its last byte (positive, from 1)."""
+    return place - p.start if place < p.start else place - p.end + 1

@@ -1,0 +1,1 @@
+"""What compute-sanitizer wrote, mapped to the lines of a candidate."""

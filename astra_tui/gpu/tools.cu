@@ -1,0 +1,155 @@
+// Our own kernels of the cuda device: they draw inputs, copy for the roofline, and watch the clock.
+// Compiled by NVRTC like a candidate, and loaded into the process that measures.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using u64 = unsigned long long;
+
+// The twin of all this is in gpu/drawing.py and has to agree bit by bit.
+__device__ u64 mix(u64 x) {
+    x += 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+
+// The table of drawing.py, put here before this file is compiled.
+__constant__ unsigned short quantiles[257] = {QUANTILES};
+
+enum Kind { NORMAL, UNIFORM, INTEGERS, CONSTANT, ARANGE };
+enum Type { F16, BF16, F32, F64, I8, I16, I32, I64 };
+
+struct Draw {
+    u64 seed;
+    u64 elements;
+    u64 stride;  // Bytes from a set to the next.
+    int kind;
+    int type;
+    double low;
+    double high;
+    double limit;
+    int planted;
+    double pool[8];
+};
+
+__device__ double standard_normal(u64 random) {
+    const u64 exceeded = max(random << 1 >> 11, 1ull << (53 - 32));
+    const u64 bits = __double_as_longlong(double(exceeded));
+    const int place = int(bits >> 49) - ((1023 + 53 - 32) << 3);
+    const u64 here = quantiles[place], there = quantiles[place + 1];
+    const u64 scaled = (here << 32) - (bits >> 17 & 0xFFFFFFFFull) * (here - there);
+    const double magnitude = __dmul_rn(double(scaled), 1.0 / (1ull << 45));
+    return random >> 63 ? -magnitude : magnitude;
+}
+
+// Fused multiply-adds would round differently from the twin.
+__device__ double value(const Draw& d, u64 seed, u64 i) {
+    if (d.planted > 0) {
+        const u64 block = i >> 4, drawn = mix(seed + (2 * block + 1));
+        if ((i & 15) == (block == 0 ? 0 : drawn & 15)) return d.pool[(drawn >> 4) % d.planted];
+    }
+    const u64 random = mix(seed + 2 * i);
+    double v = d.low;
+    switch (d.kind) {
+        case NORMAL:
+            v = __dadd_rn(__dmul_rn(standard_normal(random), d.high), d.low);
+            break;
+        case UNIFORM: {
+            const double unit = __dmul_rn(double(random >> 11), 1.0 / (1ull << 53));
+            v = __dadd_rn(__dmul_rn(unit, __dsub_rn(d.high, d.low)), d.low);
+            break;
+        }
+        case INTEGERS: {
+            const u64 low = u64((long long)d.low), span = u64((long long)d.high) - low + 1;
+            v = double((long long)(low + random % span));
+            break;
+        }
+        case ARANGE:
+            v = double(i % u64((long long)d.high + 1));
+            break;
+    }
+    if (d.limit > 0 && d.kind != CONSTANT) v = fmin(fmax(v, -d.limit), d.limit);
+    return v;
+}
+
+// Draws one buffer of every set; blockIdx.y is the set. All NaNs get the bits of NumPy's.
+__global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 stride, int kind,
+                     int type, double low, double high, double limit, int planted, double p0,
+                     double p1, double p2, double p3, double p4, double p5, double p6, double p7) {
+    const Draw d{set_seed, elements, stride, kind, type, low, high, limit, planted,
+                 {p0, p1, p2, p3, p4, p5, p6, p7}};
+    void* out = first + blockIdx.y * d.stride;
+    const u64 seed = mix(d.seed + blockIdx.y);
+    const u64 step = u64(gridDim.x) * blockDim.x;
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < d.elements; i += step) {
+        const double v = value(d, seed, i);
+        const float f = float(v);
+        const bool nan = v != v;
+        unsigned short* const halves = static_cast<unsigned short*>(out);
+        switch (d.type) {
+            case F16: halves[i] = nan ? 0x7E00 : __half_as_ushort(__float2half_rn(f)); break;
+            case BF16: halves[i] = nan ? 0x7FC0 : __bfloat16_as_ushort(__float2bfloat16_rn(f)); break;
+            case F32: static_cast<unsigned*>(out)[i] = nan ? 0x7FC00000 : __float_as_uint(f); break;
+            case F64: static_cast<double*>(out)[i] = v; break;
+            case I8: static_cast<signed char*>(out)[i] = (signed char)(long long)v; break;
+            case I16: static_cast<short*>(out)[i] = (short)(long long)v; break;
+            case I32: static_cast<int*>(out)[i] = (int)(long long)v; break;
+            case I64: static_cast<long long*>(out)[i] = (long long)v; break;
+        }
+    }
+}
+
+// The copy that the roofline is measured with: 16 bytes a thread and step.
+template <int STEPS>
+__global__ void __launch_bounds__(256) copy16(uint4* out, const uint4* in, int count) {
+    const int first = blockIdx.x * (256 * STEPS) + threadIdx.x;
+    uint4 held[STEPS];
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s)
+        if (first + s * 256 < count) held[s] = __ldcs(in + first + s * 256);
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s)
+        if (first + s * 256 < count) __stcs(out + first + s * 256, held[s]);
+}
+
+// A keyed digest of a buffer of every set, added to out[set]: a sum over words of eight bytes, each
+// mixed with its place. blockIdx.y is the set. `first` and `stride` are multiples of 16.
+__global__ void __launch_bounds__(256) digest(const unsigned char* first, u64 stride, u64 bytes,
+                                              u64 key, u64* out) {
+    constexpr u64 PLACE = 0xD1342543DE82EF95ull;
+    const unsigned char* from = first + blockIdx.y * stride;
+    const ulonglong2* pairs = reinterpret_cast<const ulonglong2*>(from);
+    const u64 count = bytes / 16, step = u64(gridDim.x) * blockDim.x;
+    const u64 thread = u64(blockIdx.x) * blockDim.x + threadIdx.x;
+    u64 sum = 0;
+    for (u64 i = thread; i < count; i += step) {
+        const ulonglong2 pair = pairs[i];
+        sum += mix((pair.x ^ key) + PLACE * (2 * i)) + mix((pair.y ^ key) + PLACE * (2 * i + 1));
+    }
+    for (u64 i = 16 * count + thread; i < bytes; i += step)
+        sum += mix((from[i] ^ key) + PLACE * (2 * count + i));
+    for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_down_sync(~0u, sum, lane);
+    if (threadIdx.x % 32 == 0) atomicAdd(out + blockIdx.y, sum);
+}
+
+__global__ void empty() {}
+
+// Keeps the GPU busy for a while, so that the host gets ahead of it.
+__global__ void spin(long long cycles) {
+    const long long start = clock64();
+    while (clock64() - start < cycles) {}
+}
+
+// Cycles and nanoseconds over the same stretch of time: the clock of the multiprocessors.
+__global__ void clock_rate(u64* out) {
+    u64 t0, t1;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t0));
+    const long long c0 = clock64();
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t1));
+    } while (t1 - t0 < 40000);
+    const long long c1 = clock64();
+    out[0] = u64(c1 - c0);
+    out[1] = t1 - t0;
+}

@@ -1,0 +1,40 @@
+"""Looks at the GPU through NVML before and after a measurement, and says what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from astra_tui.gpu.nvml import EnergyMeter, GpuReader
+from astra_tui.gpu.timing.validity import doubts_of_block
+from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuSample
+from astra_tui.model.timing import Doubt
+
+
+class Watch:
+    """The gates of gpu/timing/validity.py on one GPU. `begin`, measure, `end`."""
+
+    def __init__(self, uuid: str, own_processes: Callable[[], Collection[int]] = tuple):
+        self.reader = GpuReader(uuid, own_processes=own_processes)
+        self.identity: GpuIdentity = self.reader.identity()
+        self._before = self._look()
+
+    def begin(self) -> None:
+        """Right before the first timed replay."""
+        self._before = self._look()
+
+    def end(self, sm_mhz: float | None) -> tuple[Doubt, ...]:
+        """Right after the last; `sm_mhz` is the clock that a kernel read under load."""
+        counters, sample = self._before
+        samples = (sample, self.reader.sample())
+        return doubts_of_block(self.identity, samples, sm_mhz, (counters, self.reader.counters()))
+
+    def energy_meter(self) -> EnergyMeter:
+        """Measures the energy of blocks on this GPU."""
+        return EnergyMeter(self.reader.counters)
+
+    def close(self) -> None:
+        """Lets go of NVML."""
+        self.reader.close()
+
+    def _look(self) -> tuple[GpuCounters, GpuSample]:
+        return self.reader.counters(), self.reader.sample()

@@ -1,5 +1,0 @@
-"""Drafts a kernel task from somebody's CUDA source: the rest is listed."""
-
-from astra_tui.lab.draft.draft import Draft, draft_task
-
-__all__ = ["Draft", "draft_task"]

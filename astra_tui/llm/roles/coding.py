@@ -1,0 +1,130 @@
+"""The coding agent: from a plan to a whole source."""
+
+from __future__ import annotations
+
+import re
+
+from astra_tui.llm.errors import BadAnswer
+from astra_tui.llm.fences import read_whole_file
+from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, once_more
+from astra_tui.llm.roles.facts import notes_text, plan_text, task_text
+from astra_tui.llm.roles.language import launch_plan_rules, refusals
+from astra_tui.llm.roles.material import Data, clipped, compose, prompt_text
+from astra_tui.llm.roles.moves import offered_moves
+from astra_tui.llm.search_replace import apply_blocks, read_blocks
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.plan import Plan
+from astra_tui.model.team import AnswerLost, Brief, CodeDraft, Failure, OnText, Role
+
+LONGEST_WHOLE_FILE = 400
+"""Lines of a source above which changes are asked for instead of the file."""
+
+SHORTEST_SHARE = 0.4
+"""A new file with a smaller share of the old one's lines has lost some of it."""
+
+MOST_MESSAGE = 6_000
+MOST_SUMMARY = 300
+MARKS_OF_A_GAP = re.compile(
+    r"^\s*(?://|/\*)\s*"
+    r"(?:\.\.\.|…|(?:the )?(?:rest|remainder) of|(?:existing|same|unchanged) code)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Comments that stand for code which the model left out."""
+
+
+async def write_code(
+    asker: Asker, author: Author, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
+) -> CodeDraft:
+    """The source after a plan. Raises AnswerLost after two answers that cannot be used.
+
+    A plan that names a playbook move gets the move's own rewrite, and the model mends what fails.
+    Where the engineer has edited what such a plan changes, the model writes it from the beginning.
+    """
+    if plan.move and failure is None:
+        proposal = (await offered_moves(brief)).get(plan.move)
+        if proposal is not None and proposal.plan.change == plan.change:
+            mover = Author(AuthorKind.PLAYBOOK, plan.move)
+            return CodeDraft(proposal.source, mover, proposal.plan.change)
+    current = failure.source if failure is not None else brief.source
+    purpose = "code" if failure is None else "repair"
+
+    async def attempt(remark: str) -> CodeDraft:
+        step = Step(Role.CODING, purpose, coding_prompt(brief, plan, failure) + remark)
+        answer = await asker.say(step, on_text)
+        return CodeDraft(read_source(answer, current), author, summary_of(answer))
+
+    try:
+        return await once_more(attempt)
+    except UNUSABLE as error:
+        raise AnswerLost(f"the coding agent gave no usable code: {error.message}") from None
+
+
+def coding_prompt(brief: Brief, plan: Plan, failure: Failure | None) -> str:
+    """The prompt for code; after a failure with the source that failed, and why."""
+    current = failure.source if failure is not None else brief.source
+    form = "form_blocks" if is_long(current) else "form_whole"
+    return compose(
+        "code",
+        {
+            "round": str(brief.round),
+            "form": prompt_text(form).strip(),
+            "launch_plan": launch_plan_rules(),
+            "refusals": refusals(),
+            "failure": _failure_text(brief, failure),
+        },
+        {
+            "plan": Data("plan", plan_text(plan)),
+            "task": Data("task", task_text(brief.task)),
+            "source": Data("kernel source", current),
+            "notes": Data("notes of the engineer", notes_text(brief.notes)),
+        },
+    )
+
+
+def read_source(answer: str, current: str) -> str:
+    """The source in an answer. Raises BadAnswer and Truncated where there is no whole one."""
+    if is_long(current):
+        return apply_blocks(current, read_blocks(answer))
+    source = read_whole_file(answer)
+    if (gap := MARKS_OF_A_GAP.search(source)) is not None:
+        raise BadAnswer(
+            f"the file leaves out code, at '{gap[0].strip()}'", hint="write the whole file"
+        )
+    if _size(source) < SHORTEST_SHARE * _size(current):
+        raise BadAnswer(
+            f"the file has {_size(source)} lines of code and the old one {_size(current)}",
+            hint="write the whole file, with all of its kernels and the launch plan",
+        )
+    return source
+
+
+def summary_of(answer: str) -> str:
+    """What the model says before its code, on one line."""
+    before = re.split(r"^(?:\s*(?:```|~~~)|<{5,9} SEARCH)", answer, maxsplit=1, flags=re.MULTILINE)[
+        0
+    ]
+    return " ".join(before.split())[:MOST_SUMMARY]
+
+
+def is_long(source: str) -> bool:
+    """Whether a source is changed in blocks instead of being written anew."""
+    return source.count("\n") > LONGEST_WHOLE_FILE
+
+
+def _failure_text(brief: Brief, failure: Failure | None) -> str:
+    if failure is None:
+        return ""
+    return compose(
+        "failure",
+        {"stage": failure.stage},
+        {
+            "message": Data("what failed", clipped(failure.message, MOST_MESSAGE)),
+            "base": Data("kernel source before the change", brief.source),
+        },
+    )
+
+
+def _size(source: str) -> int:
+    """Lines of a source that are neither empty nor a whole line of comment."""
+    lines = (line.strip() for line in source.split("\n"))
+    return sum(1 for line in lines if line and not line.startswith("//"))

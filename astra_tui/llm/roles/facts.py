@@ -1,0 +1,206 @@
+"""What is known, as text: the task, a profile, what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_tui.llm.roles.material import clipped
+from astra_tui.model.counters import AccessCount, Counters, add_counters
+from astra_tui.model.launch import print_expression
+from astra_tui.model.ncu import DURATION, NcuReport
+from astra_tui.model.plan import Plan
+from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
+from astra_tui.model.team import Brief, Tried
+from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import Outcome, Profile
+
+HOT_LINES = 8
+MOST_TRIED = 12
+MOST_NOTES = 20
+MOST_CHARACTERS = 600
+"""Of one reason or note."""
+
+
+def task_text(task: KernelTask) -> str:
+    """The operator and its contract."""
+    lines = [
+        f"{task.name}: {task.summary}",
+        f"T is one of {', '.join(d.value for d in task.dtypes)}.",
+        *(
+            f"size {d.name} ({d.about}): for example {', '.join(map(str, d.sizes))}"
+            for d in task.dims.values()
+        ),
+        *(_argument_text(a) for a in task.args.values()),
+        *(f"holds for every call: {condition}" for condition in task.accepts_text),
+        *(
+            f"tolerance {dtype.value}: atol {t.atol:g}, rtol {t.rtol:g}"
+            for dtype, t in task.tolerances.items()
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def profile_text(profile: Profile | None) -> str:
+    """What a device counted, and where. It quotes nothing of the source."""
+    if profile is None:
+        return ""
+    lines = [f"device: {profile.device}"]
+    for w in profile.workloads:
+        dims = ", ".join(f"{name} = {size}" for name, size in w.dims.items())
+        lines.append(
+            f"workload {w.workload} (counted with {dims}, {w.dtype.value}; in full size "
+            f"{w.blocks} blocks of {w.threads} threads, and {w.compulsory_bytes} bytes that any "
+            f"kernel has to move): {counters_text(w.counters)}"
+        )
+    for k in profile.kernels:
+        lines.append(
+            f"kernel {k.kernel}: {k.registers} registers, {k.spill_bytes} bytes spilled, "
+            f"{k.shared_bytes} bytes of shared memory, occupancy {k.occupancy:.2f}"
+        )
+    lines.append("hottest lines, all workloads together:")
+    lines += hot_lines(add_counters(w.counters for w in profile.workloads))
+    return "\n".join(lines)
+
+
+def timing_text(timing: Timing | None) -> str:
+    """What a source takes on the GPU, beside what no kernel goes below there."""
+    if timing is None:
+        return ""
+    lines = [f"times on {timing.gpu}, microseconds a launch, caches cold:"]
+    for w in timing.workloads:
+        text = f"workload {w.workload}: {w.cold.candidate_us:.2f} us"
+        if w.floor is not None:
+            text += f"; a copy of as many bytes takes {w.floor.us:.2f} us"
+        if w.warm is not None:
+            text += f"; with warm caches {w.warm.candidate_us:.2f} us"
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def hardware_text(report: NcuReport | None) -> str:
+    """What ncu read on the GPU, with what it did not. Its durations are no times, and left out."""
+    if report is None:
+        return ""
+    if not report.available:
+        return f"hardware counters: none were read: {report.problem}"
+    lines = [f"hardware counters of workload {report.workload}, read by ncu, launch by launch:"]
+    for launch in report.launches:
+        grid, block = (" x ".join(map(str, size)) for size in (launch.grid, launch.block))
+        lines.append(f"kernel {launch.kernel}, {grid} blocks of {block} threads:")
+        lines += [
+            f"{name} = {metric.value:.10g} {metric.unit}".rstrip()
+            for name, metric in launch.metrics.items()
+            if name != DURATION
+        ]
+        if launch.excess_shared_wavefronts is not None:
+            excess = launch.excess_shared_wavefronts
+            lines.append(f"passes over shared memory that bank conflicts cost: {excess:g}")
+        lines += [f"{name} was not read: {why}" for name, why in launch.missing.items()]
+    return "\n".join(lines)
+
+
+def measured_text(brief: Brief) -> str:
+    """All that was measured on the source to improve."""
+    texts = (
+        profile_text(brief.profile),
+        timing_text(brief.timing),
+        hardware_text(brief.hardware),
+    )
+    return "\n".join(text for text in texts if text)
+
+
+def counters_text(counters: Counters) -> str:
+    """The counts of one workload."""
+    return (
+        f"{counters.sectors} sectors, {counters.requests} requests, efficiency "
+        f"{counters.sector_efficiency:.2f}, {counters.warp_instructions} instructions, "
+        f"{counters.shared_requests} shared requests, {counters.bank_conflicts} bank conflicts, "
+        f"{counters.barriers} barriers, {counters.shuffles} shuffles"
+    )
+
+
+def hot_lines(counters: Counters) -> list[str]:
+    """The lines with most sectors, then most instructions, with their shares."""
+    sectors = {line.line: 0 for line in counters.lines}
+    for access in counters.accesses:
+        if access.space == "global":
+            sectors[access.line] = sectors.get(access.line, 0) + access.sectors
+    instructions = {line.line: line.warp_instructions for line in counters.lines}
+    hottest = sorted(sectors, key=lambda n: (-sectors[n], -instructions.get(n, 0), n))
+    total = counters.warp_instructions or 1
+    found = []
+    for number in hottest[:HOT_LINES]:
+        executed = instructions.get(number, 0)
+        accesses = "".join(_access_text(a) for a in counters.accesses if a.line == number)
+        share = f"{executed} instructions ({100 * executed / total:.0f} %)"
+        found.append(f"line {number}: {share}{accesses}")
+    return found
+
+
+def tried_text(tried: Sequence[Tried]) -> str:
+    """Earlier plans with their outcomes; a rejection's reason binds."""
+    lines = []
+    for t in tried[-MOST_TRIED:]:
+        says = "; ".join(t.reasons) or "no reason was given"
+        binding = " (do not propose it again)" if t.outcome is Outcome.REJECTED else ""
+        lines.append(
+            f"round {t.round}, {t.outcome.value}{binding}: {t.plan.title}. {t.plan.change}\n"
+            f"    {clipped(says, MOST_CHARACTERS)}"
+        )
+    return "\n".join(lines)
+
+
+def notes_text(notes: Sequence[str]) -> str:
+    """The newest notes, oldest of them first."""
+    return "\n".join(f"- {clipped(note, MOST_CHARACTERS)}" for note in notes[-MOST_NOTES:])
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan as the coding agent reads it."""
+    places = ", ".join(f"{p.first} to {p.last}" for p in plan.places)
+    return "\n".join(
+        [
+            f"title: {plan.title}",
+            f"bottleneck: {plan.bottleneck}",
+            *(f"evidence: {observed.sentence}" for observed in plan.observations),
+            f"change: {plan.change}",
+            *([f"lines of the source it was made for: {places}"] if places else []),
+        ]
+    )
+
+
+def _argument_text(argument: Argument) -> str:
+    about = f": {argument.about}" if argument.about else ""
+    dtype = argument.dtype.value if argument.dtype else "T"
+    if not argument.is_tensor:
+        choices = ", ".join(f"{c:g}" for c in argument.choices)
+        return f"argument {argument.name} (scalar {dtype}, such as {choices}){about}"
+    shape = ", ".join(print_expression(size) for size in argument.shape)
+    parts = [f"{argument.role.value}, {dtype}, shape [{shape}]"]
+    if argument.is_read:
+        parts.append(_values_text(argument.values))
+    if argument.limit is not None:
+        parts.append(f"magnitudes up to {argument.limit:g}")
+    if argument.special:
+        parts.append(f"may hold {', '.join(argument.special)}")
+    if argument.strided:
+        parts.append("rows may lie further apart")
+    return f"argument {argument.name} ({'; '.join(parts)}){about}"
+
+
+def _values_text(values: Values) -> str:
+    if values.kind is ValueKind.CONSTANT:
+        return f"constant {values.low:g}"
+    return f"{values.kind.value} {values.low:g}, {values.high:g}"
+
+
+def _access_text(access: AccessCount) -> str:
+    text = (
+        f"; {access.space} {access.direction} of {access.width} bytes a thread: "
+        f"{access.requests} requests"
+    )
+    if access.space == "global":
+        moved = 32 * access.sectors
+        efficiency = f"{access.bytes / moved:.2f}" if moved else "1.00"
+        return f"{text}, {access.sectors} sectors, efficiency {efficiency}"
+    return f"{text}, {access.conflicts} bank conflicts"

@@ -1,0 +1,99 @@
+"""The playbook as tools of the planning agent: what applies, and what it would do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from astra_tui.llm.messages import Json, ToolSpec
+from astra_tui.llm.roles.material import clipped
+from astra_tui.model.counters import add_counters
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.hunks import unified_diff
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.team import Brief
+from astra_tui.playbook import Evidence, Proposal, propose_all
+
+MOST_DIFF = 8_000
+"""Characters of a diff that a preview shows."""
+
+LIST_MOVES = ToolSpec(
+    "list_moves",
+    "The playbook moves that apply to the source, each with the change it makes.",
+    {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+)
+PREVIEW_MOVE = ToolSpec(
+    "preview_move",
+    "What one move would do: its explanation and the diff of the source.",
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "a name from list_moves"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
+
+
+@dataclass(frozen=True)
+class OfferedMoves:
+    """The rewrites that the playbook has for one source, and why its other moves do not apply."""
+
+    source: str
+    proposals: tuple[Proposal, ...]
+    refused: tuple[str, ...]
+
+    def get(self, name: str) -> Proposal | None:
+        """A move's rewrite, None where it does not apply."""
+        return next((p for p in self.proposals if p.plan.move == name), None)
+
+    def listing(self) -> str:
+        """One line a move."""
+        return "\n".join(f"{p.plan.move}: {p.plan.change}" for p in self.proposals)
+
+    def preview(self, name: str) -> str:
+        """Why, what and the diff. Raises UserError for a move that does not apply."""
+        proposal = self.get(name)
+        if proposal is None:
+            known = [p.plan.move for p in self.proposals]
+            raise UserError(f"no move '{name}' applies here", hint=nearest(name, known))
+        plan = proposal.plan
+        diff = unified_diff(self.source, proposal.source, "before", "after")
+        evidence = (observed.sentence for observed in plan.observations)
+        lines = [plan.title, plan.bottleneck, *evidence, plan.change]
+        return "\n".join([*lines, clipped(diff, MOST_DIFF)])
+
+
+class MoveTools:
+    """The handlers of the two tools; `shown` keeps what the model has looked at."""
+
+    specs = (LIST_MOVES, PREVIEW_MOVE)
+
+    def __init__(self, moves: OfferedMoves):
+        self._moves = moves
+        self.shown: dict[str, str] = {}
+        self.handlers = {LIST_MOVES.name: self._list, PREVIEW_MOVE.name: self._preview}
+
+    async def _list(self, arguments: Json) -> str:  # noqa: ARG002
+        return self._moves.listing()
+
+    async def _preview(self, arguments: Json) -> str:
+        name = str(arguments["name"])
+        self.shown[name] = self._moves.preview(name)
+        return self.shown[name]
+
+
+async def offered_moves(brief: Brief) -> OfferedMoves:
+    """What the playbook has for the base of a brief; nothing where it cannot read the source."""
+    counters = None
+    if brief.profile is not None:
+        counters = add_counters(w.counters for w in brief.profile.workloads)
+    withdrawn = frozenset((t.plan.move, t.base) for t in brief.tried if t.plan.move)
+    device = brief.profile.device if brief.profile is not None else EMULATOR
+    evidence = Evidence(brief.task, counters, device)
+    try:
+        # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
+        found, refused = await asyncio.to_thread(propose_all, brief.source, evidence, withdrawn)
+    except UserError as error:
+        return OfferedMoves(brief.source, (), (error.describe(),))
+    reasons = tuple(f"{r.move}: {r.reason}" for r in refused)
+    return OfferedMoves(brief.source, tuple(found), reasons)

@@ -1,0 +1,219 @@
+"""The planning agent: from all that is known to plans."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, once_more
+from astra_tui.llm.roles.facts import measured_text, notes_text, task_text, tried_text
+from astra_tui.llm.roles.language import refused_features
+from astra_tui.llm.roles.material import Data, clipped, compose, numbered, prompt_text
+from astra_tui.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
+from astra_tui.model.author import Author
+from astra_tui.model.citations import METRICS
+from astra_tui.model.plan import (
+    Citation,
+    CodePlace,
+    Counter,
+    Observation,
+    Plan,
+    Prediction,
+    Risk,
+)
+from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft, Role
+
+MOST_PLANS = 8
+MOST_EVIDENCE = 6
+MOST_NUMBERS = 4
+"""That one sentence may cite."""
+MOST_NAME = 100
+"""Characters of the name of a metric, workload or kernel."""
+MOST_SENTENCE = 600
+"""Characters of one field of a plan."""
+
+
+class LineRange(msgspec.Struct, frozen=True):
+    """Lines of the source, counted from 1, both ends included."""
+
+    first: Annotated[int, Meta(ge=1, le=100_000)]
+    last: Annotated[int, Meta(ge=1, le=100_000)]
+
+
+class CitedNumber(msgspec.Struct, frozen=True):
+    """One number of the measurements."""
+
+    metric: Annotated[str, Meta(description=f"a hardware counter, or one of {', '.join(METRICS)}")]
+    value: Annotated[float, Meta(description="as it was measured")]
+    of: Annotated[
+        str, Meta(description="the workload or kernel; empty for all workloads together")
+    ] = ""
+    line: Annotated[int, Meta(ge=0, description="its source line; 0 for the whole source")] = 0
+
+
+class CitedSentence(msgspec.Struct, frozen=True):
+    """A sentence and the measured numbers in it, which are looked up in the measurements."""
+
+    sentence: str
+    numbers: Annotated[tuple[CitedNumber, ...], Meta(max_length=MOST_NUMBERS)] = ()
+
+
+class ProposedPlan(msgspec.Struct, frozen=True):
+    """One change to the kernel."""
+
+    title: Annotated[str, Meta(description="the change in at most ten words")]
+    bottleneck: Annotated[str, Meta(description="what limits the kernel now, in one sentence")]
+    evidence: Annotated[
+        tuple[str | CitedSentence, ...],
+        Meta(max_length=MOST_EVIDENCE, description="measured numbers that show it, one a sentence"),
+    ]
+    change: Annotated[str, Meta(description="what to change, precise enough to write the code")]
+    speedup_low: Annotated[
+        float, Meta(ge=0.1, le=100, description="old time over new time, at least")
+    ]
+    speedup_high: Annotated[
+        float, Meta(ge=0.1, le=100, description="old time over new time, at most")
+    ]
+    counter: Annotated[Counter, Meta(description="the counter that will fall most")]
+    counter_ratio: Annotated[
+        float, Meta(ge=0, le=10, description="its new value over the old one; below 1 is better")
+    ]
+    risk: Annotated[Risk, Meta(description="how likely the change is to break the kernel")]
+    places: Annotated[
+        tuple[LineRange, ...], Meta(max_length=8, description="the lines that will change")
+    ]
+    move: Annotated[str, Meta(description="an applicable playbook move that does it, else empty")]
+
+
+class PlanningAnswer(msgspec.Struct, frozen=True):
+    """The plans of a round."""
+
+    plans: Annotated[
+        tuple[ProposedPlan, ...], Meta(max_length=MOST_PLANS, description="the best first")
+    ]
+    reason: Annotated[str, Meta(description="why there are fewer than asked for, else empty")]
+
+
+async def make_plans(
+    asker: Asker, author: Author, brief: Brief, count: int, on_text: OnText
+) -> PlanAnswer:
+    """At most `count` plans; none, with the reason, where the model gives no usable answer."""
+    moves = await offered_moves(brief)
+    seen = await _look_at_moves(asker, brief, moves)
+    most = min(count, MOST_PLANS)
+
+    async def attempt(remark: str) -> PlanningAnswer:
+        prompt = planning_prompt(brief, most, moves, seen) + remark
+        return await asker.ask(Step(Role.PLANNING, "plan", prompt), PlanningAnswer, on_text)
+
+    try:
+        answer = await once_more(attempt)
+    except UNUSABLE as error:
+        reason = f"the planning agent gave no plan: {error.message}"
+        return PlanAnswer((), reason, moves.refused, lost=True)
+    plans = tuple(_plan_of(p, brief, moves) for p in answer.plans)
+    new = tuple(p for p in plans if not _is_repeated(p, brief))
+    reason = clipped(answer.reason, MOST_SENTENCE)
+    if len(new) < len(plans):
+        reason = f"repeats of earlier plans: {len(plans) - len(new)}. {reason}".strip()
+    drafts = tuple(PlanDraft(plan, author) for plan in new[:most])
+    return PlanAnswer(drafts, "" if len(drafts) == most else reason, moves.refused)
+
+
+def planning_prompt(
+    brief: Brief, count: int, moves: OfferedMoves, seen: dict[str, str] | None = None
+) -> str:
+    """The prompt for plans; `seen` are previews of moves that the agent asked for."""
+    shown = [
+        moves.listing(),
+        *(f"preview of {name}:\n{text}" for name, text in (seen or {}).items()),
+    ]
+    return compose(
+        "plan",
+        {
+            "round": str(brief.round),
+            "count": str(count),
+            "refused": refused_features(),
+            "counts_legend": prompt_text("counts_legend"),
+        },
+        {
+            "task": Data("task", task_text(brief.task)),
+            "source": Data("kernel source", numbered(brief.source)),
+            "profile": Data("profile", measured_text(brief)),
+            "analysis": Data("analysis by an agent", brief.analysis),
+            "tried": Data("earlier plans", tried_text(brief.tried)),
+            "notes": Data("notes of the engineer", notes_text(brief.notes)),
+            "moves": Data("playbook moves", "\n".join(shown)),
+        },
+    )
+
+
+async def _look_at_moves(asker: Asker, brief: Brief, moves: OfferedMoves) -> dict[str, str]:
+    """Previews of the moves that the agent looked at; none where the model has no use for tools."""
+    if not moves.proposals:
+        return {}
+    tools = MoveTools(moves)
+    prompt = compose(
+        "moves",
+        {"round": str(brief.round), "counts_legend": prompt_text("counts_legend")},
+        {
+            "source": Data("kernel source", numbered(brief.source)),
+            "profile": Data("profile", measured_text(brief)),
+        },
+    )
+    with suppress(*NO_ADVICE):  # What it has looked at so far still counts.
+        await asker.use_tools(Step(Role.PLANNING, "moves", prompt), tools.specs, tools.handlers)
+    return tools.shown
+
+
+def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
+    low, high = sorted((proposed.speedup_low, proposed.speedup_high))
+    plan = Plan(
+        title=_line(proposed.title),
+        bottleneck=_line(proposed.bottleneck),
+        evidence=tuple(_evidence(said) for said in proposed.evidence),
+        change=clipped(proposed.change.strip(), MOST_SENTENCE * 3),
+        prediction=Prediction(low, high, proposed.counter, proposed.counter_ratio),
+        risk=proposed.risk,
+        places=_places(proposed, brief.source.count("\n") + 1),
+    )
+    move = moves.get(proposed.move)
+    if move is None:
+        return plan
+    # A move does what it does, whatever the model says: the engineer has to read the former.
+    own = move.plan
+    return msgspec.structs.replace(plan, change=own.change, places=own.places, move=own.move)
+
+
+def _evidence(said: str | CitedSentence) -> str | Observation:
+    if isinstance(said, str):
+        return _line(said)
+    cites = tuple(_citation(number) for number in said.numbers)
+    return Observation(_line(said.sentence), cites) if cites else _line(said.sentence)
+
+
+def _citation(number: CitedNumber) -> Citation:
+    metric = clipped("_".join(number.metric.split()), MOST_NAME)
+    of = clipped(" ".join(number.of.split()), MOST_NAME)
+    lines = (CodePlace(number.line, number.line),) if number.line else ()
+    return Citation(metric, number.value, of, lines)
+
+
+def _places(proposed: ProposedPlan, lines: int) -> tuple[CodePlace, ...]:
+    ranges = (sorted((p.first, p.last)) for p in proposed.places)
+    return tuple(CodePlace(first, min(last, lines)) for first, last in ranges if first <= lines)
+
+
+def _is_repeated(plan: Plan, brief: Brief) -> bool:
+    """Whether the same words were tried on the same source already."""
+    return any(
+        t.base == brief.base and (t.plan.title, t.plan.change) == (plan.title, plan.change)
+        for t in brief.tried
+    )
+
+
+def _line(text: str) -> str:
+    return clipped(" ".join(text.split()), MOST_SENTENCE)

@@ -1,0 +1,91 @@
+"""The testing agent: cases that try to break a candidate, and why one failed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
+from astra_tui.llm.roles.cases import NotACase, ProposedCase, case_of
+from astra_tui.llm.roles.facts import plan_text, task_text
+from astra_tui.llm.roles.material import Data, clipped, compose, in_words, numbered
+from astra_tui.model.added_cases import MOST_ELEMENTS
+from astra_tui.model.check import Case
+from astra_tui.model.plan import Plan
+from astra_tui.model.team import Brief, Failure, Role
+
+MOST_CASES = 4
+MOST_WORDS = 120
+MOST_MESSAGE = 6_000
+
+
+class TestingAnswer(msgspec.Struct, frozen=True):
+    """Cases to add."""
+
+    cases: Annotated[
+        tuple[ProposedCase, ...], Meta(max_length=MOST_CASES, description="none is fine")
+    ]
+
+
+class Tester:
+    """The testing agent; it remembers which of its cases were dropped, and why."""
+
+    def __init__(self, asker: Asker):
+        self._asker = asker
+        self._dropped: list[str] = []
+
+    async def new_cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
+        """At most `MOST_CASES` cases inside the contract; none where there is no usable answer."""
+        prompt = cases_prompt(brief, plan, source, self._dropped)
+        try:
+            answer = await self._asker.ask(Step(Role.TESTING, "cases", prompt), TestingAnswer)
+        except NO_ADVICE as error:
+            self._dropped = [f"all of an answer: {error}"]
+            return ()
+        self._dropped = []
+        return tuple(c for p in answer.cases[:MOST_CASES] if (c := self._case(p, brief)))
+
+    async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
+        """What is wrong with a source, in at most `MOST_WORDS` words; empty without an answer."""
+        prompt = compose(
+            "explain",
+            {"round": str(brief.round), "words": str(MOST_WORDS)},
+            {
+                "task": Data("task", task_text(brief.task)),
+                "source": Data("kernel source", numbered(source)),
+                "failure": Data("what failed", clipped(failure.message, MOST_MESSAGE)),
+            },
+        )
+        try:
+            said = await self._asker.say(Step(Role.TESTING, "explain", prompt))
+        except NO_ADVICE:
+            return ""
+        return in_words(said, MOST_WORDS)
+
+    def _case(self, proposed: ProposedCase, brief: Brief) -> Case | None:
+        try:
+            return case_of(proposed, brief.task, brief.round)
+        except NotACase as problem:
+            self._dropped.append(f"{proposed.name[:80]}: {problem}")
+            return None
+
+
+def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> str:
+    """The prompt for cases; `dropped` says what became of earlier ones."""
+    return compose(
+        "cases",
+        {
+            "round": str(brief.round),
+            "most": str(MOST_CASES),
+            "dtypes": ", ".join(d.value for d in brief.task.dtypes),
+            "elements": str(MOST_ELEMENTS),
+        },
+        {
+            "task": Data("task", task_text(brief.task)),
+            "plan": Data("plan", plan_text(plan)),
+            "source": Data("kernel source", source),
+            "dropped": Data("dropped cases", "\n".join(dropped)),
+        },
+    )

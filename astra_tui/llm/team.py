@@ -1,0 +1,82 @@
+"""The team of a language model: four agents, or one in all four roles."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from astra_tui.llm.messages import LLM
+from astra_tui.llm.prices import Prices
+from astra_tui.llm.roles.asking import Asker
+from astra_tui.llm.roles.booking import Bookkeeper, Purse
+from astra_tui.llm.roles.coding import write_code
+from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
+from astra_tui.llm.roles.planning import make_plans
+from astra_tui.llm.roles.profiling import name_bottleneck
+from astra_tui.llm.roles.testing import Tester
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.check import Case
+from astra_tui.model.plan import Plan
+from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer
+
+MAX_OUTPUT_TOKENS = 16_384
+"""Of one answer, thoughts included."""
+
+
+class LlmTeam:
+    """A `Team` whose roles ask a model; `single` makes them one agent with one conversation.
+
+    `purse` holds the budget and is told of every call; `memory` is the single agent's. `close`
+    closes the model too. All methods raise TeamUnavailable
+    when the model cannot be reached or used at all, and BudgetSpent.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        model: str,
+        prices: Prices,
+        purse: Purse,
+        single: bool = False,
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+        memory: Memory | None = None,
+    ):
+        self.author = Author(AuthorKind.MODEL, model)
+        conversation: Conversation = OneAgent(memory) if single else SeparateAgents()
+        booked = Bookkeeper(llm, prices, purse)
+        self._llm = llm
+        self._asker = Asker(booked, model, conversation, max_output_tokens)
+        self._tester = Tester(self._asker)
+
+    async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
+        """At most `count` plans, each one change."""
+        return await make_plans(self._asker, self.author, brief, count, on_text)
+
+    async def code(
+        self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
+    ) -> CodeDraft:
+        """The source after a plan, by the model or by the move that the plan names."""
+        return await write_code(self._asker, self.author, brief, plan, failure, on_text)
+
+    async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
+        """Cases inside the contract that try to break this source."""
+        return await self._tester.new_cases(brief, plan, source)
+
+    async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
+        """Why a source failed its check, in a few sentences."""
+        return await self._tester.explain(brief, source, failure)
+
+    async def read_profile(self, brief: Brief, on_text: OnText) -> str:
+        """The bottleneck; numbers that are not in the profile are struck out."""
+        return await name_bottleneck(self._asker, brief, on_text)
+
+    async def close(self) -> None:
+        """Closes the connections of a model that has some."""
+        if isinstance(self._llm, _Closable):
+            await self._llm.close()
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    """A model with connections, unlike a replayed one."""
+
+    async def close(self) -> None: ...

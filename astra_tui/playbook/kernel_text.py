@@ -1,0 +1,120 @@
+"""A kernel source as moves see it: its text, its tree, its functions and its launch plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tree_sitter import Node
+
+from astra_tui.model.contents import content_hash
+from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
+from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.playbook.edits import Edit, apply, replace, rewritten
+from astra_tui.playbook.names import Function, Variable, all_names, functions_of
+from astra_tui.playbook.syntax import field, of_type, parse, text_of
+
+_PLAN_WIDTH = 96
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """One kernel source, parsed. Raises PlanError where its launch plan cannot be read."""
+
+    text: str
+    plan: LaunchPlan
+    root: Node
+
+    @classmethod
+    def read(cls, text: str) -> KernelText:
+        """Parses a source and its launch plan."""
+        return cls(text, plan_of(text), parse(text.encode()))
+
+    @cached_property
+    def data(self) -> bytes:
+        """The text as the tree counts it."""
+        return self.text.encode()
+
+    @cached_property
+    def hash(self) -> str:
+        """Identifies the source."""
+        return content_hash(self.text)
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Every function that is defined here."""
+        return tuple(functions_of(self.root))
+
+    @cached_property
+    def kernels(self) -> tuple[Function, ...]:
+        """The kernels that the plan launches, in the order in which it names them."""
+        order = list(dict.fromkeys(launch.kernel for launch in self.plan.launches()))
+        found = {f.name: f for f in self.functions if f.is_kernel}
+        return tuple(found[name] for name in order if name in found)
+
+    def names(self) -> set[str]:
+        """Every name in use, of the code and of the plan; for finding fresh ones."""
+        declared = {d.name for d in self.plan.declarations}
+        return all_names(self.root) | declared
+
+    def launches_of(self, kernel: Function) -> Iterator[Launch]:
+        """The launches of one kernel."""
+        return (launch for launch in self.plan.launches() if launch.kernel == kernel.name)
+
+    def passed(self, kernel: Function, parameter: Variable) -> tuple[Expression, ...]:
+        """What the launches pass for a parameter, in the order of the plan."""
+        names = [p.name for p in kernel.parameters]
+        if parameter.name not in names:
+            return ()
+        at = names.index(parameter.name)
+        return tuple(e.args[at] for e in self.launches_of(kernel) if at < len(e.args))
+
+    def buffers(self, kernel: Function, parameter: Variable) -> frozenset[str]:
+        """The tensor arguments and workspaces that a pointer parameter stands for."""
+        passed = self.passed(kernel, parameter)
+        return frozenset(e.id for e in passed if isinstance(e, Name))
+
+    def changed(self, edits: Iterable[Edit], plan: LaunchPlan | None = None) -> str:
+        """The source after edits of the code and, if given, with another launch plan."""
+        all_edits = list(edits)
+        if plan is not None and plan != self.plan:
+            all_edits.append(self._plan_edit(plan))
+        return apply(self.data, all_edits).decode()
+
+    def _plan_edit(self, plan: LaunchPlan) -> Edit:
+        found = find_plan(self.text)
+        begin = len(self.text[: found.begin].encode())
+        end = len(self.text[: found.end].encode())
+        lines = "".join(f"   {_wrapped(line)}\n" for line in print_plan(plan).splitlines())
+        return Edit(begin, end, f"/* @launch\n{lines}*/")
+
+
+def _wrapped(line: str) -> str:
+    """A line of a plan, going on deeper in the next where it is longer than sources are."""
+    indent = " " * (len(line) - len(line.lstrip()) + 8)
+    if line.lstrip().startswith("let "):
+        return line  # A declaration ends with its line.
+    mark = " args=" if " args=(" in line else " and "
+    lines = [line]
+    while len(lines[-1]) > _PLAN_WIDTH:
+        cut = lines[-1].rfind(mark, len(indent), _PLAN_WIDTH)
+        cut = lines[-1].find(mark, len(indent)) if cut < 0 else cut
+        if cut < 0:
+            break
+        last = lines.pop()
+        lines += [last[:cut], indent + last[cut + 1 :]]
+    return "\n".join(lines)
+
+
+def specialised(
+    source: KernelText, kernel: Function, name: str, parameter: str, edits: Iterable[Edit]
+) -> str:
+    """A kernel again: under another name, with one more template parameter, and edited."""
+    declarator = next(of_type(field(kernel.node, "declarator"), "function_declarator"))
+    all_edits = [*edits, replace(field(declarator, "declarator"), name)]
+    if kernel.outer == kernel.node:
+        return f"template <int {parameter}>\n{rewritten(source.data, kernel.outer, all_edits)}"
+    listed = field(kernel.outer, "parameters")
+    all_edits.append(replace(listed, f"{text_of(listed)[:-1].rstrip()}, int {parameter}>"))
+    return rewritten(source.data, kernel.outer, all_edits)

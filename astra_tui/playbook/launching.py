@@ -1,0 +1,222 @@
+"""Changes to launch plans, through their tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from astra_tui.model.launch import Branch, Dispatch, Launch, LaunchPlan, Let, Refuse
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+    Unary,
+)
+from astra_tui.model.launch.plan import Step, Verbatim
+from astra_tui.playbook.names import Function
+from astra_tui.playbook.syntax import (
+    bare,
+    cast_of,
+    field,
+    integer_of,
+    operator_of,
+    text_of,
+)
+
+
+def with_branch(
+    plan: LaunchPlan,
+    old: Launch,
+    new: Launch,
+    condition: Expression,
+    lets: tuple[Let, ...] = (),
+) -> LaunchPlan:
+    """The plan that launches `new` in place of `old` where a condition holds."""
+    steps: list[Step] = []
+    for step in plan.steps:
+        if isinstance(step, Dispatch):
+            branches = [b for branch in step.branches for b in _split(branch, old, new, condition)]
+            steps.append(replace(step, branches=tuple(branches)))
+        elif step is old:
+            steps.append(Dispatch((Branch(condition, (new,)), Branch(None, (old,)))))
+        else:
+            steps.append(step)
+    return replace(plan, declarations=(*plan.declarations, *lets), steps=tuple(steps))
+
+
+def _split(branch: Branch, old: Launch, new: Launch, condition: Expression) -> list[Branch]:
+    if not any(item is old for item in branch.body):
+        return [branch]
+    both = condition if branch.condition is None else _both(branch.condition, condition)
+    body = tuple(new if item is old else item for item in branch.body)
+    return [Branch(both, body), branch]
+
+
+def _both(a: Expression, b: Expression) -> Expression:
+    return Binary("and", a, b)
+
+
+def all_of(conditions: list[Expression]) -> Expression:
+    """The conjunction of at least one condition, each named once."""
+    first, *rest = dict.fromkeys(conditions)
+    for condition in rest:
+        first = Binary("and", first, condition)
+    return first
+
+
+def divisible(value: Expression, by: Expression) -> Expression:
+    """`value % by == 0`."""
+    return Compare(Binary("%", value, by), (("==", Integer(0)),))
+
+
+def aligned(argument: Name, count: int) -> Expression:
+    """`aligned(argument, count)`."""
+    return Call("aligned", (argument, Integer(count)))
+
+
+def factors(value: Expression) -> tuple[Expression, ...]:
+    """The factors of a product; anything else is a single one."""
+    if isinstance(value, Binary) and value.operator == "*":
+        return (*factors(value.left), *factors(value.right))
+    return (value,)
+
+
+def map_launches(plan: LaunchPlan, change: Callable[[Launch], Launch]) -> LaunchPlan:
+    """The plan with every launch changed."""
+
+    def item(found: Launch | Refuse) -> Launch | Refuse:
+        return change(found) if isinstance(found, Launch) else found
+
+    steps: list[Step] = []
+    for step in plan.steps:
+        if isinstance(step, Dispatch):
+            branches = tuple(replace(b, body=tuple(map(item, b.body))) for b in step.branches)
+            steps.append(replace(step, branches=branches))
+        else:
+            steps.append(item(step))
+    return replace(plan, steps=tuple(steps))
+
+
+def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:
+    """Whether a branch before this launch's own does the same with a specialised kernel.
+
+    Such a kernel takes the same arguments, and this launch's template arguments and more.
+    """
+    for step in plan.steps:
+        if not isinstance(step, Dispatch):
+            continue
+        earlier: list[Launch] = []
+        for branch in step.branches:
+            if any(item is launch for item in branch.body):
+                return any(_is_specialised(e, launch) for e in earlier)
+            earlier += [item for item in branch.body if isinstance(item, Launch)]
+    return False
+
+
+def _is_specialised(candidate: Launch, launch: Launch) -> bool:
+    count = len(launch.template_args)
+    longer = len(candidate.template_args) > count
+    same = candidate.template_args[:count] == launch.template_args
+    return longer and same and candidate.args == launch.args
+
+
+def plan_value(node: Node, function: Function, launch: Launch) -> Expression | None:
+    """A kernel's integer expression in the plan's words, None where it has none.
+
+    Parameters stand for what the launch passes, template arguments for what it names.
+    """
+    node = bare(node)
+    value = integer_of(node)
+    if value is not None:
+        return Integer(value)
+    cast = cast_of(node)
+    if cast is not None:
+        return plan_value(cast[1], function, launch)
+    if node.type == "identifier":
+        return _plan_name(node, function, launch)
+    if node.type != "binary_expression":
+        return None
+    operator = {"/": "//"}.get(operator_of(node), operator_of(node))
+    sides = [plan_value(field(node, s), function, launch) for s in ("left", "right")]
+    if operator not in ("+", "-", "*", "//", "%") or sides[0] is None or sides[1] is None:
+        return None
+    return Binary(operator, sides[0], sides[1])
+
+
+def _plan_name(node: Node, function: Function, launch: Launch) -> Expression | None:
+    name = text_of(node)
+    variable = function.lookup(name, node)
+    if variable is None:
+        return template_values(function, launch).get(name)
+    if variable.is_parameter and function.is_constant(variable):
+        at = [p.name for p in function.parameters].index(name)
+        return launch.args[at] if at < len(launch.args) else None
+    if variable.value is not None and variable.is_scalar and function.is_constant(variable):
+        return plan_value(variable.value, function, launch)
+    return None
+
+
+def template_values(function: Function, launch: Launch) -> Mapping[str, Expression]:
+    """What a launch names for each template parameter; C++ text in quotes is left out."""
+    pairs = zip(function.template, launch.template_args, strict=False)
+    return {name: given for (name, _), given in pairs if not isinstance(given, Verbatim)}
+
+
+def multiple_of_warp(expression: Expression, plan: LaunchPlan) -> bool:
+    """Whether a block size is a multiple of 32 whatever the case, as far as can be seen."""
+    match expression:
+        case Integer(value=value):
+            return value > 0 and value % 32 == 0
+        case Name(id="warp_size"):
+            return True
+        case Name(id=name):
+            return _declared_multiple(name, plan)
+        case Call(function="min" | "max", args=args):
+            return all(multiple_of_warp(a, plan) for a in args)
+        case Binary(operator="*", left=left, right=right):
+            return multiple_of_warp(left, plan) or multiple_of_warp(right, plan)
+        case Binary(operator="+" | "-", left=left, right=right):
+            return multiple_of_warp(left, plan) and multiple_of_warp(right, plan)
+    return False
+
+
+def _declared_multiple(name: str, plan: LaunchPlan) -> bool:
+    for declaration in plan.declarations:
+        if declaration.name != name:
+            continue
+        if isinstance(declaration, Let):
+            return multiple_of_warp(declaration.value, plan)
+        values = getattr(declaration, "choices", ())
+        return bool(values) and all(v % 32 == 0 for v in (declaration.value, *values))  # type: ignore[union-attr]
+    return False
+
+
+def map_expressions(
+    expression: Expression, change: Callable[[Expression], Expression]
+) -> Expression:
+    """An expression with every part changed, from the inside out."""
+
+    def inner(part: Expression) -> Expression:
+        return map_expressions(part, change)
+
+    match expression:
+        case Call(args=args):
+            expression = replace(expression, args=tuple(map(inner, args)))
+        case Unary(operand=operand):
+            expression = replace(expression, operand=inner(operand))
+        case Binary(left=left, right=right):
+            expression = replace(expression, left=inner(left), right=inner(right))
+        case Compare(first=first, links=links):
+            links = tuple((operator, inner(right)) for operator, right in links)
+            expression = replace(expression, first=inner(first), links=links)
+        case Conditional(condition=condition, when_true=a, when_false=b):
+            expression = Conditional(inner(condition), inner(a), inner(b), expression.place)
+        case _:
+            pass
+    return change(expression)

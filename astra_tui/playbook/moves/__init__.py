@@ -1,0 +1,39 @@
+"""The moves, one a file."""
+
+from astra_tui.playbook.api import Move
+from astra_tui.playbook.moves.cache_hints import CacheHints
+from astra_tui.playbook.moves.fast_math import FastMath
+from astra_tui.playbook.moves.fit_block import FitBlock
+from astra_tui.playbook.moves.full_grid import FullGrid
+from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
+from astra_tui.playbook.moves.keep_row import KeepRow
+from astra_tui.playbook.moves.pack_rows import PackRows
+from astra_tui.playbook.moves.reciprocal import Reciprocal
+from astra_tui.playbook.moves.row_grid import RowGrid
+from astra_tui.playbook.moves.row_per_block import RowPerBlock
+from astra_tui.playbook.moves.shuffle_reduction import ShuffleReduction
+from astra_tui.playbook.moves.single_turn import OneTurn
+from astra_tui.playbook.moves.store_early import StoreEarly
+from astra_tui.playbook.moves.tune_block import TuneBlock
+from astra_tui.playbook.moves.wide_accesses import WideAccesses
+
+
+def all_moves() -> tuple[Move, ...]:
+    """Every move of the playbook, in a fixed order."""
+    return (
+        WideAccesses(),
+        KeepRow(),
+        ShuffleReduction(),
+        HoistInvariants(),
+        Reciprocal(),
+        FastMath(),
+        RowGrid(),
+        RowPerBlock(),
+        FitBlock(),
+        FullGrid(),
+        PackRows(),
+        OneTurn(),
+        StoreEarly(),
+        TuneBlock(),
+        CacheHints(),
+    )

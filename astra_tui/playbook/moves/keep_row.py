@@ -1,0 +1,396 @@
+"""Keeps in registers what a second loop over the same row would load again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node
+
+from astra_tui.model.launch import Launch, Let
+from astra_tui.model.launch.expression import (
+    Binary,
+    Compare,
+    Conditional,
+    Expression,
+    Integer,
+    Name,
+)
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.accesses import (
+    Access,
+    accesses_in,
+    is_conditional,
+    may_alias,
+    offset_of,
+    unknown_accesses,
+)
+from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.edits import (
+    Edit,
+    block,
+    dedented,
+    indentation,
+    indented,
+    insert_before,
+    line_start,
+    pragma_of,
+    remove_statement,
+    rewritten,
+)
+from astra_tui.playbook.edits import replace as put
+from astra_tui.playbook.kernel_text import KernelText, specialised
+from astra_tui.playbook.launching import (
+    is_fallback,
+    plan_value,
+    with_branch,
+)
+from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader, Polynomial, atom
+from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.moves.store_early import StoreEarly
+from astra_tui.playbook.names import Function, fresh_name
+from astra_tui.playbook.syntax import (
+    LOOPS,
+    ancestors,
+    contains,
+    is_barrier,
+    line_of,
+    text_of,
+)
+
+_MOST_TURNS = 8
+"""Turns whose loads stay in registers: 8 turns of two 16-byte packs are 64 registers."""
+
+_ANY_TURN = "(any turn)"
+
+
+class _Unsuitable(Exception):
+    """Why a row is read again."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """One load of the first loop, and the loads of the second that repeat it."""
+
+    first: Access
+    again: tuple[Access, ...]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A loop over a row, and later ones in which a thread takes the same elements."""
+
+    function: Function
+    first: Loop
+    later: tuple[Loop, ...]
+    kept: tuple[_Kept, ...]
+
+    def anchor(self) -> Node:
+        """The first loop, or the plain block around it that a later loop does not share."""
+        anchors = [_anchor(self.first, loop) for loop in self.later]
+        return max(anchors, key=lambda n: n.end_byte - n.start_byte)
+
+
+@dataclass(frozen=True)
+class _Names:
+    kernel: str
+    count: str
+    turn: str
+    arrays: tuple[str, ...]
+    turns: Name
+
+
+class KeepRow:
+    """Registers instead of a second pass through memory, for rows that are short enough."""
+
+    name = "keep_row"
+    summary = "what the first loop loaded stays in registers for the second"
+
+    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+        """A specialised kernel for rows of up to eight turns; longer ones keep the old kernel."""
+        reasons: list[str] = []
+        for kernel in source.kernels:
+            for launch in source.launches_of(kernel):
+                try:
+                    if is_fallback(source.plan, launch):
+                        raise _Unsuitable("it serves what a specialised kernel leaves over")
+                    rows = _find(source, kernel)
+                    turns = _turns(rows, launch)
+                except _Unsuitable as reason:
+                    reasons.append(f"{kernel.name}: {reason}")
+                    continue
+                return self._proposal(source, evidence, rows, launch, turns)
+        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+
+    def _proposal(
+        self,
+        source: KernelText,
+        evidence: Evidence,
+        rows: _Rows,
+        launch: Launch,
+        turns: tuple[Expression, Expression],
+    ) -> Proposal:
+        nodes = [a.node for k in rows.kept for a in k.again]
+        text = _rewrite(source, rows, launch, turns)
+        text, early = _with_early_stores(text, evidence) if evidence.timed else (text, "")
+        part = share(evidence.counters, Counter.SECTORS, nodes)
+        plan = Plan(
+            title="Keep the row in registers",
+            bottleneck="a second loop loads the same elements again, by the same threads",
+            evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
+            change=f"{lines_text(nodes)}: the values come from registers that the loop at line "
+            f"{line_of(rows.first.node)} fills. The number of turns becomes a template argument, "
+            f"so that the loops unroll; rows of more than {_MOST_TURNS} turns keep the old kernel."
+            f"{early}",
+            prediction=predicted(Counter.SECTORS, part, 0.0, (1.05, 1.5), 0.3),
+            risk=Risk.MEDIUM,
+            places=places_of([rows.first.node, *(n.node for n in rows.later)]),
+            move=self.name,
+        )
+        return Proposal(plan, text)
+
+
+def _with_early_stores(text: str, evidence: Evidence) -> tuple[str, str]:
+    """The source in which results leave as soon as they are known, and a sentence about it.
+
+    What is kept costs registers, and with them the second block of a multiprocessor: the move
+    alone made long rows 13 % slower on an H100, and 1 % faster with this.
+    """
+    stored = 0
+    while True:
+        further = StoreEarly().propose(KernelText.read(text), evidence)
+        if not isinstance(further, Proposal):
+            break
+        text, stored = further.source, stored + 1
+    plural = "a result" if stored == 1 else f"{stored} results"
+    return text, f" The first loop stores {plural} that it can know already." if stored else ""
+
+
+def _find(source: KernelText, function: Function) -> _Rows:
+    reader = IndexReader(function)
+    rows = [
+        loop for loop in loops_of(function)
+        if loop.counts_up()
+        and (loop.start_form(reader), loop.step_form(reader)) == (THREAD, BLOCK_THREADS)
+    ]  # fmt: skip
+    if len(rows) < 2:
+        raise _Unsuitable("no two loops over a row")
+    reasons: list[str] = []
+    for number, first in enumerate(rows):
+        repeats: dict[Loop, list[_Kept]] = {}
+        for later in rows[number + 1 :]:
+            try:
+                repeats[later] = _read_pair(source, function, first, later)
+            except _Unsuitable as reason:
+                reasons.append(str(reason))
+        if repeats:
+            return _Rows(function, first, tuple(repeats), _merged(list(repeats.values())))
+    raise _Unsuitable("; ".join(dict.fromkeys(reasons)))
+
+
+def _merged(repeats: list[list[_Kept]]) -> tuple[_Kept, ...]:
+    """Each load of the first loop once, with what repeats it in any later loop."""
+    again: dict[Access, list[Access]] = {}
+    for kept in (k for found in repeats for k in found):
+        again.setdefault(kept.first, []).extend(kept.again)
+    first_to_last = sorted(again, key=lambda a: a.node.start_byte)
+    return tuple(_Kept(load, tuple(again[load])) for load in first_to_last)
+
+
+def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop) -> list[_Kept]:
+    reader = IndexReader(function)
+    if not _reaches(_anchor(first, second), second):
+        raise _Unsuitable(f"line {line_of(second.node)}: the loops stand in different blocks")
+    if reader.read(first.bound) != reader.read(second.bound):
+        raise _Unsuitable(f"line {line_of(second.node)}: the loops run to different bounds")
+    for loop in (first, second):
+        if loop.has_jump() or any(is_barrier(s) for s in loop.body):
+            raise _Unsuitable(f"line {line_of(loop.node)}: a jump or a barrier in the loop")
+        if unknown_accesses(loop.node, function):
+            raise _Unsuitable(f"line {line_of(loop.node)}: an access that cannot be followed")
+    kept = _repeated(source, function, first, second)
+    if not kept:
+        raise _Unsuitable(f"line {line_of(second.node)}: the loop loads nothing a second time")
+    return kept
+
+
+def _anchor(first: Loop, second: Loop) -> Node:
+    """The first loop, or the plain block around it that the second loop does not share."""
+    anchor = first.node
+    while anchor.parent is not None and not contains(anchor.parent, second.node):
+        anchor = anchor.parent
+    return anchor
+
+
+def _reaches(anchor: Node, second: Loop) -> bool:
+    """Whether the second loop comes once after each time that the anchor ran."""
+    if anchor.type not in ("compound_statement", *LOOPS) or anchor.parent is None:
+        return False
+    between = [
+        a for a in ancestors(second.node) if contains(anchor.parent, a) and a != anchor.parent
+    ]
+    return not any(a.type in LOOPS for a in between)
+
+
+def _repeated(source: KernelText, function: Function, first: Loop, second: Loop) -> list[_Kept]:
+    loads = {
+        _key(a, function, first): a for s in reversed(first.body)
+        for a in reversed(list(accesses_in(s, function)))
+        if _is_plain_load(a) and not (a.node != s and is_conditional(a.node, s))
+    }  # fmt: skip
+    between = _stores(function, first.node.start_byte, second.node.start_byte)
+    kept = []
+    for key, load in loads.items():
+        if key is None or any(may_alias(source, function, load.root, s.root) for s in between):
+            continue
+        again = [
+            a for s in second.body for a in accesses_in(s, function)
+            if _is_plain_load(a) and _key(a, function, second) == key
+        ]  # fmt: skip
+        if again and _survives(source, function, second, key, again):
+            kept.append(_Kept(load, tuple(again)))
+    return sorted(kept, key=lambda k: k.first.node.start_byte)
+
+
+def _is_plain_load(access: Access) -> bool:
+    return access.is_load and not access.is_store and not access.root.is_array
+
+
+def _key(access: Access, function: Function, loop: Loop) -> tuple[str, str, Polynomial] | None:
+    """What is loaded, as far as the turn decides; None where it is not known."""
+    reader = IndexReader(function)
+    pointer = function.lookup(text_of(access.pointer), access.pointer)
+    offset = offset_of(pointer, function, reader) if pointer is not None else None
+    if offset is None:
+        return None
+    index = offset + reader.read(access.index)
+    if not reader.depends_on(index, loop.name):
+        return None
+    terms = {
+        tuple(sorted(_ANY_TURN if a == loop.name else a for a in m)): c
+        for m, c in index.terms.items()
+    }
+    renamed = Polynomial(dict(sorted(terms.items())))
+    inside = [a for a in index.atoms if a != loop.name]
+    if any(reader.depends_on(atom(a), loop.name) for a in inside):
+        return None
+    return access.element, access.root.name, renamed
+
+
+def _stores(function: Function, start: int, end: int) -> list[Access]:
+    return [
+        a for a in accesses_in(function.body, function)
+        if a.is_store and start <= a.node.start_byte < end
+    ]  # fmt: skip
+
+
+def _survives(
+    source: KernelText,
+    function: Function,
+    second: Loop,
+    key: tuple[str, str, Polynomial] | None,
+    again: list[Access],
+) -> bool:
+    """Whether memory still holds what was loaded whenever the second loop loads it."""
+    for store in (a for s in second.body for a in accesses_in(s, function) if a.is_store):
+        if not may_alias(source, function, store.root, again[0].root):
+            continue
+        later = all(a.node.start_byte < store.node.start_byte for a in again)
+        if _key(store, function, second) != key or not later:
+            return False
+    return True
+
+
+def _turns(rows: _Rows, launch: Launch) -> tuple[Expression, Expression]:
+    """How many elements a row has, and how many threads share them, in the plan's words."""
+    bound = plan_value(rows.first.bound, rows.function, launch)
+    if bound is None or len(launch.block) != 1:
+        raise _Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
+    return bound, launch.block[0]
+
+
+def _rewrite(
+    source: KernelText, rows: _Rows, launch: Launch, turns: tuple[Expression, Expression]
+) -> str:
+    taken = source.names()
+    names = _Names(
+        kernel=fresh_name(f"{rows.function.name}_kept", taken),
+        count=fresh_name("TURNS", taken),
+        turn=fresh_name("turn", taken),
+        arrays=tuple(fresh_name(f"{text_of(k.first.pointer)}_kept", taken) for k in rows.kept),
+        turns=Name(fresh_name("turns", taken)),
+    )
+    elements, threads = turns
+    count: Expression = Integer(_MOST_TURNS)
+    for size in (4, 2, 1):
+        count = Conditional(_at_most(elements, threads, size), Integer(size), count)
+    kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
+    condition = _at_most(elements, threads, _MOST_TURNS)
+    plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
+    text = specialised(
+        source, rows.function, names.kernel, names.count, _edits(source, rows, names)
+    )
+    end = rows.function.outer.end_byte
+    return source.changed([Edit(end, end, f"\n\n{text}")], plan)
+
+
+def _at_most(elements: Expression, threads: Expression, turns: int) -> Expression:
+    most = threads if turns == 1 else Binary("*", Integer(turns), threads)
+    if isinstance(threads, Integer):
+        most = Integer(turns * threads.value)
+    return Compare(elements, (("<=", most),))
+
+
+def _edits(source: KernelText, rows: _Rows, names: _Names) -> list[Edit]:
+    arrays = [
+        f"{k.first.element} {name}[{names.count}];"
+        for k, name in zip(rows.kept, names.arrays, strict=True)
+    ]
+    filling = _unrolled(source, rows, rows.first, names)
+    anchor = rows.anchor()
+    outside = [insert_before(source.data, anchor, arrays)] if anchor != rows.first.node else []
+    edits = _in_place(source.data, rows.first, filling if outside else [*arrays, *filling])
+    for loop in rows.later:
+        edits += _in_place(source.data, loop, _unrolled(source, rows, loop, names))
+    return [*outside, *edits]
+
+
+def _unrolled(source: KernelText, rows: _Rows, loop: Loop, names: _Names) -> list[str]:
+    """A loop with a fixed number of turns, each under the condition that the row reaches it.
+
+    The first loop fills the registers, the others read them.
+    """
+    fill = loop == rows.first
+    places = {
+        a.node: f"{array}[{names.turn}]"
+        for k, array in zip(rows.kept, names.arrays, strict=True)
+        for a in ((k.first,) if fill else k.again)
+    }
+    lines: list[str] = []
+    for statement in loop.body:
+        inside = [n for n in places if contains(statement, n)]
+        if fill:
+            lines += [f"{places[n]} = {text_of(n)};" for n in inside]
+        text = rewritten(source.data, statement, [put(n, places[n]) for n in inside])
+        lines.append(dedented(source.data, statement, text))
+    step = "1" if loop.step is None else text_of(loop.step)
+    first = f"{text_of(loop.start)} + {names.turn} * {step}"
+    return [
+        "#pragma unroll",
+        f"for (int {names.turn} = 0; {names.turn} < {names.count}; ++{names.turn}) {{",
+        f"  const {loop.variable.type} {loop.name} = {first};",
+        f"  if ({loop.name} < {text_of(loop.bound)}) {{",
+        block([block(lines)]),
+        "  }",
+        "}",
+    ]
+
+
+def _in_place(source: bytes, loop: Loop, lines: list[str]) -> list[Edit]:
+    """Puts lines where a loop stands, in place of its `#pragma` and its declaration too."""
+    first = pragma_of(loop.node) or loop.node
+    text = indented("\n".join(lines), indentation(source, loop.node))
+    edits = [Edit(line_start(source, first), loop.node.end_byte, text)]
+    if loop.declaration is not None:
+        edits.append(remove_statement(source, loop.declaration))
+    return edits

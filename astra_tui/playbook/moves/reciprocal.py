@@ -1,0 +1,153 @@
+"""Divides once and multiplies from then on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.names import Function, Variable, fresh_name
+from astra_tui.playbook.syntax import (
+    LOOPS,
+    ancestors,
+    arguments_of,
+    bare,
+    called_name,
+    contains,
+    field,
+    named,
+    of_type,
+    operator_of,
+    text_of,
+)
+from astra_tui.playbook.tolerance import tight_tolerance
+from astra_tui.playbook.types import is_float
+
+NEGLIGIBLE = 0.02
+"""The share of warp instructions below which a division is not worth a round."""
+
+
+@dataclass(frozen=True)
+class _Divisor:
+    """A variable that never changes, and the float divisions by it."""
+
+    function: Function
+    variable: Variable
+    divisions: tuple[Node, ...]
+
+    def root(self) -> Node | None:
+        """What the divisor is the square root of, where it serves for nothing but division."""
+        value = self.variable.value
+        if value is None or self.variable.type != "float":
+            return None
+        value = bare(value)
+        if value.type != "call_expression" or called_name(value) not in ("sqrtf", "sqrt"):
+            return None
+        if len(self.function.uses(self.variable)) != len(self.divisions):
+            return None
+        only = (
+            len([c for c in named(self.variable.declaration) if c.type == "init_declarator"]) == 1
+        )
+        operand = arguments_of(value)[0]
+        return operand if only and is_float(operand, self.function) else None
+
+
+class Reciprocal:
+    """x / d, with the same d again and again, becomes x * (1 / d)."""
+
+    name = "reciprocal"
+    summary = "one reciprocal, or rsqrtf, in place of repeated divisions"
+
+    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+        """Every divisor that is used in several divisions, or in each turn of a loop."""
+        tight = tight_tolerance(evidence.task)
+        if tight:
+            return NotApplicable(self.name, tight)
+        found = _without_nested([d for f in source.functions for d in _divisors(f)])
+        if not found:
+            return NotApplicable(
+                self.name, "no float division by a variable that stays, twice or in a loop"
+            )
+        names = source.names()
+        edits = [e for divisor in found for e in _rewrite(source, divisor, names)]
+        nodes = [n for divisor in found for n in divisor.divisions]
+        part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, nodes)
+        if part is not None and part < NEGLIGIBLE:
+            return NotApplicable(
+                self.name, f"{lines_text(nodes)}: {part:.1%} of all warp instructions, too few"
+            )
+        roots = any(d.root() is not None for d in found)
+        plan = Plan(
+            title="Multiply by the reciprocal",
+            bottleneck="divisions by one and the same value; a correctly rounded division takes "
+            "about ten instructions, a product one",
+            evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
+            change=f"{lines_text(nodes)}: the reciprocal is computed once"
+            + (", by rsqrtf where the divisor is a square root" if roots else "")
+            + ". Results may differ in the last place, and more where the divisor is subnormal.",
+            prediction=predicted(Counter.WARP_INSTRUCTIONS, part, 0.5, (1.0, 1.2), 0.2),
+            risk=Risk.LOW,
+            places=places_of(nodes),
+            move=self.name,
+        )
+        return Proposal(plan, source.changed(edits))
+
+
+def _divisors(function: Function) -> list[_Divisor]:
+    by_variable: dict[int, tuple[Variable, list[Node]]] = {}
+    for node in of_type(function.body, "binary_expression"):
+        divisor = bare(field(node, "right"))
+        if operator_of(node) != "/" or divisor.type != "identifier":
+            continue
+        variable = function.lookup(text_of(divisor), divisor)
+        if variable is None or not variable.is_scalar or not is_float(node, function):
+            continue
+        key = variable.declarator.start_byte
+        by_variable.setdefault(key, (variable, []))[1].append(node)
+    return [
+        _Divisor(function, variable, tuple(divisions))
+        for variable, divisions in by_variable.values()
+        if function.is_constant(variable) and _is_repeated(variable, divisions, function)
+    ]
+
+
+def _without_nested(divisors: list[_Divisor]) -> list[_Divisor]:
+    """Leaves out divisions inside of a root that is rewritten as a whole; they are rare then."""
+    roots = [d.variable.declaration for d in divisors if d.root() is not None]
+    return [
+        d for d in divisors
+        if not any(contains(r, n) for r in roots for n in d.divisions)
+    ]  # fmt: skip
+
+
+def _is_repeated(variable: Variable, divisions: list[Node], function: Function) -> bool:
+    """Whether the divisor is used twice, in a loop, or is a root that could be inverted."""
+    if len(divisions) > 1 or _Divisor(function, variable, tuple(divisions)).root() is not None:
+        return True
+    loops = [a for a in ancestors(divisions[0]) if a.type in LOOPS]
+    return any(not contains(loop, variable.declaration) for loop in loops)
+
+
+def _rewrite(source: KernelText, divisor: _Divisor, names: set[str]) -> list[Edit]:
+    variable = divisor.variable
+    inverse = fresh_name(f"inverse_{variable.name}", names)
+    edits = [e for d in divisor.divisions for e in _product(d, inverse)]
+    root = divisor.root()
+    if root is not None:
+        text = f"const float {inverse} = rsqrtf({text_of(root)});"
+        return [*edits, replace(variable.declaration, text)]
+    line = f"const float {inverse} = 1.0f / {variable.name};"
+    if variable.is_parameter:
+        first = named(divisor.function.body)[0]
+        return [*edits, insert_before(source.data, first, [line])]
+    return [*edits, insert_after(source.data, variable.declaration, [line])]
+
+
+def _product(division: Node, inverse: str) -> list[Edit]:
+    operator = field(division, "operator")
+    return [replace(operator, "*"), replace(field(division, "right"), inverse)]

@@ -1,0 +1,43 @@
+"""Turns loops of which every thread takes one turn into conditions."""
+
+from __future__ import annotations
+
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.moves.wide_accesses import WideAccesses
+from astra_tui.playbook.single_turns import single_turns, without_single_turns
+
+
+class OneTurn:
+    """Launch geometry: where the grid has a thread for each turn, no thread has to come back."""
+
+    name = "single_turn"
+    summary = "a condition in place of a loop of which each thread takes one turn"
+
+    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+        """Every loop whose turns the grid covers; after accesses are wide, which needs loops."""
+        if not evidence.timed:
+            return NotApplicable(self.name, "counters cannot tell what a grid leaves idle")
+        turns = [t for kernel in source.kernels for t in single_turns(source, kernel)]
+        if not turns:
+            return NotApplicable(self.name, "no loop of which the grid covers all turns")
+        if isinstance(WideAccesses().propose(source, evidence), Proposal):
+            return NotApplicable(self.name, "the accesses of its loops can become wide first")
+        nodes = [turn.loop.node for turn in turns]
+        part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, nodes)
+        plan = Plan(
+            title="One turn a thread",
+            bottleneck="each thread computes where its next turn would be, and finds none",
+            evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
+            change=f"{lines_text(nodes)}: the grid has a thread for every turn, so that a "
+            "condition takes the place of the loop.",
+            prediction=predicted(Counter.WARP_INSTRUCTIONS, part, 0.9, (1.0, 1.1), 0.9),
+            risk=Risk.LOW,
+            places=places_of(nodes),
+            move=self.name,
+        )
+        return Proposal(
+            plan, without_single_turns(source.text, tuple(k.name for k in source.kernels))
+        )

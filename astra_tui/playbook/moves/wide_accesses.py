@@ -1,0 +1,198 @@
+"""Loads and stores 16 bytes a thread where the source moves one element at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.launch import Launch, Let
+from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.edits import Edit
+from astra_tui.playbook.grids import flat_loops, other_grid_use
+from astra_tui.playbook.kernel_text import KernelText, specialised
+from astra_tui.playbook.lane_indices import NotWidenable
+from astra_tui.playbook.launching import (
+    aligned,
+    all_of,
+    divisible,
+    is_fallback,
+    map_expressions,
+    plan_value,
+    template_values,
+    with_branch,
+)
+from astra_tui.playbook.names import Function, fresh_name
+from astra_tui.playbook.single_turns import without_single_turns
+from astra_tui.playbook.widening import (
+    WideLoop,
+    WideNames,
+    widen_loops,
+)
+
+_BYTES = 16
+
+_PACK = """template <typename {value}, int {count}>
+struct alignas(sizeof({value}) * {count} < 16 ? sizeof({value}) * {count} : 16) {pack} {{
+  {value} value[{count}];
+}};
+
+"""
+
+
+@dataclass(frozen=True)
+class _Widened:
+    """One kernel with its wide loops, for one launch."""
+
+    kernel: Function
+    launch: Launch
+    loops: tuple[WideLoop, ...]
+    names: WideNames
+    width: Let
+    """Elements of a pack, by the widest type that is accessed."""
+    condition: Expression
+
+
+class WideAccesses:
+    """128-bit accesses, behind a condition of the launch plan that makes them legal."""
+
+    name = "wide_accesses"
+    summary = "16 bytes a thread instead of one element, where sizes and addresses allow it"
+
+    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+        """A second kernel with packed accesses; the first stays for what packs cannot reach."""
+        reasons: list[str] = []
+        for kernel in source.kernels:
+            for launch in source.launches_of(kernel):
+                try:
+                    found = _widen(source, kernel, launch)
+                except NotWidenable as reason:
+                    reasons.append(f"{kernel.name}: {reason}")
+                    continue
+                return self._proposal(source, evidence, found)
+        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel to widen")
+
+    def _proposal(self, source: KernelText, evidence: Evidence, found: _Widened) -> Proposal:
+        nodes = [access for loop in found.loops for access in loop.accesses]
+        part = share(evidence.counters, Counter.REQUESTS, nodes)
+        plan = Plan(
+            title="Access 16 bytes a thread",
+            bottleneck="every load and store moves a single element, so that the kernel needs "
+            "many requests and many instructions for its bytes",
+            evidence=evidence_of(evidence.counters, nodes, Counter.REQUESTS, Counter.SECTORS),
+            change=f"{lines_text(nodes)}: neighbouring elements become one pack. The launch plan "
+            "takes the wide kernel where sizes are whole packs and addresses are multiples of 16 "
+            "bytes; everything else goes to the kernel as it is.",
+            prediction=predicted(Counter.REQUESTS, part, 0.2, (1.1, 2.5), 0.9),
+            risk=Risk.MEDIUM,
+            places=places_of(nodes),
+            move=self.name,
+        )
+        return Proposal(plan, _rewrite(source, found, evidence))
+
+
+def _widen(source: KernelText, kernel: Function, launch: Launch) -> _Widened:
+    if is_fallback(source.plan, launch):
+        raise NotWidenable("it serves what a wide kernel leaves over")
+    taken = source.names()
+    names = WideNames(
+        pack=fresh_name("Pack", taken),
+        width=fresh_name("WIDTH", taken),
+        lane=fresh_name("lane", taken),
+        taken=taken,
+    )
+    loops = widen_loops(source, kernel, launch, names)
+    elements = {a for loop in loops for a in loop.elements}
+    sizes = [_element(kernel, launch, e) for e in sorted(elements)]
+    width = Let(fresh_name("width", taken), _width_of(sizes))
+    condition = _condition(kernel, launch, loops, Name(width.name))
+    return _Widened(kernel, launch, tuple(loops), names, width, condition)
+
+
+def _element(kernel: Function, launch: Launch, element: str) -> Expression:
+    """An element type in the plan's words: a type, or what a template parameter stands for."""
+    given = template_values(kernel, launch).get(element)
+    if given is not None:
+        return given
+    found = _BY_NAME.get(element)
+    if found is None:
+        raise NotWidenable(f"it accesses elements of type {element}, whose size is not known")
+    return Name(found.value)
+
+
+_BY_NAME = {d.cuda: d for d in DType} | {
+    "half": DType.FLOAT16,
+    "nv_bfloat16": DType.BFLOAT16,
+    "int32_t": DType.INT32,
+    "uint32_t": DType.UINT32,
+}
+
+
+def _width_of(elements: list[Expression]) -> Expression:
+    """Elements of a pack: 16 bytes of the widest type, so that no access needs two of them."""
+    sizes: list[Expression] = []
+    for element in dict.fromkeys(elements):
+        fixed = isinstance(element, Name) and element.id in {d.value for d in DType}
+        size = DType(element.id).size if fixed and isinstance(element, Name) else 0
+        sizes.append(Integer(size) if size else Call("sizeof", (element,)))
+    if all(isinstance(s, Integer) for s in sizes):
+        return Integer(_BYTES // max(s.value for s in sizes if isinstance(s, Integer)))
+    widest = sizes[0] if len(sizes) == 1 else Call("max", tuple(sizes))
+    return Binary("//", Integer(_BYTES), widest)
+
+
+def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
+    taken = found.names.taken
+    kernel, launch = found.kernel, found.launch
+    wide_name = fresh_name(f"{kernel.name}_wide", taken)
+    loop_edits = [e for loop in found.loops for e in loop.edits]
+    text = specialised(source, kernel, wide_name, found.names.width, loop_edits)
+    pack = _PACK.format(
+        pack=found.names.pack, value=fresh_name("E", taken), count=fresh_name("N", taken)
+    )
+    wide = replace(
+        launch, kernel=wide_name, template_args=(*launch.template_args, Name(found.width.name))
+    )
+    if evidence.timed:
+        wide = replace(wide, grid=_grid_of_packs(kernel, launch, Name(found.width.name)))
+    plan = with_branch(source.plan, launch, wide, found.condition, (found.width,))
+    first = min(source.functions, key=lambda f: f.outer.start_byte).outer
+    edits = [
+        Edit(first.start_byte, first.start_byte, pack),
+        Edit(kernel.outer.end_byte, kernel.outer.end_byte, f"\n\n{text}"),
+    ]
+    changed = source.changed(edits, plan)
+    # A pack is a long turn: the loop around it made small sizes slower than single elements are.
+    return without_single_turns(changed, (wide_name,)) if evidence.timed else changed
+
+
+def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expression, ...]:
+    """The grid, with a thread for each pack where it had one for each element."""
+    loops = flat_loops(kernel)
+    if not loops or other_grid_use(kernel, loops, "x") is not None:
+        return launch.grid
+    bounds = [plan_value(loop.bound, kernel, launch) for loop in loops]
+
+    def of_packs(part: Expression) -> Expression:
+        if isinstance(part, Call) and part.function == "ceil_div" and part.args[0] in bounds:
+            return Call("ceil_div", (Binary("//", part.args[0], width), part.args[1]))
+        return part
+
+    first, *others = launch.grid
+    return (map_expressions(first, of_packs), *others)
+
+
+def _condition(kernel: Function, launch: Launch, loops: list[WideLoop], width: Name) -> Expression:
+    """When every wide access begins at a multiple of 16 bytes and ends within its row."""
+    names = [p.name for p in kernel.parameters]
+    conditions = [
+        divisible(launch.args[names.index(size)], width) for w in loops for size in w.divisible
+    ]
+    for root in (r for w in loops for r in w.roots):
+        argument = launch.args[names.index(root)]
+        if not isinstance(argument, Name):
+            raise NotWidenable(f"{root} is no plain argument of the launch")
+        conditions.append(aligned(argument, _BYTES))
+    return all_of(conditions)

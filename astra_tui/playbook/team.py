@@ -1,0 +1,102 @@
+"""The team with no model: every role is a rule, and the same brief has the same answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.check import Case
+from astra_tui.model.counters import add_counters
+from astra_tui.model.plan import Plan
+from astra_tui.model.team import (
+    Brief,
+    CodeDraft,
+    Failure,
+    NotWritten,
+    OnText,
+    PlanAnswer,
+    PlanDraft,
+)
+from astra_tui.model.verdict import Outcome
+from astra_tui.playbook import Evidence, Proposal, propose_all
+from astra_tui.playbook.settled import region
+
+
+class PlaybookTeam:
+    """Moves of the playbook, best first."""
+
+    author = Author(AuthorKind.PLAYBOOK)
+
+    async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:  # noqa: ARG002
+        """The moves that apply to the base and were not tried on it yet."""
+        proposals, refused = await _propose(brief)
+        plans = tuple(PlanDraft(p.plan, self._named(p.plan)) for p in proposals[:count])
+        reason = "" if plans else "no move of the playbook applies any more"
+        return PlanAnswer(plans, reason, refused)
+
+    async def code(
+        self,
+        brief: Brief,
+        plan: Plan,
+        failure: Failure | None,
+        on_text: OnText,  # noqa: ARG002
+    ) -> CodeDraft:
+        """The rewrite of the plan's move. A move has one rewrite, so that a failure ends it."""
+        if failure is not None:
+            raise NotWritten(f"the playbook withdraws {plan.move or 'the plan'}: {failure.message}")
+        proposals, refused = await _propose(brief)
+        for proposal in proposals:
+            if proposal.plan.move == plan.move:
+                return CodeDraft(proposal.source, self._named(plan), proposal.plan.change)
+        why = next((r for r in refused if r.startswith(f"{plan.move}:")), "no such move")
+        raise NotWritten(f"the playbook can only do its own moves: {why}")
+
+    async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:  # noqa: ARG002
+        """None: the floor suite is derived from the contract already."""
+        return ()
+
+    async def explain(self, brief: Brief, source: str, failure: Failure) -> str:  # noqa: ARG002
+        """Nothing: the findings of the check name line, block and thread themselves."""
+        return ""
+
+    async def read_profile(self, brief: Brief, on_text: OnText) -> str:  # noqa: ARG002
+        """Nothing: the moves read the counters themselves."""
+        return ""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _named(self, plan: Plan) -> Author:
+        return Author(AuthorKind.PLAYBOOK, plan.move)
+
+
+async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
+    counters = None
+    if brief.profile is not None:
+        counters = add_counters(w.counters for w in brief.profile.workloads)
+    device = brief.profile.device if brief.profile is not None else "emulator"
+    evidence = Evidence(brief.task, counters, device)
+    withdrawn = frozenset(_withdrawn(brief))
+    settled = frozenset(_settled(brief)) if evidence.timed else frozenset()
+    # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
+    proposals, refused = await asyncio.to_thread(
+        propose_all, brief.source, evidence, withdrawn, settled
+    )
+    return proposals, tuple(f"{r.move}: {r.reason}" for r in refused)
+
+
+def _withdrawn(brief: Brief) -> Iterator[tuple[str, str]]:
+    """Moves that are not to be proposed: tried on this base, or turned down by the engineer."""
+    for tried in brief.tried:
+        if tried.plan.move and tried.outcome is Outcome.REJECTED:
+            yield tried.plan.move, brief.base
+        elif tried.plan.move:
+            yield tried.plan.move, tried.base
+
+
+def _settled(brief: Brief) -> Iterator[tuple[str, str]]:
+    """Moves that were timed and gained nothing, each with the code that they would have changed."""
+    for tried in brief.tried:
+        if tried.plan.move and tried.outcome in (Outcome.SAME, Outcome.WORSE):
+            yield tried.plan.move, region(tried.plan, tried.source)

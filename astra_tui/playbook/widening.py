@@ -1,0 +1,432 @@
+"""Rewrites a loop over elements into a loop over packs of neighbouring elements.
+
+Statements that change by element go into an inner loop over the lanes of a pack; what is the same
+for the whole pack stays outside of it. Loads move before the inner loop and stores behind it, so
+that each is a single wide access.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from astra_tui.model.launch import Launch
+from astra_tui.playbook.accesses import (
+    Access,
+    accesses_in,
+    is_conditional,
+    may_alias,
+    offset_of,
+    unknown_accesses,
+)
+from astra_tui.playbook.edits import (
+    Edit,
+    block,
+    dedented,
+    indentation,
+    indented,
+    remove_statement,
+    replace,
+    rewritten,
+)
+from astra_tui.playbook.invariance import assignment_to, plain_locals
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.lane_indices import LaneIndices, NotWidenable, refusal
+from astra_tui.playbook.launching import factors, plan_value
+from astra_tui.playbook.linear import (
+    BLOCK_THREADS,
+    GLOBAL_THREAD,
+    GRID_THREADS,
+    INTEGER_TYPES,
+    THREAD,
+    IndexReader,
+    Polynomial,
+    canonical,
+)
+from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.names import (
+    Function,
+    fresh_name,
+    is_pure,
+    reads_memory,
+    written_names,
+)
+from astra_tui.playbook.syntax import (
+    called_name,
+    contains,
+    identifiers_in,
+    is_barrier,
+    of_type,
+    statements_of,
+    text_of,
+    walk,
+)
+from astra_tui.playbook.syntax import field as child
+
+
+@dataclass(frozen=True)
+class WideNames:
+    """The names that the rewrite introduces."""
+
+    pack: str
+    width: str
+    lane: str
+    taken: set[str]
+
+
+@dataclass
+class WideLoop:
+    """One loop over packs: its edits, and under which conditions it is right."""
+
+    edits: list[Edit] = field(default_factory=list)
+    accesses: list[Node] = field(default_factory=list)
+    elements: set[str] = field(default_factory=set)
+    roots: dict[str, None] = field(default_factory=dict)
+    """Pointer parameters that have to be aligned."""
+    divisible: dict[str, None] = field(default_factory=dict)
+    """Integer parameters that have to be whole packs."""
+
+
+def widen_loops(
+    source: KernelText, function: Function, launch: Launch, names: WideNames
+) -> list[WideLoop]:
+    """The wide form of every loop that walks over memory. Raises NotWidenable."""
+    found = [loop for loop in loops_of(function) if walks_over_elements(loop, function)]
+    if not found:
+        raise NotWidenable("no loop in which threads take neighbouring elements in turns")
+    wide = [_Widener(source, function, loop, launch, names).widen() for loop in found]
+    wide = [w for w in wide if w.accesses]
+    if not wide:
+        raise NotWidenable("its loops access no global memory element by element")
+    return wide
+
+
+def walks_over_elements(loop: Loop, function: Function) -> bool:
+    """Whether the threads of a block, or of the grid, share out 0 to bound between them."""
+    if not loop.counts_up():
+        return False
+    reader = IndexReader(function)
+    shared_out = (loop.start_form(reader), loop.step_form(reader))
+    return shared_out in ((THREAD, BLOCK_THREADS), (GLOBAL_THREAD, GRID_THREADS))
+
+
+class _Widener:
+    """The rewrite of one loop."""
+
+    def __init__(
+        self,
+        source: KernelText,
+        function: Function,
+        loop: Loop,
+        launch: Launch,
+        names: WideNames,
+    ):
+        self.source = source
+        self.function = function
+        self.loop = loop
+        self.launch = launch
+        self.names = names
+        self.reader = IndexReader(function)
+        self.wide = WideLoop()
+        self.varying = self._varying()
+        self.indices = LaneIndices(function, loop.name, self.reader, self.varying)
+        self.stores = [a for s in loop.body for a in accesses_in(s, function) if a.is_store]
+
+    def widen(self) -> WideLoop:
+        """The edits that put the wide loop in place of the loop."""
+        self._check_body()
+        lines = self._block(list(self.loop.body))
+        if not self.wide.accesses:
+            return self.wide
+        tail = self._tail()
+        self.wide.divisible = self.indices.divisible
+        indent = indentation(self.source.data, self.loop.node)
+        text = "\n".join([*self._head(), block(lines), "}", *tail])
+        self.wide.edits.append(replace(self.loop.node, indented(text, indent).lstrip()))
+        if self.loop.declaration is not None:
+            self.wide.edits.append(remove_statement(self.source.data, self.loop.declaration))
+        return self.wide
+
+    def _check_body(self) -> None:
+        if self.loop.has_jump():
+            raise refusal(self.loop.node, "a turn of the loop can end early")
+        for statement in self.loop.body:
+            unknown = unknown_accesses(statement, self.function)
+            if unknown:
+                raise refusal(unknown[0], "an access whose buffer cannot be followed")
+            for part in walk(statement):
+                if part.type == "call_expression" and called_name(part).startswith("__sh"):
+                    raise refusal(part, "threads of a warp meet inside of the loop")
+                if part.type == "expression_statement" and is_barrier(part):
+                    raise refusal(part, "a barrier inside of the loop")
+        self._check_accumulators()
+
+    def _check_accumulators(self) -> None:
+        """A sum of one thread's own elements may not be what the thread writes to memory."""
+        outer = {n for n in written_names(self.loop.node) if not self._is_inside(n)}
+        for name in outer - {self.loop.name}:
+            for use in of_type(self.function.body, "identifier"):
+                if text_of(use) == name and use.start_byte > self.loop.node.end_byte:
+                    self._check_use(use)
+        for array in self.stores:
+            if array.root.is_array and not array.root.is_shared:
+                raise refusal(array.node, "each thread keeps its own elements in an array")
+
+    def _check_use(self, use: Node) -> None:
+        statement = use
+        while statement.parent is not None and not statement.type.endswith("_statement"):
+            statement = statement.parent
+        for access in accesses_in(statement, self.function):
+            thread = self.reader.depends_on(self.reader.read(access.index), "threadIdx")
+            if access.is_store and not access.root.is_array and thread:
+                raise refusal(use, "each thread writes what it made of its own elements")
+
+    def _is_inside(self, name: str) -> bool:
+        declared = (v for v in self.function.locals if v.name == name)
+        return any(contains(self.loop.node, v.declaration) for v in declared)
+
+    def _varying(self) -> set[str]:
+        """Names whose value changes from element to element."""
+        varying = {self.loop.name}
+        while True:
+            before = len(varying)
+            for statement in self.loop.body:
+                for part in of_type(statement, "init_declarator", "assignment_expression"):
+                    target = part.child_by_field_name("declarator") or child(part, "left")
+                    value = part.child_by_field_name("value") or child(part, "right")
+                    if identifiers_in(value) & varying and target.type != "subscript_expression":
+                        varying |= identifiers_in(target) - {"threadIdx"}
+            if len(varying) == before:
+                return varying
+
+    # What belongs to the pack, and what to its lanes
+
+    def _block(self, statements: list[Node]) -> list[str]:
+        lines: list[str] = []
+        run: list[Node] = []
+        for statement in statements:
+            if self._is_index(statement) or self._is_uniform(statement, run):
+                lines.append(dedented(self.source.data, statement, text_of(statement)))
+            elif self._is_uniform_branch(statement):
+                lines += [*self._run(run), *self._branch(statement)]
+                run = []
+            else:
+                run.append(statement)
+        return [*lines, *self._run(run)]
+
+    def _is_index(self, statement: Node) -> bool:
+        """Whether a statement declares integers that follow from the loop's variable."""
+        declared = plain_locals(statement)
+        if declared is None or any(v.type not in INTEGER_TYPES for v in declared):
+            return False
+        values = [v.value for v in declared if v.value is not None]
+        if any(not is_pure(v) or reads_memory(v) for v in values):
+            return False
+        for variable, value in zip(declared, values, strict=True):
+            slope = self.indices.slope(self.reader.read(value))
+            if slope is None or not self.function.is_constant(variable):
+                return False
+            self.indices.slopes[variable.name] = slope
+        return True
+
+    def _is_uniform(self, statement: Node, pending: list[Node]) -> bool:
+        """Whether a statement does the same for every lane, and may run before pending ones."""
+        if identifiers_in(statement) & self.varying:
+            return False
+        declared = plain_locals(statement)
+        if declared is not None:
+            values = [v.value for v in declared if v.value is not None]
+        else:
+            assigned = assignment_to(statement)
+            if assigned is None or not self._is_inside(assigned[0]):
+                return False
+            if any(assigned[0] in identifiers_in(p) for p in pending):
+                return False
+            values = assigned[1]
+        return all(is_pure(v) and not self._is_stored_to(v) for v in values)
+
+    def _is_stored_to(self, value: Node) -> bool:
+        """Whether the loop stores to a buffer that an expression loads from."""
+        return any(
+            may_alias(self.source, self.function, load.root, store.root)
+            for load in accesses_in(value, self.function)
+            for store in self.stores
+        )
+
+    def _is_uniform_branch(self, statement: Node) -> bool:
+        if statement.type != "if_statement":
+            return False
+        condition = child(statement, "condition")
+        if identifiers_in(condition) & self.varying or not is_pure(condition):
+            return False
+        return any(self._is_wide(a) for a in accesses_in(statement, self.function))
+
+    def _branch(self, statement: Node) -> list[str]:
+        consequence = statements_of(child(statement, "consequence"))
+        lines = [f"if {text_of(child(statement, 'condition'))} {{", block(self._block(consequence))]
+        other = statement.child_by_field_name("alternative")
+        if other is not None:
+            inner = other.named_children[-1] if other.type == "else_clause" else other
+            lines += ["} else {", block(self._block(statements_of(inner)))]
+        return [*lines, "}"]
+
+    # One run of statements that change by lane
+
+    def _run(self, run: list[Node]) -> list[str]:
+        if not run:
+            return []
+        self._check_locals(run)
+        loads: dict[str, tuple[Access, str]] = {}
+        stores: dict[str, tuple[Access, str]] = {}
+        edits: list[Edit] = []
+        for statement in run:
+            for access in accesses_in(statement, self.function):
+                if self._is_wide(access):
+                    edits.append(self._use(access, statement, loads, stores))
+        body = [self._lane_text(s, edits) for s in run]
+        lane, width = self.names.lane, self.names.width
+        before = [self._declared(*a, stored=False) for a in loads.values()]
+        before += [self._declared(*a, stored=True) for a in stores.values()]
+        after = [self._stored(*a) for a in stores.values()]
+        head = ["#pragma unroll", f"for (int {lane} = 0; {lane} < {width}; ++{lane}) {{"]
+        return [*before, *head, block(body), "}", *after]
+
+    def _check_locals(self, run: list[Node]) -> None:
+        """Values of a lane live in one inner loop only."""
+        declared = {v.name for s in run for v in (plain_locals(s) or [])}
+        for name in declared:
+            for use in of_type(self.loop.node, "identifier"):
+                inside = any(contains(s, use) for s in run)
+                variable = self.function.lookup(name, use)
+                from_run = variable is not None and any(
+                    contains(s, variable.declaration) for s in run
+                )
+                if text_of(use) == name and not inside and from_run:
+                    raise refusal(use, f"{name} is used on both sides of a condition")
+
+    def _is_wide(self, access: Access) -> bool:
+        """Whether an access takes the next element in the next lane. Raises NotWidenable."""
+        if access.root.is_array:
+            return False
+        if access.node.type != "subscript_expression":
+            raise refusal(access.node, "its accesses are wide or hinted already")
+        index = self._index_of(access)
+        slope = self.indices.slope(index)
+        if slope is None:
+            raise refusal(access.node, f"{text_of(access.node)} does not take neighbours")
+        if slope not in (0, 1):
+            raise refusal(access.node, f"{text_of(access.node)} takes every {slope}th element")
+        return slope == 1
+
+    def _index_of(self, access: Access) -> Polynomial:
+        variable = self.function.lookup(text_of(access.pointer), access.pointer)
+        offset = offset_of(variable, self.function, self.reader) if variable is not None else None
+        if offset is None:
+            raise refusal(access.node, f"where {text_of(access.pointer)} points is not known")
+        return offset + self.reader.read(access.index)
+
+    def _use(
+        self,
+        access: Access,
+        statement: Node,
+        loads: dict[str, tuple[Access, str]],
+        stores: dict[str, tuple[Access, str]],
+    ) -> Edit:
+        if is_conditional(access.node, statement):
+            raise refusal(access.node, f"{text_of(access.node)} is under a condition")
+        self._require_aligned(access)
+        key = canonical(access.node)
+        if not access.is_store:
+            self._check_order(access, stores)
+        kept = stores if access.is_store else loads
+        if key not in kept:
+            name = fresh_name(f"{text_of(access.pointer)}_pack", self.names.taken)
+            kept[key] = (access, name)
+        elif access.is_load and access.is_store:
+            raise refusal(access.node, "the same element is changed twice")
+        self.wide.accesses.append(access.node)
+        self.wide.elements.add(access.element)
+        return replace(access.node, f"{kept[key][1]}.value[{self.names.lane}]")
+
+    def _check_order(self, access: Access, stores: dict[str, tuple[Access, str]]) -> None:
+        for store, _ in stores.values():
+            if may_alias(self.source, self.function, access.root, store.root):
+                raise refusal(access.node, "a load behind a store to the same buffer")
+
+    def _declared(self, access: Access, name: str, stored: bool) -> str:
+        kind = f"{self.names.pack}<{access.element}, {self.names.width}>"
+        if stored and not access.is_load:
+            return f"{kind} {name};"
+        const = "" if stored else "const "
+        return f"{const}{kind} {name} = *reinterpret_cast<const {kind}*>(&{text_of(access.node)});"
+
+    def _stored(self, access: Access, name: str) -> str:
+        kind = f"{self.names.pack}<{access.element}, {self.names.width}>"
+        return f"*reinterpret_cast<{kind}*>(&{text_of(access.node)}) = {name};"
+
+    def _lane_text(self, statement: Node, edits: list[Edit]) -> str:
+        """A statement for one lane: packs for accesses, `i + lane` for indices."""
+        mine = [e for e in edits if statement.start_byte <= e.start < statement.end_byte]
+        for use in of_type(statement, "identifier"):
+            slope = self.indices.slopes.get(text_of(use), 0)
+            inside = any(e.start <= use.start_byte < e.end for e in mine)
+            if slope == 0 or inside or self._is_shadowed(use):
+                continue
+            mine.append(replace(use, f"({text_of(use)} + {self.names.lane})"))
+        return dedented(self.source.data, statement, rewritten(self.source.data, statement, mine))
+
+    def _is_shadowed(self, use: Node) -> bool:
+        variable = self.function.lookup(text_of(use), use)
+        if variable == self.loop.variable:
+            return False
+        return variable is None or not contains(self.loop.node, variable.declaration)
+
+    def _require_aligned(self, access: Access) -> None:
+        self.wide.roots[access.root.name] = None
+        self.indices.require_divisible(self._index_of(access), access.node)
+
+    # The loop around it
+
+    def _head(self) -> list[str]:
+        loop, taken = self.loop, self.names.taken
+        counter = fresh_name(f"{loop.name}_pack", taken)
+        kind = loop.variable.type
+        step = f"++{counter}" if loop.step is None else f"{counter} += {text_of(loop.step)}"
+        return [
+            f"for ({kind} {counter} = {text_of(loop.start)}; "
+            f"{counter} < {_operand(loop.bound)} / {self.names.width}; {step}) {{",
+            f"  const {kind} {loop.name} = {counter} * {self.names.width};",
+        ]
+
+    def _tail(self) -> list[str]:
+        """The loop for the elements behind the last pack, where there can be any."""
+        bound = self.reader.read(self.loop.bound)
+        start = self.reader.read(self.loop.start)
+        if self._is_divisible_bound():
+            return []
+        if start == THREAD:
+            self.indices.require_divisible(bound, self.loop.bound)
+            return []
+        loop, width = self.loop, self.names.width
+        count = f"{_operand(loop.bound)} / {width} * {width}"
+        step = f"++{loop.name}" if loop.step is None else f"{loop.name} += {text_of(loop.step)}"
+        body = [dedented(self.source.data, s, text_of(s)) for s in loop.body]
+        return [
+            f"for ({loop.variable.type} {loop.name} = {count} + {text_of(loop.start)}; "
+            f"{loop.name} < {text_of(loop.bound)}; {step}) {{",
+            block(body),
+            "}",
+        ]
+
+    def _is_divisible_bound(self) -> bool:
+        """Whether the bound is a product with a size that is whole packs already."""
+        value = plan_value(self.loop.bound, self.function, self.launch)
+        names = [p.name for p in self.function.parameters]
+        whole = {self.launch.args[names.index(d)] for d in self.indices.divisible}
+        return value is not None and bool(set(factors(value)) & whole)
+
+
+def _operand(node: Node) -> str:
+    simple = node.type in ("identifier", "number_literal", "call_expression")
+    return text_of(node) if simple else f"({text_of(node)})"

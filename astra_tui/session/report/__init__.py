@@ -1,8 +1,0 @@
-"""A session as one HTML file and one Markdown file, made from its journal and sources alone."""
-
-from astra_tui.session.report.compose import compose
-from astra_tui.session.report.files import WrittenReport, write_report
-from astra_tui.session.report.html import as_html
-from astra_tui.session.report.markdown import as_markdown
-
-__all__ = ["WrittenReport", "as_html", "as_markdown", "compose", "write_report"]

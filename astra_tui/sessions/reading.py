@@ -1,0 +1,233 @@
+"""Reading a journal: what is whole is read, what is not is reported with its place."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.model.errors import Place, UserError
+from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
+from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.model.state import SessionState
+from astra_tui.sessions.limits import (
+    LARGEST_JOURNAL,
+    LONGEST_LINE,
+    MOST_EVENTS,
+    fold_within_bounds,
+)
+from astra_tui.sessions.packing import PACKED_NAME, unpacked
+from astra_tui.sessions.records import (
+    JOURNAL_NAME,
+    MalformedRecord,
+    Record,
+    decode_record,
+    seal_holds,
+)
+from astra_tui.sessions.safe_open import read_inside
+
+MOST_FLAWS = 100
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """A part of a journal that cannot be read: its line, from 1, and its first byte, from 0."""
+
+    line: int
+    offset: int
+    message: str
+    truncated: bool = False
+    """The last line ends in the middle, as after a crash."""
+
+    def describe(self, file: Path) -> str:
+        """As in "sessions/x/journal.jsonl:7: message"."""
+        return f"{file}:{self.line}: {self.message}"
+
+
+class JournalContents(msgspec.Struct, frozen=True):
+    """The records of a journal in order, and what could not be read between them."""
+
+    records: tuple[Record, ...]
+    damage: tuple[Damage, ...]
+    whole_bytes: int
+    """Where the last complete line ends."""
+    altered: tuple[int, ...] = ()
+    """The lines, from 1, whose checksum does not fit what stands before it: the first 100."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events of the records."""
+        return tuple(r.event for r in self.records)
+
+    @property
+    def lines(self) -> int:
+        """How many lines the journal has, an incomplete one included."""
+        return len(self.records) + len(self.damage)
+
+    def first(self, records: int) -> JournalContents:
+        """The same up to the line of one of its records, the first of which is 1."""
+        last = self.line_of(records - 1)
+        damage = tuple(d for d in self.damage if d.line < last)
+        altered = tuple(line for line in self.altered if line <= last)
+        return JournalContents(self.records[:records], damage, self.whole_bytes, altered)
+
+    def line_of(self, number: int) -> int:
+        """The line, from 1, of the record with this place among the records."""
+        line = number + 1
+        for damage in self.damage:
+            if damage.truncated or damage.line > line:
+                break
+            line += 1
+        return line
+
+    def state(self) -> SessionState:
+        """The fold of the events. Raises ImpossibleEvent when one cannot follow the others."""
+        return fold_within_bounds(self.events)
+
+
+class _EventHead(msgspec.Struct):
+    event: str
+    schema: int = 0
+
+
+class _RecordHead(msgspec.Struct):
+    event: _EventHead
+
+
+_heads = msgspec.json.Decoder(_RecordHead)
+
+
+def journal_path(folder: Path) -> Path:
+    """Where a session keeps its journal: packed only where there is no plain one."""
+    plain, packed = folder / JOURNAL_NAME, folder / PACKED_NAME
+    return packed if packed.is_file() and not plain.exists() else plain
+
+
+def is_packed(folder: Path) -> bool:
+    """Whether the session's journal is compressed, so that nothing can be added to it."""
+    return journal_path(folder).name == PACKED_NAME
+
+
+def has_session(folder: Path) -> bool:
+    """Whether a session can go on in this folder; one killed before its first event cannot."""
+    return journal_path(folder).exists() and read_journal(folder).whole_bytes > 0
+
+
+def read_journal(folder: Path) -> JournalContents:
+    """Everything in a session's journal that is whole.
+
+    Raises UserError when there is no journal, or when a newer version of this program wrote it.
+    """
+    return parse_journal(journal_bytes(folder), journal_path(folder))
+
+
+def journal_bytes(folder: Path) -> bytes:
+    """The journal, unpacked. Raises UserError when it is missing, damaged or too large."""
+    try:
+        if is_packed(folder):
+            return unpacked(folder)
+        return read_inside(folder, JOURNAL_NAME, LARGEST_JOURNAL)
+    except FileNotFoundError:
+        message = "this folder holds no session: its journal is missing"
+        raise UserError(message, file=str(journal_path(folder))) from None
+
+
+def state_of(contents: JournalContents, folder: Path) -> SessionState:
+    """The state that the journal of a folder makes. Raises UserError where it makes no sense."""
+    try:
+        return contents.state()
+    except ImpossibleEvent as error:
+        raise nonsense(error, folder) from None
+
+
+def nonsense(error: ImpossibleEvent, folder: Path) -> UserError:
+    """What a user reads of a journal that no engine wrote."""
+    return UserError(
+        f"the events of this session make no sense: {error}",
+        file=str(journal_path(folder)),
+        hint=f"see where: astra-tui verify {folder}",
+    )
+
+
+def parse_journal(content: bytes, path: Path) -> JournalContents:
+    """The records in the bytes of a journal; `path` names it in messages.
+
+    Raises UserError where it has more lines than `MOST_EVENTS`, or was written by a newer version.
+    """
+    if content.count(b"\n") > MOST_EVENTS:
+        raise UserError(f"a journal holds at most {MOST_EVENTS:,} events", file=str(path))
+    parts = _Parts(path)
+    for line in BytesIO(content):
+        parts.add(line)
+    return JournalContents(
+        tuple(parts.records), tuple(parts.damage), parts.offset, tuple(parts.altered)
+    )
+
+
+class _Parts:
+    """What the lines of a journal hold, one after the other."""
+
+    def __init__(self, path: Path):
+        self.records: list[Record] = []
+        self.damage: list[Damage] = []
+        self.altered: list[int] = []
+        self.offset = 0
+        self._path = path
+        self._line = 0
+        self._seal = ""
+
+    def add(self, line: bytes) -> None:
+        """Takes one line with its line feed, which only the last one may lack."""
+        self._line += 1
+        if not line.endswith(b"\n"):
+            message = "the last line ends in the middle"
+            self.damage.append(Damage(self._line, self.offset, message, truncated=True))
+            return
+        body = line[:-1]
+        if len(self.altered) < MOST_FLAWS and not seal_holds(body, self._seal):
+            self.altered.append(self._line)
+        self._seal = ""
+        try:
+            record = _record(body)
+            self._seal = record.seal
+            _check_order(record, self.records)
+            if isinstance(record.event, SessionOpened):
+                _refuse_newer(record.event.schema, self._path, self._line)
+            self.records.append(record)
+        except MalformedRecord as error:
+            _refuse_newer(_schema_of(body), self._path, self._line)
+            message = f"this line cannot be read: {error}"
+            self.damage.append(Damage(self._line, self.offset, message))
+        self.offset += len(line)
+
+
+def _record(line: bytes) -> Record:
+    if len(line) > LONGEST_LINE:
+        raise MalformedRecord(f"it has {len(line):,} bytes, and {LONGEST_LINE:,} are the most")
+    return decode_record(line)
+
+
+def _schema_of(line: bytes) -> int:
+    """The schema that a line names which this version cannot read; 0 where it names none."""
+    if len(line) > LONGEST_LINE:
+        return 0
+    try:
+        head = _heads.decode(line).event
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0
+    return head.schema if head.event == SessionOpened.__struct_config__.tag else 0
+
+
+def _refuse_newer(schema: int, path: Path, number: int) -> None:
+    if schema > SCHEMA_VERSION:
+        raise UserError(
+            f"this journal has schema {schema}; this program reads up to {SCHEMA_VERSION}",
+            file=str(path),
+            place=Place(number),
+            hint="upgrade astra-tui: a newer version wrote this session",
+        )
+
+
+def _check_order(record: Record, before: list[Record]) -> None:
+    if before and record.seq <= before[-1].seq:
+        raise MalformedRecord(f"number {record.seq} after number {before[-1].seq}")

@@ -1,0 +1,140 @@
+"""The title of a report and what it says first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from astra_tui.model.settings import TeamKind
+from astra_tui.sessions.integrity import Trust
+from astra_tui.sessions.report.document import Block, Code, Inline, Line, Paragraph, Strong
+from astra_tui.sessions.report.facts import Facts
+from astra_tui.sessions.report.numbers import change, count, counted, interval, ratio
+from astra_tui.sessions.summary import FinalTiming
+
+_TEAMS = {
+    TeamKind.LLM: "a model in four roles",
+    TeamKind.LLM_SINGLE: "one model in all roles",
+    TeamKind.PLAYBOOK: "the playbook, which needs no model",
+}
+
+
+def title(facts: Facts) -> str:
+    """What was optimised, and where."""
+    where = "on the emulator" if facts.on_emulator else f"on {facts.gpu_name or facts.device}"
+    return f"{facts.opened.settings.task} {where}"
+
+
+def subtitle(facts: Facts) -> str:
+    """Which session it was, and when."""
+    name = facts.folder.resolve().name
+    return f"Session {name}, {_minute(facts.started)} to {_minute(facts.ended)} UTC"
+
+
+def opening(facts: Facts) -> tuple[Block, ...]:
+    """The summary: who worked where, what came of it, and how much of it may be believed."""
+    blocks: list[Block] = []
+    if not facts.trust.whole:
+        blocks.append(_distrust(facts.trust))
+    blocks += [Paragraph(_who(facts)), Paragraph(_result(facts))]
+    if facts.timings:
+        blocks.append(Paragraph(_caveats(facts)))
+    if facts.damage:
+        lost = counted(len(facts.damage), "part")
+        text = f"{lost} of the journal cannot be read, so this report is not complete: "
+        blocks.append(Paragraph((Strong(text), "; ".join(facts.damage[:5]))))
+    return tuple(blocks)
+
+
+def _distrust(trust: Trust) -> Block:
+    where = f"line {trust.line}: {trust.message}" if trust.line else trust.message
+    if trust.altered:
+        text = "This session was altered, so that nothing in this report can be relied on: "
+        return Paragraph((Strong(text), where))
+    if trust.writer:
+        text = f"This session is still being written, by {trust.writer}: "
+        return Paragraph((Strong(text), f"the report shows it up to line {trust.line}."))
+    text = "This session is cut off, so that its end may be missing: "
+    return Paragraph((Strong(text), where))
+
+
+def _who(facts: Facts) -> Line:
+    settings = facts.opened.settings
+    rounds = [r for r in facts.state.rounds if r.number > 0]
+    model = (" ", Code(settings.model)) if settings.model else ()
+    gpu = f" ({facts.gpu_name})" if facts.gpu_name else ""
+    closed = facts.state.closed
+    unfinished = " It is still running." if facts.trust.writer else " It has no end."
+    end = f" It ended ({closed.reason.value}): {closed.message}." if closed else unfinished
+    return (
+        Code(settings.task), f" was worked on by {_TEAMS[settings.team]}", *model, ", on ",
+        Code(facts.device), f"{gpu}, in {counted(len(rounds), 'round')}.", end.replace("..", "."),
+    )  # fmt: skip
+
+
+def _result(facts: Facts) -> Line:
+    if not facts.won:
+        return (Strong("No candidate was correct and better"), ": the best is the baseline.")
+    best = Code(facts.best.hash[:12])
+    if facts.finals:
+        words: list[Inline] = ["The best candidate ", best, ", measured anew at the end, is "]
+        for number, final in enumerate(facts.finals):
+            words += [" and " if number else "", *_beside(final)]
+        return (*words, ". These are geometric means over the workloads, cold.")
+    if facts.timings:
+        return _of_its_round(facts)
+    return _by_counters(facts)
+
+
+def _beside(final: FinalTiming) -> Line:
+    speedup = final.timing.speedup
+    return (
+        Strong(f"{final.timing.verdict.value.upper()}"), " beside ", Code(final.beside),
+        ", speedup ", ratio(speedup.value), " (95 % interval ", *interval(speedup), ")",
+    )  # fmt: skip
+
+
+def _of_its_round(facts: Facts) -> Line:
+    best = Code(facts.best.hash[:12])
+    timing = facts.best.timings[-1].timing if facts.best.timings else None
+    if timing is None:
+        return ("The best candidate ", best, " was not timed; see its round for why it was kept.")
+    return (
+        "The best candidate ", best, " was not measured anew at the end. In its round it was ",
+        Strong(timing.verdict.value.upper()), " beside the version it started from, speedup ",
+        ratio(timing.speedup.value), " (95 % interval ", *interval(timing.speedup), ", cold).",
+    )  # fmt: skip
+
+
+def _by_counters(facts: Facts) -> Line:
+    best = Code(facts.best.hash[:12])
+    before, after = facts.baseline.profile, facts.best.profile
+    if before is None or after is None:
+        return ("The best candidate is ", best, "; nothing was measured.")
+    words: list[Inline] = ["The best candidate ", best, " against the baseline: "]
+    for number, name in enumerate(("sectors", "requests", "warp_instructions")):
+        old, new = before.total(name), after.total(name)
+        words += [", " if number else "", name.replace("_", " "), " ", count(old), " to "]
+        words += [count(new), f" ({change(old, new)})" if old else ""]
+    why = "the emulator counts, and tells nothing of how long a kernel takes"
+    if not facts.on_emulator:
+        why = "nothing was timed"
+    return (*words, f". These are counters: {why}.")
+
+
+def _caveats(facts: Facts) -> Line:
+    shown = [f.timing for f in facts.finals] or list(facts.timings)
+    workloads = [w for t in shown for w in t.workloads]
+    doubted = sum(bool(w.doubts) for w in workloads)
+    voided = sum(w.voided for w in workloads)
+    if not doubted:
+        return ("No doubt was raised about these measurements.",)
+    text = f"Doubts were raised about {doubted} of {counted(len(workloads), 'measurement')}"
+    text += f", and {voided} of them decide nothing" if voided else ""
+    return (text + "; each is marked in its table and explained under Doubts.",)
+
+
+def _minute(time: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}"
+    except ValueError:
+        return time

@@ -1,0 +1,266 @@
+"""Tables of paired timings by both protocols, and the doubts about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from astra_tui.model.timing import Ratio, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.sessions.report.document import (
+    Badge,
+    Block,
+    Details,
+    Inline,
+    Line,
+    Link,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+)
+from astra_tui.sessions.report.facts import Facts
+from astra_tui.sessions.report.numbers import (
+    counted,
+    interval,
+    is_plottable,
+    microseconds,
+    percent,
+    ratio,
+)
+from astra_tui.sessions.report.plots.roofline import roofline_figure
+from astra_tui.sessions.report.tones import TIMINGS
+
+_EMPTY: Line = ()
+
+Names = tuple[str, str]
+"""What the columns call the two versions of a pair."""
+
+_ROUND_NAMES = "before", "candidate"
+
+
+def timing_section(facts: Facts) -> Section | None:
+    """The winner beside baseline.cu and production.cu, per workload; None where nothing was timed.
+
+    Timings of the rounds are in their rounds.
+    """
+    if not facts.timings:
+        return None
+    blocks: list[Block] = [Paragraph((_PROTOCOLS,))]
+    if not facts.finals:
+        why = "the best is the baseline" if not facts.won else "the session ended before that"
+        blocks.append(
+            Paragraph((f"Nothing was measured anew at the end: {why}. Each round has its own.",))
+        )
+    for final in facts.finals:
+        blocks += final_tables(facts, final.timing, final.beside)
+    figure = roofline_figure(facts)
+    if figure is not None:
+        blocks.append(figure)
+    return Section("Times per workload", "times", tuple(blocks))
+
+
+_PROTOCOLS = (
+    "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
+    "turn, in random order over rotated buffers; cold, where every launch finds its data outside "
+    "the L2 cache, decides, and warm stands beside it. The Astra paper's protocol (arXiv "
+    "2509.07506, section 4.1) is 20 warm-ups and 100 launches from the host with an event pair "
+    "around each, and the arithmetic mean; it times the launch path as well and has no interval. A "
+    "speedup is the time of the older version over that of the newer one."
+)
+
+
+def final_tables(facts: Facts, timing: Timing, beside: str) -> list[Block]:
+    """Both protocols of one pair, with what the verdict rests on."""
+    title = f"Best beside {beside}"
+    blocks: list[Block] = [Paragraph((_badge(timing.verdict), " ", Strong(title)))]
+    blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
+    names = beside, "best"
+    blocks.append(cold_table(facts, timing, f"{title}: paired, cold (decides)", names))
+    blocks.append(other_table(timing, f"{title}: {_others(timing).lower()}", names))
+    if timing.reasons[1:]:
+        further = tuple(Paragraph((reason,)) for reason in timing.reasons[1:])
+        blocks.append(Details(f"Further reasons ({len(further)})", further))
+    return blocks
+
+
+def cold_table(facts: Facts, timing: Timing, caption: str, names: Names) -> Table:
+    """A row a workload and one of the means; times in microseconds."""
+    rows = [_cold_row(facts, w) for w in timing.workloads]
+    mean = timing.speedup
+    verdict: Line = (_badge(timing.verdict),)
+    rows.append(
+        (("geometric mean",), _EMPTY, _EMPTY, (ratio(mean.value),), interval(mean), _EMPTY,
+         verdict, _EMPTY, _EMPTY, _EMPTY)
+    )  # fmt: skip
+    columns = (
+        "workload", f"{names[0]} µs", f"{names[1]} µs", "speedup", "95 % interval",
+        "threshold", "verdict", "floor µs", "of floor", "doubts",
+    )  # fmt: skip
+    made = Table(caption, columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 7, 8}))
+    return made.without_empty_columns()
+
+
+def _cold_row(facts: Facts, timing: WorkloadTiming) -> tuple[Line, ...]:
+    floor = timing.floor
+    share = timing.cold.candidate_us and timing.of_floor
+    return (
+        workload_name(timing),
+        (microseconds(timing.cold.base_us),),
+        (microseconds(timing.cold.candidate_us),),
+        (ratio(timing.cold.speedup.value),),
+        interval(timing.cold.speedup),
+        (percent(timing.threshold, 2),),
+        (_badge(timing.verdict),),
+        (microseconds(floor.us),) if floor else _EMPTY,
+        (percent(share),) if share else _EMPTY,
+        doubt_marks(facts, timing),
+    )
+
+
+def other_table(timing: Timing, caption: str, names: Names) -> Table:
+    """The measurements that do not decide; times in microseconds."""
+    rows = [_other_row(w) for w in timing.workloads]
+    warm = _mean([w.warm.speedup.value if w.warm else None for w in timing.workloads])
+    paper = _mean([_paper_ratio(w) for w in timing.workloads])
+    rows.append((("geometric mean",), _EMPTY, _EMPTY, warm, _EMPTY, _EMPTY, _EMPTY, paper))
+    columns = (
+        "workload", f"warm {names[0]} µs", f"warm {names[1]} µs", "warm speedup",
+        "95 % interval", f"paper {names[0]} µs", f"paper {names[1]} µs", "paper speedup",
+    )  # fmt: skip
+    return Table(caption, columns, tuple(rows), frozenset(range(1, 8))).without_empty_columns()
+
+
+def _other_row(timing: WorkloadTiming) -> tuple[Line, ...]:
+    warm, paper, found = timing.warm, timing.paper, _paper_ratio(timing)
+    return (
+        workload_name(timing),
+        (microseconds(warm.base_us),) if warm else _EMPTY,
+        (microseconds(warm.candidate_us),) if warm else _EMPTY,
+        (ratio(warm.speedup.value),) if warm else _EMPTY,
+        interval(warm.speedup) if warm else _EMPTY,
+        (microseconds(paper.base_us),) if paper else _EMPTY,
+        (microseconds(paper.candidate_us),) if paper else _EMPTY,
+        (ratio(found),) if found is not None else _EMPTY,
+    )
+
+
+def workload_name(timing: WorkloadTiming) -> Line:
+    """The workload with its element type."""
+    return timing.workload, " ", timing.dtype.value
+
+
+def doubt_marks(facts: Facts, timing: WorkloadTiming) -> Line:
+    """Links to the doubts about one measurement."""
+    words: list[Inline] = []
+    for number in facts.marks(timing.doubts):
+        words += [" " if words else "", Link(f"[{number}]", f"doubt-{number}")]
+    if timing.voided:
+        words.append(" decides nothing")
+    return tuple(words)
+
+
+def speedup_line(speedup: Ratio | None) -> Line:
+    """A ratio with its interval, or nothing."""
+    return (ratio(speedup.value), " (", *interval(speedup), ")") if speedup else _EMPTY
+
+
+def round_timings(facts: Facts, timings: Iterable[Timing]) -> list[Block]:
+    """The timings of one candidate that are no final ones, folded away."""
+    return [
+        Details(
+            f"Times of {t.candidate[:12]} {_beside(t)}: {t.verdict.value}, "
+            f"{counted(len(t.workloads), 'workload')}",
+            (
+                cold_table(facts, t, f"Paired, cold (decides), {_beside(t)}", _ROUND_NAMES),
+                other_table(t, f"{_others(t)}, {_beside(t)}", _ROUND_NAMES),
+            ),
+        )
+        for t in timings
+    ]
+
+
+def _others(timing: Timing) -> str:
+    by_paper = any(w.paper for w in timing.workloads)
+    return "Paired, warm, and the paper's protocol" if by_paper else "Paired, warm"
+
+
+def _beside(timing: Timing) -> str:
+    own = timing.base == timing.candidate
+    return "beside itself" if own else f"beside {timing.base[:12]}"
+
+
+def doubt_section(facts: Facts) -> Section | None:
+    """Every doubt about a measurement; None where nothing was timed."""
+    if not facts.timings:
+        return None
+    if not facts.doubts:
+        text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
+        return Section("Doubts", "doubts", (Paragraph((text,)),))
+    rows = tuple(
+        ((f"[{n}]",), (d.kind.replace("_", " "),), (d.message,), (_weight(d.voids),),
+         (_where(facts, n),))
+        for n, d in enumerate(facts.doubts, start=1)
+    )  # fmt: skip
+    anchors = tuple(f"doubt-{n}" for n in range(1, len(rows) + 1))
+    table = Table(
+        "Reasons not to trust a measurement fully",
+        ("mark", "kind", "what was seen", "weight", "measurements"),
+        rows,
+        anchors=anchors,
+    )
+    return Section("Doubts", "doubts", (table,))
+
+
+def _weight(voids: bool) -> Inline:
+    return Strong("the measurement decides nothing") if voids else "shown, the verdict stands"
+
+
+def _where(facts: Facts, number: int) -> str:
+    doubt = facts.doubts[number - 1]
+    workloads = [w for t in facts.timings for w in t.workloads if doubt in w.doubts]
+    names = list(dict.fromkeys(w.workload for w in workloads))
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{len(workloads)}: {', '.join(names[:4])}{more}"
+
+
+def protocol_table(facts: Facts) -> Table | None:
+    """How each workload was measured, from its latest timing."""
+    latest = {w.workload: w for t in facts.timings for w in t.workloads}
+    if not latest:
+        return None
+    rows = tuple(
+        (
+            workload_name(w),
+            (", ".join(f"{k}={v}" for k, v in w.dims.items()),),
+            (str(w.cold.speedup.rounds),),
+            (str(w.launches),),
+            (str(w.buffer_sets),),
+            (microseconds(w.offset_us),),
+            (f"{w.sm_mhz:,.0f}",) if w.sm_mhz else ("not read",),
+            (str(w.verified_sets),),
+        )
+        for w in latest.values()
+    )
+    columns = (
+        "workload", "dimensions", "pairs of rounds", "launches a graph", "buffer sets",
+        "offset taken off, µs", "SM clock, MHz", "buffer sets verified",
+    )  # fmt: skip
+    caption = "How it was measured: the latest timing of each workload"
+    return Table(caption, columns, rows, frozenset(range(2, 8)))
+
+
+def _badge(verdict: TimingVerdict) -> Badge:
+    return Badge(verdict.value, TIMINGS[verdict])
+
+
+def _paper_ratio(timing: WorkloadTiming) -> float | None:
+    paper = timing.paper
+    return paper.speedup if paper and paper.candidate_us else None
+
+
+def _mean(ratios: list[float | None]) -> Line:
+    """The geometric mean; nothing unless every workload has a ratio."""
+    known = [r for r in ratios if r is not None and is_plottable(r)]
+    if not known or len(known) < len(ratios):
+        return _EMPTY
+    return (ratio(math.exp(math.fsum(map(math.log, known)) / len(known))),)

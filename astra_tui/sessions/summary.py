@@ -1,0 +1,243 @@
+"""What came of a session, as `astra-tui run --json` prints it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.citations import Standing, readings
+from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
+from astra_tui.model.ncu import NcuReport
+from astra_tui.model.plan import Citation, Observation, Prediction, Risk
+from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.state import (
+    CandidateState,
+    ProposalState,
+    RoundState,
+    SessionState,
+    Usage,
+)
+from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import Outcome, Profile
+from astra_tui.sessions.blobs import source_path
+
+COUNTERS = (
+    "requests",
+    "sectors",
+    "bytes",
+    "warp_instructions",
+    "shared_requests",
+    "bank_conflicts",
+    "barriers",
+)
+"""The counters of a report, each added up over the workloads."""
+
+
+class CandidateReport(msgspec.Struct, frozen=True):
+    """One kernel source; `verdict` is that of its check, `counters` what its profile adds up to.
+
+    `sanitizer` and `hardware` are there where the session asked for them.
+    """
+
+    candidate: str
+    source: str
+    verdict: str | None
+    message: str
+    counters: dict[str, int] | None
+    sanitizer: tuple[SanitizerReport, ...]
+    hardware: NcuReport | None
+
+
+class DecisionReport(msgspec.Struct, frozen=True):
+    """What was decided at a gate of a proposal, and by whom."""
+
+    gate: Gate
+    status: ApprovalStatus
+    by: str
+    reason: str
+
+
+class CitationReport(msgspec.Struct, frozen=True):
+    """A number that a plan's evidence cites, beside the one of the version that it starts from."""
+
+    citation: Citation
+    known: float | None
+    """None where nothing of that name was measured there."""
+    standing: Standing
+
+
+class EvidenceReport(msgspec.Struct, frozen=True):
+    """One sentence of a plan's evidence, and the numbers that it cites."""
+
+    sentence: str
+    cites: tuple[CitationReport, ...]
+
+
+class ProposalReport(msgspec.Struct, frozen=True):
+    """One plan as it was decided, what it predicted, and what came of it."""
+
+    title: str
+    author: str
+    risk: Risk
+    move: str
+    evidence: tuple[EvidenceReport, ...]
+    decisions: tuple[DecisionReport, ...]
+    candidate: str | None
+    source: str | None
+    outcome: Outcome | None
+    reasons: tuple[str, ...]
+    prediction: Prediction
+    measured: Score | None
+    """None where the candidate was not measured, or the base did not have the counter."""
+
+
+class RoundReport(msgspec.Struct, frozen=True):
+    """One round; `best` is set where it changed the best candidate."""
+
+    number: int
+    parent: int
+    base: str
+    best: str | None
+    proposals: tuple[ProposalReport, ...]
+    no_plan: str
+    refused: tuple[str, ...]
+
+
+BASELINE, PRODUCTION = "baseline.cu", "production.cu"
+"""The files of a task that a winner is measured beside, its slow start and its yardstick."""
+
+
+class FinalTiming(msgspec.Struct, frozen=True):
+    """The best candidate on a GPU, measured anew; `beside` names the other version's file."""
+
+    beside: str
+    timing: Timing
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """The whole session. Rounds count from 1; the baseline, round 0, is `baseline`."""
+
+    task: str
+    team: str
+    device: str
+    session: str
+    folder: str
+    status: str
+    stopped: str | None
+    message: str
+    baseline: CandidateReport
+    best: CandidateReport
+    timings: tuple[FinalTiming, ...]
+    rounds: tuple[RoundReport, ...]
+    ledger: tuple[LedgerEntry, ...]
+    usage: Usage
+    troubles: tuple[str, ...]
+    digest: str
+    """Of the state that the report was made from."""
+
+
+def run_report(state: SessionState, folder: Path) -> RunReport:
+    """The report of a session in a folder. Raises ValueError before the session was opened."""
+    opened, closed = state.opened, state.closed
+    if opened is None:
+        raise ValueError("a session that was never opened has nothing to report")
+    settings = opened.settings
+    return RunReport(
+        task=settings.task,
+        team=settings.team.value,
+        device=settings.device,
+        session=opened.session,
+        folder=str(folder),
+        status=state.status.value,
+        stopped=closed.reason.value if closed else None,
+        message=closed.message if closed else "",
+        baseline=_candidate_report(state, folder, opened.baseline),
+        best=_candidate_report(state, folder, state.best),
+        timings=final_timings(state),
+        rounds=tuple(_round_report(state, folder, r) for r in state.rounds if r.number > 0),
+        ledger=ledger(state),
+        usage=state.usage,
+        troubles=tuple(f"{t.where}: {t.message}" for t in state.troubles),
+        digest=state.digest(),
+    )
+
+
+def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
+    """The best candidate beside baseline.cu and production.cu; empty where nothing was timed.
+
+    A winner is measured anew beside these two and no other version.
+    """
+    if state.opened is None:
+        return ()
+    baseline, best = state.opened.baseline, state.candidate(state.best)
+    latest = {t.timing.base: t.timing for t in best.timings if t.final}
+    return tuple(
+        FinalTiming(BASELINE if base == baseline else PRODUCTION, timing)
+        for base, timing in latest.items()
+    )
+
+
+def counter_totals(profile: Profile) -> dict[str, int]:
+    """The counters of a profile, each added up over its workloads."""
+    return {name: profile.total(name) for name in COUNTERS}
+
+
+def _candidate_report(state: SessionState, folder: Path, hash_: str) -> CandidateReport:
+    known = state.candidate(hash_)
+    return CandidateReport(
+        candidate=hash_,
+        source=str(source_path(folder, hash_)),
+        verdict=known.check.verdict.value if known.check else None,
+        message=known.check.message if known.check else "",
+        counters=counter_totals(known.profile) if known.profile else None,
+        sanitizer=known.sanitizer,
+        hardware=known.hardware,
+    )
+
+
+def _round_report(state: SessionState, folder: Path, round_: RoundState) -> RoundReport:
+    return RoundReport(
+        number=round_.number,
+        parent=round_.parent,
+        base=round_.base,
+        best=round_.best or None,
+        proposals=tuple(_proposal_report(state, folder, round_, p) for p in round_.proposals),
+        no_plan=round_.no_plan,
+        refused=round_.refused,
+    )
+
+
+def _proposal_report(
+    state: SessionState, folder: Path, round_: RoundState, proposal: ProposalState
+) -> ProposalReport:
+    plan = state.plan_of(round_.number, proposal.index)
+    verdict = proposal.verdict
+    candidate = verdict.candidate if verdict else ""
+    comparison = verdict.comparison if verdict else None
+    return ProposalReport(
+        title=plan.title,
+        author=proposal.author.describe(),
+        risk=plan.risk,
+        move=plan.move,
+        evidence=tuple(_evidence(o, state.candidate(round_.base)) for o in plan.observations),
+        decisions=_decisions(state, round_.number, proposal.index),
+        candidate=candidate or None,
+        source=str(source_path(folder, candidate)) if candidate else None,
+        outcome=verdict.outcome if verdict else None,
+        reasons=verdict.reasons if verdict else (),
+        prediction=plan.prediction,
+        measured=score(plan.prediction, comparison) if comparison else None,
+    )
+
+
+def _evidence(observation: Observation, base: CandidateState) -> EvidenceReport:
+    cites = (CitationReport(r.citation, r.known, r.standing) for r in readings(observation, base))
+    return EvidenceReport(observation.sentence, tuple(cites))
+
+
+def _decisions(state: SessionState, round_: int, proposal: int) -> tuple[DecisionReport, ...]:
+    asked = [q for q in state.questions.values() if (q.round, q.proposal) == (round_, proposal)]
+    taken = [state.decisions[q.id] for q in asked if q.id in state.decisions]
+    return tuple(DecisionReport(d.gate, d.status, d.by.describe(), d.reason) for d in taken)

@@ -1,0 +1,178 @@
+"""What an engine and its front ends say to each other: one JSON message a line, both ways.
+
+The engine greets with `Welcome`, the front end answers with `Greeting`. A front end that follows
+then gets every record of the journal from the first, without a gap, and what passes while it is
+there; it may send requests, and each is answered by `Done` or `Refused` with the request's id.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Union
+
+import msgspec
+
+from astra_tui.model.approval import Answer
+from astra_tui.model.author import Author
+from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.check import Case
+from astra_tui.model.events import AnyEvent
+from astra_tui.sessions.records import Record
+
+PROTOCOL = 1
+
+LONGEST_MESSAGE = 16 << 20
+"""Bytes of one line; an answer may carry a whole source."""
+
+
+MOST_QUESTIONS = 10_000
+"""That may be accepted without asking by their number."""
+
+
+class MalformedMessage(ValueError):
+    """A line that is no message."""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="message"):
+    """One line."""
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """The engine's first words: what it works on, and how far it is.
+
+    `session` is the session's name and `folder` its absolute path; `status` is a SessionStatus.
+    """
+
+    protocol: int
+    session: str
+    folder: str
+    pid: int
+    host: str
+    task: str
+    status: str
+
+
+class Recorded(Message, frozen=True, tag="recorded"):
+    """A record of the journal, as the journal holds it."""
+
+    record: Record
+
+
+class Passed(Message, frozen=True, tag="passed"):
+    """A transient event."""
+
+    event: AnyEvent
+
+
+class Done(Message, frozen=True, tag="done"):
+    """A request was carried out."""
+
+    request: int
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """A request was not carried out.
+
+    `request` is 0 where it could not be read, and where the engine says why it goes.
+    """
+
+    request: int
+    reason: str
+    hint: str = ""
+
+
+class Greeting(Message, frozen=True, tag="greeting"):
+    """The front end's first words: who sits there, and what it is for."""
+
+    protocol: int
+    by: Author
+    answers: bool = True
+    """Whether somebody there may answer questions."""
+    follows: bool = True
+    """Whether it wants records and events."""
+
+
+class Request(Message, frozen=True):
+    """Something that the engine is asked to do; `id` counts from 1 for each connection."""
+
+    id: int
+
+
+class GiveAnswer(Request, frozen=True, tag="answer"):
+    """Decides a question."""
+
+    answer: Answer
+
+
+class AddNote(Request, frozen=True, tag="note"):
+    """Tells the team something."""
+
+    text: str
+
+
+class AddCase(Request, frozen=True, tag="case"):
+    """Adds a case for every later candidate."""
+
+    case: Case
+
+
+class SetAutoApproval(Request, frozen=True, tag="auto"):
+    """Says which questions of those to come are accepted without asking; `left` of them are,
+    whatever their risk.
+    """
+
+    mode: AutoMode
+    left: Annotated[int, msgspec.Meta(ge=0, le=MOST_QUESTIONS)] = 0
+
+
+class Pause(Request, frozen=True, tag="pause"):
+    """Stops before the next step."""
+
+
+class GoOn(Request, frozen=True, tag="go_on"):
+    """Ends a pause."""
+
+
+class Interrupt(Request, frozen=True, tag="interrupt"):
+    """Drops the running step and pauses."""
+
+
+class Cancel(Request, frozen=True, tag="cancel"):
+    """Ends the run; the session can be resumed."""
+
+
+FromEngine = Union[Welcome, Recorded, Passed, Done, Refused]  # noqa: UP007 - for msgspec.
+FromFrontEnd = Union[  # noqa: UP007
+    Greeting, GiveAnswer, AddNote, AddCase, SetAutoApproval, Pause, GoOn, Interrupt, Cancel,
+]  # fmt: skip
+
+_from_engine = msgspec.json.Decoder(FromEngine, strict=False)
+_from_front_end = msgspec.json.Decoder(FromFrontEnd)
+_RECORDED = b'{"message":"recorded","record":'
+
+
+def encode_message(message: Message) -> bytes:
+    """One line with its line feed."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def recorded_line(line: bytes) -> bytes:
+    """The message for a line of the journal, which is passed on byte for byte."""
+    return _RECORDED + line.rstrip(b"\n") + b"}\n"
+
+
+def decode_from_engine(line: bytes) -> FromEngine:
+    """What the engine said. Raises MalformedMessage."""
+    try:
+        message: FromEngine = _from_engine.decode(line)
+        return message
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedMessage(str(error)) from None
+
+
+def decode_from_front_end(line: bytes) -> FromFrontEnd:
+    """What a front end said. Raises MalformedMessage."""
+    try:
+        message: FromFrontEnd = _from_front_end.decode(line)
+        return message
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedMessage(str(error)) from None

@@ -1,0 +1,139 @@
+"""The command `new`: odd files, choices of kernels, the way from a source to a passing check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astra_tui.cli import main
+from astra_tui.drafting import draft_task
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import plan_of
+
+SOURCES = Path(__file__).parent / "sources"
+SOFTMAX = (SOURCES / "softmax_rows.cu").read_text()
+
+REFERENCE = """
+import torch
+
+
+def reference(logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"probs": torch.softmax(logits, dim=-1)}
+"""
+
+
+def test_from_a_source_to_a_passing_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "row_softmax"
+    assert main(["new", str(folder), "--from", str(SOURCES / "softmax_rows.cu")]) == 0
+    assert "write reference.py, then: astra-tui check" in capsys.readouterr().out
+
+    unwritten = main(["check", str(folder), "--json"])
+    assert unwritten != 0
+    assert "reference.py is not written yet" in "".join(capsys.readouterr())
+
+    (folder / "reference.py").write_text(REFERENCE)
+    assert main(["check", str(folder), "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    assert len(report["cases"]) > 10
+
+
+def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
+    plain = draft_task("softmax", SOFTMAX, "s.cu")
+    windows = draft_task("softmax", "\ufeff" + SOFTMAX.replace("\n", "\r\n"), "s.cu")
+    assert windows == plain
+
+
+def test_a_source_in_another_encoding_is_read_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "old.cu"
+    source.write_bytes(b"// gr\xf6\xdfe\n" + SOFTMAX.encode())
+    assert main(["new", str(tmp_path / "old"), "--from", str(source)]) == 0
+    assert "line 1 of" in (said := capsys.readouterr().out)
+    assert "no UTF-8" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe_\0_\0", "zero bytes"),
+        (b"__global__ void only_declared(float* x);\nint main() {}\n", "no __global__ function"),
+        (b"", "no __global__ function"),
+    ],
+)
+def test_what_is_no_kernel_is_refused_and_nothing_is_written(
+    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, folder = tmp_path / "x.cu", tmp_path / "x"
+    source.write_bytes(content)
+    assert main(["new", str(folder), "--from", str(source)]) != 0
+    assert message in (said := capsys.readouterr().err)
+    assert "x.cu" in said
+    assert not folder.exists()
+
+
+def test_several_kernels_need_a_choice() -> None:
+    text = (SOURCES / "attention_steps.cu").read_text()
+    with pytest.raises(UserError) as error:
+        draft_task("attention", text, "a.cu")
+    assert "scale_and_mask, row_statistics, weighted_sum" in error.value.hint
+    with pytest.raises(UserError) as error:
+        draft_task("attention", text, "a.cu", "weighted_summ")
+    assert error.value.hint == "did you mean 'weighted_sum'?"
+
+
+def test_what_no_case_tries_is_left_to_decide() -> None:
+    text = "__global__ void k(float* y, const float* x, int n) { y[threadIdx.x] = x[n - 1]; }"
+    points = draft_task("k", text, "k.cu").open_points
+    assert any(p.startswith("limit of x: the largest magnitude") for p in points), points
+
+
+def test_what_no_plan_can_pass_is_named() -> None:
+    text = "struct P { int n; };\n__global__ void k(float* x, P p, float** y) { x[p.n] = 0; }"
+    points = " | ".join(draft_task("k", text, "k.cu").open_points)
+    assert "p is a P: a launch plan passes pointers and numbers only" in points
+    assert "y is a float**" in points
+    assert "x: role out" in points
+    assert "shape [n] is a guess" in points
+
+
+def test_an_opaque_grid_is_named_with_its_line() -> None:
+    text = (
+        "__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0; }\n"
+        "void f(float* x, int n) { k<<<table[n], 64>>>(x, n); }\n"
+    )
+    draft = draft_task("k", text, "k.cu")
+    assert any("'table[n]' at line 2 could not be rewritten" in p for p in draft.open_points)
+    plan_of(draft.files["baseline.cu"])
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_source_gives_a_draft_or_an_error_for_the_user(data: st.DataObject) -> None:
+    names = ["rope_inplace", "softmax_rows", "packed_add", "matmul_tiled"]
+    text = (SOURCES / f"{data.draw(st.sampled_from(names))}.cu").read_text()
+    begin = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(begin, min(begin + 80, len(text))))
+    damaged = text[:begin] + data.draw(st.sampled_from(["", "(", "}", "<", "*", "0"])) + text[end:]
+    try:
+        draft = draft_task("damaged", damaged, "damaged.cu")
+    except UserError:
+        return
+    assert set(draft.files) == {"task.toml", "reference.py", "baseline.cu"}
+    assert draft.open_points
+
+
+@pytest.mark.parametrize("name", ["bad name", "-x", "quant;rm", "class", "Softmax"])
+def test_a_folder_that_no_task_can_be_named_after_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    folder = tmp_path / name
+    assert main(["new", str(folder), "--from", str(SOURCES / "softmax_rows.cu")]) == 2
+    assert "is no name of a task" in capsys.readouterr().err
+    assert not folder.exists()

@@ -1,0 +1,219 @@
+"""What scripted kernels do to memory. Parameters are packed as CUDA packs them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from astra_tui.gpu import drawing
+from astra_tui.gpu.drawing import Fill
+from astra_tui.gpu.process.driver import Launch
+from astra_tui.model.dtypes import DType
+from tests.gpu.device_memory import DeviceMemory
+from tests.gpu.script import Machine, Scripted
+
+_KINDS = ("normal", "uniform", "integers", "constant", "arange")
+_TYPES = (
+    DType.FLOAT16,
+    DType.BFLOAT16,
+    DType.FLOAT32,
+    DType.FLOAT64,
+    DType.INT8,
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+)
+
+
+@dataclass(frozen=True)
+class Running:
+    """One launch: where it runs, with what, and how often its kernel was launched before."""
+
+    memory: DeviceMemory
+    machine: Machine
+    launch: Launch
+    script: Scripted
+    before: int
+
+    def parameters(self, layout: str) -> tuple[Any, ...]:
+        """The first parameters by their layout, as struct names it, with natural alignment."""
+        return struct.unpack_from("<" + layout, self.launch.parameters)
+
+
+def nothing(running: Running) -> None:
+    """An empty kernel."""
+
+
+def draw(running: Running) -> None:
+    """`draw` of tools.cu."""
+    first, seed, elements, stride, kind, code, low, high, limit, planted, *pool = (
+        running.parameters("QQQQiidddi4x8d")
+    )
+    dtype = _TYPES[code]
+    fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]))
+    for number in range(running.launch.grid[1]):
+        drawn = drawing.draw(fill, seed, number, np.arange(elements))
+        target = running.memory.array(first + number * stride, elements, f"u{dtype.size}")
+        target[:] = drawn
+
+
+def digest(running: Running) -> None:
+    """`digest` of tools.cu."""
+    first, stride, size, key, out = running.parameters("QQQQQ")
+    sets = running.launch.grid[1]
+    sums = running.memory.array(out, sets, "u8")
+    for number in range(sets):
+        sums[number] += digest_of(running.memory.bytes(first + number * stride, size), key)
+
+
+def digest_of(data: Any, key: int) -> Any:
+    """What `digest` of tools.cu makes of some bytes."""
+    pairs = data.size // 16 * 16
+    words = np.concatenate([data[:pairs].copy().view(np.uint64), data[pairs:].astype(np.uint64)])
+    places = np.arange(words.size, dtype=np.uint64)
+    places[pairs // 8 :] += np.uint64(pairs)
+    with np.errstate(over="ignore"):
+        mixed = drawing._mix((words ^ np.uint64(key)) + np.uint64(0xD1342543DE82EF95) * places)
+        return mixed.sum(dtype=np.uint64)
+
+
+def copy16(running: Running) -> None:
+    """`copy16` of tools.cu: out, in, 16-byte vectors."""
+    target, source, vectors = running.parameters("QQi")
+    running.memory.bytes(target, 16 * vectors)[:] = running.memory.bytes(source, 16 * vectors)
+
+
+def clock_rate(running: Running) -> None:
+    """`clock_rate` of tools.cu."""
+    (out,) = running.parameters("Q")
+    nanoseconds = 40_000
+    cycles = int(running.machine.mhz * nanoseconds / 1000)
+    running.memory.array(out, 2, "u8")[:] = (cycles, nanoseconds)
+
+
+def silu(running: Running) -> None:
+    """silu_and_mul of float16 with baseline.cu's parameters: out, input, elements, width.
+
+    Options make it leave out a row, write past its output, or change its input.
+    """
+    options = running.script.options
+    out, source, count, width = running.parameters("QQqq")
+    rows = running.memory.array(source, 2 * count, "f2").reshape(-1, 2 * width).astype(np.float32)
+    gate, up = rows[:, :width], rows[:, width:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = (gate / (1 + np.exp(-gate)) * up).astype(np.float16)
+    written = np.ones(len(rows), np.bool_)
+    written[options.get("leaves_out", 0)] = "leaves_out" not in options
+    running.memory.array(out, count, "f2").reshape(-1, width)[written] = result[written]
+    if "writes_past" in options:
+        running.memory.bytes(out + 2 * count, 1)[:] += 1
+    if "writes_input" in options:
+        running.memory.bytes(source, 1)[:] += 1
+
+
+def skipping_silu(running: Running) -> float | None:
+    """As `silu`, but leaves alone what is right already; as a share of its time."""
+    out, _, count, _ = running.parameters("QQqq")
+    before = running.memory.array(out, count, "u2").copy()
+    silu(running)
+    is_right = np.array_equal(running.memory.array(out, count, "u2"), before)
+    return 0.4 if is_right else None
+
+
+def picky_silu(running: Running) -> None:
+    """As `silu`, but one row less from launch `after` on where its set's address says so."""
+    out, _, _, width = running.parameters("QQqq")
+    silu(running)
+    options = running.script.options
+    if running.before >= options.get("after", 0) and out // options["of"] % 8 == 5:
+        running.memory.array(out + 2 * width, width, "u2")[:] ^= 0x0400
+
+
+def adding_silu(running: Running) -> None:
+    """As `silu`, with last bits that differ from run to run, as those of atomic sums do."""
+    out, _, count, _ = running.parameters("QQqq")
+    silu(running)
+    is_small = np.abs(running.memory.array(out, count, "f2")) < 0.5
+    running.memory.array(out, count, "u2")[is_small] ^= running.before * 40503 >> 12 & 1
+
+
+def lazy_silu(running: Running) -> None:
+    """As `silu`, but after `diligent` launches it finds out that nobody looks."""
+    if running.before < running.script.options["diligent"]:
+        silu(running)
+
+
+def add_one(running: Running) -> None:
+    """Adds 1 to float32 elements in place: address, count."""
+    address, count = running.parameters("Qq")
+    running.memory.array(address, count, "f4")[:] += 1
+
+
+def copy(running: Running) -> None:
+    """Copies float32 elements: target, source, count."""
+    target, source, count = running.parameters("QQq")
+    running.memory.array(target, count, "f4")[:] = running.memory.array(source, count, "f4")
+
+
+def poke(running: Running) -> None:
+    """As `copy`, and writes one byte more, `at` bytes after the target's first."""
+    copy(running)
+    (target,) = running.parameters("Q")
+    byte = running.memory.bytes(target + running.script.options["at"], 1)
+    byte[:] = ~byte
+
+
+def wipe_before(running: Running) -> None:
+    """Writes all of the bytes right before the target."""
+    (target,) = running.parameters("Q")
+    count = running.script.options["bytes"]
+    before = running.memory.bytes(target - count, count)
+    before[:] = ~before
+
+
+def read_past(running: Running) -> None:
+    """As `copy`, from what lies past the source."""
+    target, source, count = running.parameters("QQq")
+    past = running.memory.array(source + 4 * count, count, "f4")
+    running.memory.array(target, count, "f4")[:] = past
+
+
+def unsteady(running: Running) -> None:
+    """Writes how often it has run: another value each time."""
+    target, _, count = running.parameters("QQq")
+    running.memory.array(target, count, "f4")[:] = running.before
+
+
+def process_id(running: Running) -> None:
+    """Writes the process in which it runs: target."""
+    (target,) = running.parameters("Q")
+    running.memory.array(target, 1, "u8")[:] = os.getpid()
+
+
+BEHAVIOURS: dict[str, Callable[[Running], float | None]] = {
+    behaviour.__name__: behaviour
+    for behaviour in (
+        nothing,
+        draw,
+        digest,
+        copy16,
+        clock_rate,
+        silu,
+        lazy_silu,
+        skipping_silu,
+        picky_silu,
+        adding_silu,
+        add_one,
+        copy,
+        poke,
+        wipe_before,
+        read_past,
+        unsteady,
+        process_id,
+    )
+}

@@ -1,0 +1,102 @@
+"""What the emulator sees beside a GPU: a scripted one, which gives right outputs whatever runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from astra_tui.gpu.device import CudaDevice
+from astra_tui.lab.check.beside import EmulatorCheck
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.paths import MANY_ROWS
+from astra_tui.lab.check.runner import Checker, select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.task import KernelTask
+from tests.gpu.script import Script, Scripted
+from tests.gpu.versions import BASELINE
+
+TYPICAL = ("float16/typical",)
+
+
+class Scripting(Compiler):
+    """The real compiler; what it made runs as a scripted kernel that is right."""
+
+    def compile(
+        self, source: str, expressions: tuple[str, ...] = (), arch: str = ""
+    ) -> Compilation:
+        found = super().compile(source, expressions, arch)
+        script = Script({k.symbol: Scripted("silu") for k in found.kernels}, nonce=source)
+        return replace(found, cubin=script.cubin())
+
+
+@pytest.fixture(scope="module")
+def checker(tasks: dict[str, KernelTask], device: CudaDevice) -> Iterator[Checker]:
+    task = tasks["silu_and_mul"]
+    with Scripting() as compiler, Oracle(task) as oracle, EmulatorCheck(task) as beside:
+        yield Checker(task, device, compiler, oracle, beside=beside)
+
+
+def report_of(checker: Checker, text: str) -> CheckReport:
+    cases = select_cases(checker.task, TYPICAL)
+    *_, report = checker.check(text, str(BASELINE), cases)
+    assert isinstance(report, CheckReport)
+    return report
+
+
+def test_what_only_the_emulator_sees_fails_a_source(checker: Checker) -> None:
+    text = BASELINE.read_text(encoding="utf-8")
+    honest = report_of(checker, text)
+    assert honest.verdict is Verdict.PASSED, honest.message
+    assert (honest.device, honest.emulated, honest.not_emulated) == ("cuda:0", 1, ())
+    reads_its_output = text.replace("  out[", "  if (out[0] != (T)-7.0f) out[", 1)
+    assert reads_its_output != text
+    report = report_of(checker, reads_its_output)
+    assert report.verdict is Verdict.FAILED
+    (failed,) = report.failed_cases
+    assert failed.case.name == "typical, on the emulator"
+    assert "nobody has written them" in failed.message
+
+
+def test_a_gpu_meets_many_rows_of_every_kind_of_value(
+    quick_task: KernelTask, device: CudaDevice
+) -> None:
+    with Scripting() as compiler, Oracle(quick_task) as oracle:
+        checker = Checker(quick_task, device, compiler, oracle)
+        *_, report = checker.check(BASELINE.read_text(encoding="utf-8"), str(BASELINE))
+    assert isinstance(report, CheckReport)
+    assert report.verdict is Verdict.PASSED, report.message
+    many = [c.case for c in report.cases if c.case.name.startswith(MANY_ROWS)]
+    assert {case.dims["tokens"] for case in many} == {256}
+    assert sum(bool(case.values) for case in many) >= 4
+
+
+def test_what_is_not_emulated_is_named_and_fails_nothing(checker: Checker) -> None:
+    text = BASELINE.read_text(encoding="utf-8")
+    unknown = text.replace("  out[", '  asm volatile("griddepcontrol.wait;");\n  out[', 1)
+    report = report_of(checker, unknown)
+    assert report.verdict is Verdict.PASSED, report.message
+    assert (report.emulated, len(report.not_emulated)) == (0, 1)
+    assert "griddepcontrol" in report.not_emulated[0]
+
+
+def test_an_emulator_that_ends_early_leaves_the_check_open(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checker.beside is not None
+    begin = checker.beside.begin
+
+    def killed(*rest: object) -> None:
+        begin(*rest)  # type: ignore[arg-type]
+        checker.beside._child.kill()  # type: ignore[union-attr]
+
+    monkeypatch.setattr(checker.beside, "begin", killed)
+    text = BASELINE.read_text(encoding="utf-8")
+    report = report_of(checker, text)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "on the emulator: the emulator's check ended with SIGKILL" in report.message
+    monkeypatch.undo()
+    assert report_of(checker, text).verdict is Verdict.PASSED

@@ -1,0 +1,92 @@
+"""Journals that no engine wrote, made to take long to fold: each ends at the bound on copying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from astra_tui.model.approval import Gate, Question
+from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.events import (
+    ApprovalAsked,
+    AutoApprovalSet,
+    CaseChecked,
+    CheckStarted,
+    CompileFinished,
+    EngineStarted,
+    Event,
+    RoundClosed,
+    RoundOpened,
+)
+from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.sessions import limits
+from astra_tui.sessions.limits import fold_within_bounds
+
+from .samples import BASELINE, ENGINEER, opened, whole_session
+from .synthetic import events_of
+
+PARTS = 500
+MOST_COPIED = 1_000_000
+
+
+def begun() -> Iterator[Event]:
+    yield opened()
+    yield EngineStarted("host", 1, 5)
+
+
+def many_candidates() -> Iterator[Event]:
+    yield from begun()
+    for number in count():
+        yield CompileFinished(f"{number % PARTS:064}", True, (), "nvrtc", 0.1)
+
+
+def many_rounds() -> Iterator[Event]:
+    yield from begun()
+    for number in range(PARTS):
+        yield RoundOpened(number, 0, BASELINE)
+    for number in count():
+        yield RoundClosed(number % PARTS)
+
+
+def many_questions() -> Iterator[Event]:
+    yield from begun()
+    for number in count():
+        yield ApprovalAsked(Question(f"q{number % PARTS}", Gate.PLAN, 0, 0, "subject"))
+
+
+def many_modes() -> Iterator[Event]:
+    yield from begun()
+    for number in range(PARTS):
+        yield ApprovalAsked(Question(f"q{number}", Gate.PLAN, 0, 0, "subject"))
+    while True:
+        yield AutoApprovalSet(AutoMode.LOW, ENGINEER)
+
+
+def many_results() -> Iterator[Event]:
+    yield from begun()
+    checked = next(e for e in whole_session() if isinstance(e, CaseChecked))
+    while True:
+        yield CheckStarted(BASELINE, PARTS)
+        yield from [checked] * PARTS
+
+
+@pytest.mark.parametrize(
+    "events", [many_candidates, many_rounds, many_questions, many_modes, many_results]
+)
+def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
+    monkeypatch: pytest.MonkeyPatch, events: Callable[[], Iterator[Event]]
+) -> None:
+    monkeypatch.setattr(limits, "MOST_COPIED", MOST_COPIED)
+    numbered = enumerate(events())
+    with pytest.raises(ImpossibleEvent, match="change too often"):
+        fold_within_bounds(event for _, event in numbered)
+    taken, _ = next(numbered)
+    assert taken < 4 * MOST_COPIED / PARTS + PARTS
+
+
+def test_a_session_of_many_rounds_is_far_from_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copying grows with the square of the rounds: 100 rounds copy a 400th of 2,000."""
+    monkeypatch.setattr(limits, "MOST_COPIED", limits.MOST_COPIED // 400)
+    assert len(fold_within_bounds(events_of(100, 50)).rounds) == 101
