@@ -31,7 +31,6 @@ ALLOWED = {
     "astra_tui.plain.attend": ("rich",),
     "astra_tui.sessions.client": (),
     "astra_tui.sessions.engines": (),
-    "astra_tui.sessions.spawn": (),
     "astra_tui.export": (),
     "astra_tui.lab.compiler": (),
     "astra_tui.emulator.device": ("numpy",),

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from astra_tui import plain
-from astra_tui.cli.ending import leave_engine
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import print_error
-from astra_tui.cli.saved import saved_session
+from astra_tui.cli.run_result import leave_engine
 from astra_tui.cli.screen import choices_for_screen, show_engine
+from astra_tui.cli.session_lookup import saved_session
 from astra_tui.model.errors import UserError
 
 

@@ -12,13 +12,13 @@ from astra_tui import plain
 from astra_tui.cli.answers import BisectAnswer, BisectStep
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
-from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_session
 
 if TYPE_CHECKING:

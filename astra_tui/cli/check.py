@@ -18,7 +18,7 @@ from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
 from astra_tui.cli.flags import chosen_seed
-from astra_tui.cli.given import read_given
+from astra_tui.cli.read_file import read_given
 from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import KernelTask, find_task, list_tasks, load_task

@@ -10,7 +10,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.answers import CompareAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.settings import EMULATOR
@@ -105,7 +105,7 @@ async def _time(
     options: argparse.Namespace, first: Side, second: Side, device: str
 ) -> tuple[Timing | None, str]:
     from astra_tui.engine.lab import Lab, LabTrouble
-    from astra_tui.engine.trying import check, source_text, time_pair
+    from astra_tui.engine.rerun import check, source_text, time_pair
 
     _, task = local_task(first.state, first.folder, options.task, trust=options.trust)
     lab = Lab(task, device)

@@ -9,7 +9,7 @@ from astra_tui import plain
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import chosen_seed
-from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.export import ExportReport, Format, Winner, find_winner
 from astra_tui.model.settings import check_device_name
 from astra_tui.model.task import KernelTask

@@ -27,7 +27,7 @@ def report_failure(error: UserError, as_json: bool) -> ExitCode:
 
 def _exit_code(error: UserError) -> ExitCode:
     from astra_tui.sessions.client import EngineGone
-    from astra_tui.sessions.spawn import EngineNotStarted
+    from astra_tui.sessions.engines import EngineNotStarted
 
     if isinstance(error, UnavailableHere | DeviceMissing):
         return ExitCode.UNSUPPORTED

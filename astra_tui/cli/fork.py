@@ -15,15 +15,15 @@ import msgspec
 from astra_tui import plain
 from astra_tui.cli.answers import ForkAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.given import read_given
-from astra_tui.cli.going_on import prepare
-from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.cli.read_file import read_given
+from astra_tui.cli.resume import prepare
+from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.cli.settings import read_choices
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
+from astra_tui.sessions.branches import ForkPlace, find_intact_place, fork_session
 from astra_tui.sessions.client import user_at_terminal
-from astra_tui.sessions.forking import ForkPlace, find_intact_place, fork_session
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.store import new_session_folder, sessions_folder
 from astra_tui.sessions.timeline import Timeline
 

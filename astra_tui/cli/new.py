@@ -9,7 +9,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.check import read_text
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.given import read_given
+from astra_tui.cli.read_file import read_given
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import NAME_RULE, is_task_name
 

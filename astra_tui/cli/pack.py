@@ -12,7 +12,7 @@ from astra_tui.sessions.store import find_session, sessions_folder
 
 def run(options: argparse.Namespace) -> int:
     """Packs one session; one that an engine still writes is refused."""
-    from astra_tui.sessions.lock import WriterLock
+    from astra_tui.sessions.folder import WriterLock
     from astra_tui.sessions.packing import pack
     from astra_tui.sessions.reading import is_packed
 

@@ -15,7 +15,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints a table, or JSON. Whatever listens but does not greet is named on stderr."""
     from astra_tui.plain.sessions import print_engines
     from astra_tui.sessions.client import running_engines
-    from astra_tui.sessions.runtime import runtime_folder
+    from astra_tui.sessions.engines import runtime_folder
 
     engines, silent = asyncio.run(running_engines(runtime_folder()))
     welcomes = [welcome for _, welcome in engines]

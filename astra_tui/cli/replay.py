@@ -9,7 +9,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.answers import ReplayAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.saved import saved_session
+from astra_tui.cli.session_lookup import saved_session
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.task import bundled
 from astra_tui.sessions.integrity import Session, read_session

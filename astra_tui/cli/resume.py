@@ -1,12 +1,97 @@
-"""`astra-tui resume`: goes on with a session, wherever and however it ended."""
+"""`astra-tui resume`: runs on with a session, wherever and however it ended."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import NamedTuple
 
-from astra_tui.cli.going_on import go_on
-from astra_tui.cli.saved import saved_session
-from astra_tui.cli.settings import read_choices
+import msgspec
+from msgspec.structs import replace
+
+from astra_tui import plain
+from astra_tui.cli.run import carry_out, request_for
+from astra_tui.cli.session_lookup import local_task, saved_session
+from astra_tui.cli.settings import Choices, read_choices
+from astra_tui.cli.settings_trust import refuse_foreign_server
+from astra_tui.model.environment import Difference
+from astra_tui.model.settings import RunSettings
+from astra_tui.model.state import SessionState
+from astra_tui.sessions.engines import RunRequest
+from astra_tui.sessions.environment_diff import difference_words, differences_here
+from astra_tui.sessions.integrity import cannot_be_resumed, read_session
+from astra_tui.sessions.store import settings_of
+
+
+def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
+    """Says what differs from when the session ran, then runs it on; returns the exit code.
+
+    Raises UserError where it cannot: see `prepare`.
+    """
+    return prepare(folder, options, choices).carry_out(options)
+
+
+class GoingOn(NamedTuple):
+    """A session that can go on here, and what differs from when it ran."""
+
+    request: RunRequest
+    differences: tuple[Difference, ...]
+
+    def carry_out(self, options: argparse.Namespace) -> int:
+        """Says what differs, then runs the session on; returns the exit code."""
+        _say(Path(self.request.folder), self.differences)
+        return carry_out(self.request, options, self.differences)
+
+
+def prepare(folder: Path, options: argparse.Namespace, choices: Choices) -> GoingOn:
+    """Finds out how a session goes on here; nothing is run.
+
+    Raises UserError for a session that was altered, and where its task or its device is not on
+    this machine.
+    """
+    state = intact_state(folder)
+    before = settings_of(folder)
+    assert before is not None
+    named, _ = local_task(state, folder, options.task, trust=options.trust)
+    refuse_foreign_server(before, choices, folder, trust=options.trust)
+    request = replace(request_for(choices, named, before), folder=str(folder))
+    here = differences_here(folder, request.settings.device)
+    return GoingOn(request, (*here, *_changed(before, request.settings)))
+
+
+def intact_state(folder: Path) -> SessionState:
+    """The state of a session of which nothing was altered; its end may be missing.
+
+    Raises UserError, which names the first place.
+    """
+    session = read_session(folder)
+    if session.integrity.altered:
+        flaw = session.integrity.altered[0]
+        raise cannot_be_resumed(flaw, folder, session.contents.records)
+    return session.state
+
+
+def _changed(before: RunSettings, now: RunSettings) -> tuple[Difference, ...]:
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(now)
+    return tuple(
+        Difference(f"setting {name.replace('_', ' ')}", _words(old[name]), _words(new[name]))
+        for name in old
+        if old[name] != new[name]
+    )
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {v}" for k, v in value.items() if v not in (None, ""))
+    return str(value)
+
+
+def _say(folder: Path, found: tuple[Difference, ...]) -> None:
+    plain.note(f"going on with {folder}")
+    for difference in found:
+        plain.note(f"  {difference_words(difference)}")
+    if not found:
+        plain.note("  nothing differs from when it ran")
 
 
 def run(options: argparse.Namespace) -> int:

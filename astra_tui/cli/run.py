@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.ending import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import chosen_seed
-from astra_tui.cli.foreign import refuse_foreign_server
+from astra_tui.cli.run_result import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.screen import choices_for_screen, show_run
 from astra_tui.cli.settings import Choices, read_choices, run_settings
+from astra_tui.cli.settings_trust import refuse_foreign_server
 from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.plain.run import RunLines
-from astra_tui.sessions.lock import LOCK_NAME
+from astra_tui.sessions.engines import LINGER_SECONDS, LOG_NAME, RunRequest
+from astra_tui.sessions.folder import LOCK_NAME
 from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.spawn import LINGER_SECONDS, LOG_NAME, RunRequest
 from astra_tui.sessions.store import sessions_folder, settings_of
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def request_for(choices: Choices, task: str, before: RunSettings | None = None) 
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     from astra_tui.plain.attend import attend
     from astra_tui.sessions.client import EngineClient
-    from astra_tui.sessions.engines import end_engine
-    from astra_tui.sessions.spawn import start_engine
+    from astra_tui.sessions.engines import end_engine, start_engine
 
     ready = await start_engine(request)
     folder = Path(ready.folder)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
     from astra_tui.model.settings import RunSettings
     from astra_tui.sessions.comparison import Sides
-    from astra_tui.sessions.spawn import RunRequest
+    from astra_tui.sessions.engines import RunRequest
+    from astra_tui.tui.app_io import Preferences
     from astra_tui.tui.source import OpenSource
-    from astra_tui.tui.terms import Preferences
 
 
 def has_terminal() -> bool:
@@ -70,7 +70,7 @@ def show_replay(folder: Path, choices: Choices, options: argparse.Namespace) -> 
 def show_comparison(sides: Sides, flags: tuple[str, ...], choices: Choices) -> int:
     """Shows two candidates beside each other; `flags` are of the command that times them."""
     from astra_tui.tui import open_comparison
-    from astra_tui.tui.terms import ComparisonContext
+    from astra_tui.tui.app_io import ComparisonContext
 
     open_comparison(ComparisonContext(sides, flags), _preferences(choices))
     return ExitCode.OK
@@ -81,7 +81,7 @@ def show_home(choices: Choices) -> int:
     from astra_tui.cli.run import request_for
     from astra_tui.sessions.store import sessions_folder
     from astra_tui.tui import open_home
-    from astra_tui.tui.terms import HomeContext
+    from astra_tui.tui.app_io import HomeContext
 
     context = HomeContext(sessions_folder(choices.sessions), partial(request_for, choices))
     open_home(context, _preferences(choices))
@@ -96,13 +96,13 @@ def _show_session(
     as_json: bool,
     settings: RunSettings | None = None,
 ) -> int:
-    from astra_tui.cli.ending import leave_engine
+    from astra_tui.cli.run_result import leave_engine
     from astra_tui.plain.attend import Attended, Leaving
     from astra_tui.tui import open_session
 
     left = open_session(open_source, _preferences(choices), found)
     if left.welcome is None or left.folder is None:
-        return ExitCode.INTERRUPTED  # Left before the engine was there.
+        return ExitCode.INTERRUPTED  # ExitState before the engine was there.
     ended = left.state.closed is not None and not left.detached
     attended = Attended(left.state, Leaving.ENDED if ended else Leaving.DETACHED)
     return leave_engine(attended, left.welcome, left.folder, as_json=as_json, settings=settings)
@@ -110,7 +110,7 @@ def _show_session(
 
 def _preferences(choices: Choices) -> Preferences:
     from astra_tui.sessions.store import sessions_folder
-    from astra_tui.tui.terms import Preferences
+    from astra_tui.tui.app_io import Preferences
 
     sessions = sessions_folder(choices.sessions)
     return Preferences(choices.keys or {}, choices.theme or "", sessions)

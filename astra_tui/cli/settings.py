@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import platformdirs
 
-from astra_tui.cli.given import read_given
+from astra_tui.cli.read_file import read_given
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
 from astra_tui.model.settings import (

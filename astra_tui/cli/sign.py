@@ -7,8 +7,8 @@ from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.given import read_given
-from astra_tui.cli.saved import saved_session
+from astra_tui.cli.read_file import read_given
+from astra_tui.cli.session_lookup import saved_session
 from astra_tui.sessions.integrity import read_session
 
 

@@ -21,8 +21,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _stop(session: str | None) -> ExitCode:
     from astra_tui.sessions.client import running_engines
-    from astra_tui.sessions.engines import NoSuchEngine, choose_engine, end_engine
-    from astra_tui.sessions.runtime import runtime_folder
+    from astra_tui.sessions.engines import NoSuchEngine, choose_engine, end_engine, runtime_folder
 
     chosen, _ = await running_engines(runtime_folder())
     if session is not None or not chosen:

@@ -13,8 +13,8 @@ from astra_tui.cli.answers import VerifyAnswer, VerifyFileAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
 from astra_tui.cli.flags import chosen_seed
-from astra_tui.cli.given import read_given
-from astra_tui.cli.saved import local_task, saved_session
+from astra_tui.cli.read_file import read_given
+from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.export import (
     GENERATED,
     ExportStep,
@@ -32,9 +32,9 @@ from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verification import CandidateVerification
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.environment_diff import last_environment
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Session, read_session
-from astra_tui.sessions.machine import last_environment
 from astra_tui.sessions.packing import PACKED_NAME
 from astra_tui.sessions.records import JOURNAL_NAME
 from astra_tui.sessions.signing import Signed, signature_of

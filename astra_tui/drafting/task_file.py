@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from astra_tui.drafting.tensors import TensorDraft, product
 from astra_tui.model.dtypes import DType
-from astra_tui.model.task import Role
+from astra_tui.model.task import ArgumentRole
 
 LARGEST_CHOICE = 63
 """The largest index that is drawn for a tensor of indices: its dimension is longer in all cases."""
@@ -55,7 +55,7 @@ class TaskDraft:
     @property
     def written(self) -> tuple[TensorDraft, ...]:
         """The tensors that the operator writes."""
-        return tuple(t for t in self.tensors if t.role in (Role.OUT, Role.INOUT))
+        return tuple(t for t in self.tensors if t.role in (ArgumentRole.OUT, ArgumentRole.INOUT))
 
     @property
     def rows(self) -> str:
@@ -129,7 +129,11 @@ def _tensors(task: TaskDraft) -> Iterator[str]:
         yield f"shape = {_listed(tensor.sizes)}  # confirm"
         if tensor.strided:
             yield "strided = true"
-        if tensor.dtype is not None and not tensor.dtype.is_float and tensor.role is not Role.OUT:
+        if (
+            tensor.dtype is not None
+            and not tensor.dtype.is_float
+            and tensor.role is not ArgumentRole.OUT
+        ):
             high = highest_value(tensor)
             yield f'values = {{ kind = "integers", low = 0, high = {high} }}  # confirm'
 
@@ -189,7 +193,7 @@ def _bytes(task: TaskDraft) -> str:
     parts = []
     for tensor in task.tensors:
         size = f"sizeof({tensor.dtype.value if tensor.dtype else 'T'})"
-        times = "2 * " if tensor.role is Role.INOUT else ""
+        times = "2 * " if tensor.role is ArgumentRole.INOUT else ""
         parts.append(f"{times}{_factor(tensor.sizes)} * {size}")
     return " + ".join(parts) or "0"
 
@@ -224,7 +228,7 @@ def reference(
 
 def reference_stub(task: TaskDraft) -> str:
     """A reference.py that fails until somebody writes it."""
-    read = [t for t in task.tensors if t.role is not Role.OUT]
+    read = [t for t in task.tensors if t.role is not ArgumentRole.OUT]
     arguments = [f"    {t.name}: torch.Tensor," for t in read]
     arguments += [f"    {s.name}: {'float' if s.dtype.is_float else 'int'}," for s in task.scalars]
     return _REFERENCE.format(

@@ -18,7 +18,7 @@ from astra_tui.drafting.shapes import Geometry, Shape, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Binary, Call, Expression, Name, names_in
-from astra_tui.model.task import Role
+from astra_tui.model.task import ArgumentRole
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TensorDraft:
     """One tensor. `dtype` None means T; `sizes` are expressions over the dimensions."""
 
     name: str
-    role: Role
+    role: ArgumentRole
     dtype: DType | None
     sizes: tuple[str, ...]
     is_read: bool = True
@@ -186,28 +186,31 @@ class TensorReader:
             self.choices.get(parameter.name, ""),
         )
 
-    def _role(self, parameter: KernelParameter) -> tuple[Role, str]:
+    def _role(self, parameter: KernelParameter) -> tuple[ArgumentRole, str]:
         """The role, and what in the source shows it."""
         if parameter.is_const:
-            return Role.IN, "const"
+            return ArgumentRole.IN, "const"
         accesses = self._of(parameter)
         if not accesses:
-            return Role.OUT, "a guess: the body shows no access"
+            return ArgumentRole.OUT, "a guess: the body shows no access"
         kinds = {a.kind for a in accesses}
         first = accesses[0]
         shown = f"'{one_line(first.text, 40)}' at line {first.line}"
         if UNKNOWN in kinds:
-            return Role.INOUT, "a guess: it is passed to a function that the file does not show"
+            return (
+                ArgumentRole.INOUT,
+                "a guess: it is passed to a function that the file does not show",
+            )
         if UPDATE in kinds:
-            return Role.INOUT, "updated in place"
+            return ArgumentRole.INOUT, "updated in place"
         if WRITE not in kinds:
-            return Role.IN, f"only read: {shown}"
+            return ArgumentRole.IN, f"only read: {shown}"
         if READ not in kinds:
-            return Role.OUT, f"only written: {shown}"
+            return ArgumentRole.OUT, f"only written: {shown}"
         written = {a.index for a in accesses if a.kind == WRITE}
         if first.kind == WRITE and all(a.index in written for a in accesses):
-            return Role.OUT, f"written before it is read: {shown}"
-        return Role.INOUT, f"read and written, first {shown}"
+            return ArgumentRole.OUT, f"written before it is read: {shown}"
+        return ArgumentRole.INOUT, f"read and written, first {shown}"
 
     def _is_strided(self, name: str) -> bool:
         """Whether the kernel is told the distance between this tensor's rows."""

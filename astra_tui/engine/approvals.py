@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from astra_tui.engine.desk import Desk
+from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
 from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
@@ -45,7 +45,7 @@ class Approvals:
     def __init__(
         self,
         record: Record,
-        desk: Desk,
+        desk: PendingQuestions,
         policies: Sequence[Policy],
         wait: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -89,7 +89,7 @@ class Approvals:
         answer = self._by_policy(question, plan)
         if answer is not None:
             return self._keep(answer, _decided(question, answer))
-        if not self._desk.attendants and not self._wait:
+        if not self._desk.clients and not self._wait:
             raise Stop(
                 StopReason.UNATTENDED,
                 f"the {question.gate.value} of round {question.round} waits for a decision, "

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from astra_tui.engine.lab import Lab
-from astra_tui.engine.trying import Checked, check, source_text, time_pair
+from astra_tui.engine.rerun import Checked, check, source_text, time_pair
 from astra_tui.engine.verify import Accepted
 from astra_tui.model.check import Case, worst_error
 from astra_tui.model.errors import UserError, nearest

@@ -7,7 +7,7 @@ import asyncio
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
 from astra_tui.model.author import Author
-from astra_tui.model.events import Continued, Paused
+from astra_tui.model.events import Paused, Resumed
 
 
 class Control:
@@ -40,7 +40,7 @@ class Control:
         if self._interrupted is not None:
             self._continued = by
         elif not self._go.is_set():
-            self._record.emit(Continued(by))
+            self._record.emit(Resumed(by))
             self._go.set()
 
     def interrupt(self, by: Author) -> None:

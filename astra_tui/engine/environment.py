@@ -18,7 +18,7 @@ from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.model.environment import Environment
 from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
-from astra_tui.sessions.spawn import NotReady
+from astra_tui.sessions.engines import NotReady
 
 _PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
 

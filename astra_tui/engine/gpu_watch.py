@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from astra_tui.engine.family import descendants
+from astra_tui.engine.process_tree import descendants
 from astra_tui.gpu.nvml import GpuReader, GpuSampler
 from astra_tui.model.events import GpuSampled
 from astra_tui.model.gpu import GpuIdentity, GpuSample

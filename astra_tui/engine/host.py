@@ -19,9 +19,8 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Team
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import has_session, journal_path, state_of
-from astra_tui.sessions.redaction import Redactor
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from astra_tui.engine.turns import Turns
+from astra_tui.engine.concurrency import ReadWriteLock
 from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
@@ -99,7 +99,7 @@ class Lab:
         self._slots = asyncio.Semaphore(processes + self.times)
         self._holding: dict[Child, tuple[int, ...]] = {}
         """Ids of the processes through which each has hold of the GPU."""
-        self._turns = Turns()
+        self._gpu_lock = ReadWriteLock()
         self._taking = asyncio.Lock()
         """Held while idle processes are spoken to, so that nobody takes one meanwhile."""
 
@@ -137,7 +137,7 @@ class Lab:
         request = {"text": text, "file": file, "cases": cases, "seed": seed}
         if known:
             request["known"] = msgspec.to_builtins(known)
-        async with self._turns.shared() if self.times else nullcontext():
+        async with self._gpu_lock.read() if self.times else nullcontext():
             try:
                 async for key, value in self._ask("check", CASE_SECONDS, **request):
                     match key:
@@ -163,7 +163,7 @@ class Lab:
 
         Raises UserError for a source that cannot be run.
         """
-        async with self._turns.shared() if self.times else nullcontext():
+        async with self._gpu_lock.read() if self.times else nullcontext():
             answer = await self._answer("sanitize", SANITIZER_SECONDS, text=text, file=file)
         return msgspec.convert(answer["sanitizer"], tuple[SanitizerReport, ...])
 
@@ -174,7 +174,7 @@ class Lab:
         run.
         """
         request = {"text": text, "file": file, "workload": workload}
-        async with self._turns.alone():
+        async with self._gpu_lock.write():
             await self.rest()
             with self._quiet():
                 answer = await self._answer("hardware", HARDWARE_SECONDS, **request)
@@ -211,7 +211,7 @@ class Lab:
             "final": final,
             "workloads": workloads,
         }
-        async with self._turns.alone():
+        async with self._gpu_lock.write():
             request["idle_processes"] = self._idle_gpu_processes()
             with self._quiet():
                 async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):

@@ -14,16 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.briefing import brief_for
-from astra_tui.engine.control import Control
-from astra_tui.engine.desk import Desk
-from astra_tui.engine.environment import versions_here
-from astra_tui.engine.gpu_watch import GpuWatch
-from astra_tui.engine.groups import FirstErrorGroup
-from astra_tui.engine.lab import Lab, LabTrouble
-from astra_tui.engine.proposal import Ports, Proposal
-from astra_tui.engine.record import Record, Store
-from astra_tui.engine.stops import FINISHED, Stop, check_budget, check_roofline, check_rounds
-from astra_tui.engine.trial import (
+from astra_tui.engine.candidate_steps import (
     Place,
     check_candidate,
     compile_candidate,
@@ -34,6 +25,15 @@ from astra_tui.engine.trial import (
     sanitize_candidate,
     time_candidate,
 )
+from astra_tui.engine.concurrency import FirstErrorGroup
+from astra_tui.engine.control import Control
+from astra_tui.engine.environment import versions_here
+from astra_tui.engine.gpu_watch import GpuWatch
+from astra_tui.engine.lab import Lab, LabTrouble
+from astra_tui.engine.pending_questions import PendingQuestions
+from astra_tui.engine.proposal import Ports, Proposal
+from astra_tui.engine.record import Record, Store
+from astra_tui.engine.stops import FINISHED, Stop, check_budget, check_roofline, check_rounds
 from astra_tui.engine.winner import measure_winner
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
@@ -49,17 +49,17 @@ from astra_tui.model.events import (
     CodeFailed,
     DeviceOpened,
     EngineStarted,
+    ErrorOccurred,
     Event,
     NoteAdded,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     RoundClosed,
     RoundOpened,
     SessionClosed,
     StageBegan,
     StopReason,
     TextStreamed,
-    TroubleMet,
 )
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import RoundState, SessionState
@@ -92,7 +92,7 @@ class Engine:
         self._watch: GpuWatch | None = None
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self.record = Record(store, state, self._events.put_nowait)
-        self.desk = Desk()
+        self.desk = PendingQuestions()
         self.control = Control(self.record)
         self._settings = settings
         processes = max(1, min(settings.candidates, os.cpu_count() or 1))
@@ -165,7 +165,7 @@ class Engine:
                 )
         except (TeamUnavailable, LabTrouble, UserError) as error:
             stop = Stop(StopReason.TROUBLE, str(error))
-            self.record.emit(TroubleMet(type(error).__name__, str(error)))
+            self.record.emit(ErrorOccurred(type(error).__name__, str(error)))
         except BaseException as error:
             stop = Stop(StopReason.TROUBLE, f"{type(error).__name__}: {error}")
             raise
@@ -291,7 +291,7 @@ class Engine:
     async def _plan(self, number: int) -> None:
         state = self.state.round(number)
         if state.proposals:  # The journal ends between a plan and the end of planning.
-            self.record.emit(PlansEnded(number))
+            self.record.emit(PlanningFinished(number))
             return
         await self._read_hardware(self.state.round(number).base, number)
         self.record.emit(StageBegan("plan", number))
@@ -301,7 +301,7 @@ class Engine:
         for index, draft in enumerate(answer.plans):
             self.record.emit(PlanProposed(number, index, draft.plan, draft.author))
         lost = answer.lost and not answer.plans
-        self.record.emit(PlansEnded(number, answer.reason, answer.refused, lost))
+        self.record.emit(PlanningFinished(number, answer.reason, answer.refused, lost))
 
     async def _read_hardware(self, candidate: str, round_: int) -> None:
         if self._settings.ncu:

@@ -22,9 +22,9 @@ from astra_tui.model.events import Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.team import Team
+from astra_tui.sessions.engines import RunRequest
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
-from astra_tui.sessions.redaction import Redactor
-from astra_tui.sessions.spawn import RunRequest
 from astra_tui.sessions.store import new_session_folder
 
 

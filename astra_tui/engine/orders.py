@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from astra_tui.engine.desk import decided_before
 from astra_tui.engine.loop import Engine
+from astra_tui.engine.pending_questions import decided_before
 from astra_tui.model.approval import Answer
 from astra_tui.model.author import Author
 from astra_tui.model.errors import UserError

@@ -21,9 +21,9 @@ from astra_tui.engine.opening import OpenRun, open_run
 from astra_tui.engine.server import Server
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.engines import LOG_NAME, NotReady, Ready, RunRequest
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.safe_open import open_to_write
-from astra_tui.sessions.spawn import LOG_NAME, NotReady, Ready, RunRequest
 
 _FAILED = 1
 

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.briefing import brief_for
-from astra_tui.engine.control import Control
-from astra_tui.engine.groups import FirstErrorGroup
-from astra_tui.engine.judging import judge, judge_timed
-from astra_tui.engine.lab import Lab
-from astra_tui.engine.record import Record
-from astra_tui.engine.stops import check_gpu_budget
-from astra_tui.engine.trial import (
+from astra_tui.engine.candidate_steps import (
     Place,
     check_candidate,
     compile_candidate,
@@ -26,6 +20,12 @@ from astra_tui.engine.trial import (
     sanitize_candidate,
     time_candidate,
 )
+from astra_tui.engine.concurrency import FirstErrorGroup
+from astra_tui.engine.control import Control
+from astra_tui.engine.judging import judge, judge_timed
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.record import Record
+from astra_tui.engine.stops import check_gpu_budget
 from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question, plan_question
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import Verdict

@@ -29,7 +29,7 @@ from astra_tui.model.events import (
     Transient,
 )
 from astra_tui.sessions.client import NobodyListens, ask_welcome
-from astra_tui.sessions.runtime import socket_path
+from astra_tui.sessions.engines import socket_path
 from astra_tui.sessions.wire import (
     LONGEST_MESSAGE,
     PROTOCOL,
@@ -182,7 +182,7 @@ class Server:
                 peer.reply(Refused(0, spoken, "use the version of astra-tui that started it"))
             await peer.finish(FAREWELL_SECONDS)
             return
-        self._engine.desk.attendants += greeting.answers
+        self._engine.desk.clients += greeting.answers
         try:
             if greeting.follows:
                 self._follow(peer)
@@ -190,7 +190,7 @@ class Server:
                 peer.reply(self._orders.carry_out(message, greeting.by))
             await peer.finish(FAREWELL_SECONDS)
         finally:
-            self._engine.desk.attendants -= greeting.answers
+            self._engine.desk.clients -= greeting.answers
             peer.drop()
 
     def _welcome(self) -> Welcome:
@@ -250,7 +250,7 @@ class Server:
 
     def _waits_for_nobody(self) -> bool:
         """Whether nothing goes on before somebody comes, and nobody is there."""
-        if self._engine.desk.attendants:
+        if self._engine.desk.clients:
             return False
         state = self._engine.state
         if state.paused:

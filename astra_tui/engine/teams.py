@@ -16,7 +16,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
 from astra_tui.model.settings import Budget, RunSettings, TeamKind
 from astra_tui.model.team import Team
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.reading import has_session
 

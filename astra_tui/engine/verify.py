@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from astra_tui.engine.agreement import disagreement, tolerance
 from astra_tui.engine.judging import judge
 from astra_tui.engine.lab import Lab
-from astra_tui.engine.trying import check, source_text, time_pair
+from astra_tui.engine.rerun import check, source_text, time_pair
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict, worst_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from astra_tui.engine.candidate_steps import Place, check_candidate, time_again
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
-from astra_tui.engine.trial import Place, check_candidate, time_again
 from astra_tui.model.check import Verdict
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import TroubleMet
+from astra_tui.model.events import ErrorOccurred
 from astra_tui.model.task import KernelTask
 
 
@@ -26,7 +26,7 @@ async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
         if production:
             await time_again(record, lab, production, state.best)
     except UserError as error:
-        record.emit(TroubleMet("the winner's timing", error.describe()))
+        record.emit(ErrorOccurred("the winner's timing", error.describe()))
 
 
 async def _production(record: Record, lab: Lab, task: KernelTask) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 RED_ZONE = 4096
@@ -35,7 +35,7 @@ class NoGpu(Exception):
 def main() -> None:
     """Opens the artefact, says hello, and answers one message a case."""
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
-    end_with_owner(read_fd)
+    exit_with_parent(read_fd)
     mode, path, name, gpu = sys.argv[3:7]
     if gpu:  # Before anything that loads CUDA is imported.
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

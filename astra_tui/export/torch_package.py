@@ -10,7 +10,7 @@ from astra_tui.export.dims import dim_sources
 from astra_tui.export.header import comment, header_lines, journal_words, plain
 from astra_tui.export.python_host import python_contract, python_plan
 from astra_tui.model.compilation import CompiledKernel
-from astra_tui.model.task import KernelTask, Role
+from astra_tui.model.task import ArgumentRole, KernelTask
 
 NAMESPACE = "astra"
 """Operators are called torch.ops.astra.NAME."""
@@ -82,7 +82,7 @@ class _Signature:
 
     def __init__(self, task: KernelTask):
         self.inputs = [a for a in task.tensors if a.is_read]
-        self.outputs = [a for a in task.tensors if a.role is Role.OUT]
+        self.outputs = [a for a in task.tensors if a.role is ArgumentRole.OUT]
         self.scalars = list(task.scalars)
         sources = dim_sources(task, self.inputs)
         self.passed = [d for d in task.dims if d not in sources]

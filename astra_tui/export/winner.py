@@ -10,7 +10,7 @@ from astra_tui.model.check import Case, Verdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Session, Trust
 
 BEST = "best"

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from astra_tui.model.encoding import encode
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import encode
 
 POOL = 8
 """Special values that can be planted at most."""

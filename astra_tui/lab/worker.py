@@ -37,7 +37,7 @@ from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.processes.escapes import try_escapes
-from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 
@@ -219,7 +219,7 @@ def main() -> None:
     read_fd, write_fd, folder, device = (
         int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4],
     )  # fmt: skip
-    end_with_owner(read_fd)
+    exit_with_parent(read_fd)
     with ExitStack() as stack:
         try:
             task = load_task(folder)

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 """A JSON object."""
 
 
-class Role(StrEnum):
+class Speaker(StrEnum):
     """Who speaks."""
 
     SYSTEM = "system"
@@ -38,7 +38,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     of the Responses wire (encrypted reasoning) that have to be sent back unchanged.
     """
 
-    role: Role
+    role: Speaker
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
@@ -126,7 +126,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def as_message(self) -> Message:
         """The turn to append to the conversation."""
-        return Message(Role.ASSISTANT, self.text, self.tool_calls, opaque=self.opaque)
+        return Message(Speaker.ASSISTANT, self.text, self.tool_calls, opaque=self.opaque)
 
 
 class DeltaKind(StrEnum):

@@ -9,7 +9,7 @@ import msgspec
 
 from astra_tui.llm.client import OpenAILLM
 from astra_tui.llm.errors import BadAnswer, LLMError
-from astra_tui.llm.messages import Delta, DeltaKind, Message, Request, Role, ToolSpec
+from astra_tui.llm.messages import Delta, DeltaKind, Message, Request, Speaker, ToolSpec
 from astra_tui.llm.schemas import SchemaMode
 from astra_tui.llm.structured import ask
 from astra_tui.llm.surrogates import joined_json
@@ -141,4 +141,4 @@ async def _probe_tools(llm: OpenAILLM, model: str) -> bool:
 
 
 def _request(model: str, text: str) -> Request:
-    return Request((Message(Role.USER, text),), model, PROBE_TOKENS, purpose="probe")
+    return Request((Message(Speaker.USER, text),), model, PROBE_TOKENS, purpose="probe")

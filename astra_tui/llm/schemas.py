@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from astra_tui.llm.messages import AnswerSchema, Message, Role
+from astra_tui.llm.messages import AnswerSchema, Message, Speaker
 
 
 class SchemaMode(IntEnum):
@@ -81,7 +81,7 @@ def uses_reference(node: Any, reference: str) -> bool:
 def schema_instruction(schema: AnswerSchema) -> Message:
     """The schema as a message, for servers that take it in no other way."""
     return Message(
-        Role.USER,
+        Speaker.USER,
         "Answer with one JSON object and nothing else. It has to fit this JSON schema:\n"
         + json.dumps(schema.schema, ensure_ascii=False),
     )

@@ -21,7 +21,7 @@ from astra_tui.llm.messages import (
     OnDelta,
     Reply,
     Request,
-    Role,
+    Speaker,
     Usage,
 )
 from astra_tui.llm.schemas import answer_schema, schema_instruction
@@ -93,9 +93,9 @@ def read_answer(text: str, answer_type: type[T]) -> T:
 
 def _with_repair(request: Request, reply: Reply, problem: str) -> Request:
     assert request.schema is not None
-    said = Message(Role.ASSISTANT, reply.text[:MOST_QUOTED])
+    said = Message(Speaker.ASSISTANT, reply.text[:MOST_QUOTED])
     told = Message(
-        Role.USER,
+        Speaker.USER,
         f"That answer is not valid: {problem}.\n" + schema_instruction(request.schema).content,
     )
     return msgspec.structs.replace(request, messages=(*request.messages, said, told))

@@ -16,7 +16,7 @@ from astra_tui.llm.messages import (
     OnDelta,
     Reply,
     Request,
-    Role,
+    Speaker,
     ToolCall,
     ToolSpec,
     Usage,
@@ -65,7 +65,7 @@ async def run_tools(
         if not reply.tool_calls:
             return ToolRun(reply, messages, usage, turn)
         results = [
-            Message(Role.TOOL, await desk.answer(call), tool_call_id=call.id)
+            Message(Speaker.TOOL, await desk.answer(call), tool_call_id=call.id)
             for call in reply.tool_calls
         ]
         request = msgspec.structs.replace(request, messages=(*messages, *results))

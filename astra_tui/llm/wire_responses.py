@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from astra_tui.llm.messages import Json, Message, Request, Role, ToolSpec, Usage
+from astra_tui.llm.messages import Json, Message, Request, Speaker, ToolSpec, Usage
 from astra_tui.llm.quirks import Quirks
 from astra_tui.llm.schemas import SchemaMode, schema_instruction
 from astra_tui.llm.streamed import StreamedReply
@@ -91,7 +91,7 @@ def body(request: Request, quirks: Quirks) -> Json:
         messages.append(schema_instruction(request.schema))
     content: Json = {
         "model": request.model,
-        "instructions": "\n\n".join(m.content for m in messages if m.role is Role.SYSTEM),
+        "instructions": "\n\n".join(m.content for m in messages if m.role is Speaker.SYSTEM),
         "input": [item for message in messages for item in _items(message)],
         "stream": True,
         "store": False,
@@ -175,9 +175,9 @@ READERS = {
 
 
 def _items(message: Message) -> list[Json]:
-    if message.role is Role.SYSTEM:
+    if message.role is Speaker.SYSTEM:
         return []
-    if message.role is Role.TOOL:
+    if message.role is Speaker.TOOL:
         answer = {"call_id": message.tool_call_id, "output": message.content}
         return [{"type": "function_call_output", **answer}]
     items: list[Json] = list(message.opaque)

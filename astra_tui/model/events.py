@@ -102,7 +102,7 @@ class PlanProposed(Event, frozen=True, tag="plan_proposed"):
     author: Author
 
 
-class PlansEnded(Event, frozen=True, tag="plans_ended"):
+class PlanningFinished(Event, frozen=True, tag="plans_ended"):
     """The team has proposed all that it has for this round; `reason` says why not more."""
 
     round: int
@@ -334,13 +334,13 @@ class Paused(Event, frozen=True, tag="paused"):
     interrupted: bool = False
 
 
-class Continued(Event, frozen=True, tag="continued"):
+class Resumed(Event, frozen=True, tag="continued"):
     """The engine goes on."""
 
     by: Author
 
 
-class TroubleMet(Event, frozen=True, tag="trouble_met"):
+class ErrorOccurred(Event, frozen=True, tag="trouble_met"):
     """Something outside the candidates went wrong; the message says what to do."""
 
     where: str
@@ -414,11 +414,11 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 
 
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
-    SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlansEnded, ApprovalAsked,
+    SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlanningFinished, ApprovalAsked,
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
     CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened, WorkloadTimed,
     TimingFinished, AnalysisGiven, VerdictReached, BestChanged, RoundClosed, NoteAdded, CaseAdded,
-    CallReserved, ExchangeMade, StepRemembered, AutoApprovalSet, Paused, Continued, TroubleMet,
+    CallReserved, ExchangeMade, StepRemembered, AutoApprovalSet, Paused, Resumed, ErrorOccurred,
     SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
 ]  # fmt: skip
 

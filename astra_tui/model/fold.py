@@ -22,25 +22,25 @@ from astra_tui.model.events import (
     CodeFailed,
     CodeWritten,
     CompileFinished,
-    Continued,
     DecisionTaken,
     DeviceOpened,
     EngineStarted,
+    ErrorOccurred,
     Event,
     ExchangeMade,
     HardwareCountersRead,
     NoteAdded,
     Paused,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     ProfileTaken,
+    Resumed,
     RoundClosed,
     RoundOpened,
     Sanitized,
     SessionClosed,
     SessionOpened,
     TimingFinished,
-    TroubleMet,
     VerdictReached,
     WorkloadTimed,
 )
@@ -115,7 +115,7 @@ def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
     return _round(state, event.round, proposals=(*before, made))
 
 
-def _plans_ended(state: SessionState, event: PlansEnded) -> SessionState:
+def _plans_ended(state: SessionState, event: PlanningFinished) -> SessionState:
     changes = {
         "planned": True,
         "no_plan": event.reason,
@@ -264,11 +264,11 @@ def _paused(state: SessionState, _event: Paused) -> SessionState:
     return replace(state, paused=True)
 
 
-def _continued(state: SessionState, _event: Continued) -> SessionState:
+def _continued(state: SessionState, _event: Resumed) -> SessionState:
     return replace(state, paused=False)
 
 
-def _trouble(state: SessionState, event: TroubleMet) -> SessionState:
+def _trouble(state: SessionState, event: ErrorOccurred) -> SessionState:
     return replace(state, troubles=(*state.troubles, event))
 
 
@@ -281,7 +281,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     EngineStarted: _started,
     RoundOpened: _round_opened,
     PlanProposed: _proposed,
-    PlansEnded: _plans_ended,
+    PlanningFinished: _plans_ended,
     ApprovalAsked: _asked,
     DecisionTaken: _decided,
     CodeWritten: _written,
@@ -306,8 +306,8 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     ExchangeMade: _exchanged,
     AutoApprovalSet: _auto_set,
     Paused: _paused,
-    Continued: _continued,
-    TroubleMet: _trouble,
+    Resumed: _continued,
+    ErrorOccurred: _trouble,
     SessionClosed: _closed,
 }
 

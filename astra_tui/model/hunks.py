@@ -84,7 +84,7 @@ def apply_hunks(old: str, new: str, accepted: Collection[int]) -> str:
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     """The diff as `diff -u` writes it, with the same hunks as `hunks_of`."""
-    pieces = ["" + text if mark == HEADER else mark + text for mark, text in diff_lines(old, new)]
+    pieces = ["@@" + text if mark == HEADER else mark + text for mark, text in diff_lines(old, new)]
     marked = (p if p.endswith("\n") else p + f"\n{NO_LINE_FEED}\n" for p in pieces)
     return f"--- {old_name}\n+++ {new_name}\n" + "".join(marked) if pieces else ""
 
@@ -97,7 +97,7 @@ def diff_lines(old: str, new: str) -> Iterator[tuple[str, str]]:
     before, after = split_lines(old), split_lines(new)
     for group in _LineMatcher(before, after).get_grouped_opcodes(CONTEXT):
         (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
-        yield HEADER, f" -{_line_range(i, i_end)} +{_line_range(j, j_end)} \n"
+        yield HEADER, f" -{_line_range(i, i_end)} +{_line_range(j, j_end)} @@\n"
         for tag, i, i_end, j, j_end in group:
             if tag == "equal":
                 yield from ((" ", line) for line in before[i:i_end])

@@ -19,11 +19,11 @@ from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
     DeviceOpened,
+    ErrorOccurred,
     NoteAdded,
     SessionClosed,
     SessionOpened,
     TimingFinished,
-    TroubleMet,
     WorkloadTimed,
 )
 from astra_tui.model.ncu import NcuReport
@@ -181,7 +181,7 @@ class SessionState(msgspec.Struct, frozen=True):
     auto: AutoApproval = AutoApproval()
     round_limit: int = 0
     device: DeviceOpened | None = None
-    troubles: tuple[TroubleMet, ...] = ()
+    troubles: tuple[ErrorOccurred, ...] = ()
     closed: SessionClosed | None = None
 
     @property

@@ -67,7 +67,7 @@ def describe_diff(old: str, new: str, question: Question, columns: int = 0) -> s
     for mark, text in diff_lines(old, new):
         if mark == HEADER:
             number += 1
-            lines.append(f"{text.rstrip()}  (hunk {number})")
+            lines.append(f"@@{text.rstrip()}  (hunk {number})")
             continue
         shown = visible_line(text.removesuffix("\n"), ()).text
         lines += (sign + part for sign, part in _parts(mark, shown, columns))

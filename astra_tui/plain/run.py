@@ -22,19 +22,19 @@ from astra_tui.model.events import (
     CompileFinished,
     DecisionTaken,
     DeviceOpened,
+    ErrorOccurred,
     Event,
     HardwareCountersRead,
     NoteAdded,
     Paused,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     RoundOpened,
     RoundsTimed,
     Sanitized,
     SessionClosed,
     StageBegan,
     TimingFinished,
-    TroubleMet,
     VerdictReached,
     WorkloadTimed,
 )
@@ -111,7 +111,7 @@ class RunLines:
                     f"by {event.author.describe()}]\n"
                     f"    expects {predicted.counter.value} x {predicted.counter_ratio:.2f}"
                 )
-            case PlansEnded():
+            case PlanningFinished():
                 return f"  no plan: {event.reason}" if event.reason else ""
             case DecisionTaken():
                 return self._decision(event)
@@ -200,7 +200,7 @@ class RunLines:
                 return f"  {words}, set by {event.by.describe()}"
             case Paused():
                 return "  paused" + (", the step was dropped" if event.interrupted else "")
-            case TroubleMet():
+            case ErrorOccurred():
                 return f"  trouble in {event.where}: {event.message}"
             case SessionClosed():
                 return f"\nended ({event.reason.value}): {event.message}"

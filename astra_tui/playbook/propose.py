@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from astra_tui.model.errors import UserError
-from astra_tui.model.launch import plan_of, validate_plan
-from astra_tui.playbook.api import Evidence, Move, NotApplicable, Proposal
+from astra_tui.model.launch import plan_of, print_plan, validate_plan
+from astra_tui.model.plan import Plan
+from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import OverlappingEdits
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.moves import all_moves
-from astra_tui.playbook.settled import region
 from astra_tui.playbook.syntax import line_of, of_type, parse
-from astra_tui.playbook.timed import seen_on_gpu
 
 
 def propose_all(
@@ -37,11 +38,12 @@ def propose_all(
                 move.name, "it gained nothing before, and what it would change is still the same"
             )
         if isinstance(answer, Proposal):
-            proposals.append(answer)
+            proposals.append(_with_gain(answer, move) if evidence.timed else answer)
         else:
             refusals.append(answer)
     if evidence.timed:
-        return seen_on_gpu(proposals), refusals
+        order = {move.name: move.priority for move in all_moves()}
+        return sorted(proposals, key=lambda p: order[p.plan.move]), refusals
     return sorted(proposals, key=_preference), refusals
 
 
@@ -57,6 +59,8 @@ def propose(
     broken = next(of_type(source.root, "ERROR"), None)
     if broken is not None:
         return NotApplicable(move.name, f"line {line_of(broken)}: the grammar does not follow")
+    if move.needs_gpu and not evidence.timed:
+        return NotApplicable(move.name, move.needs_gpu)
     try:
         answer = move.propose(source, evidence)
     except OverlappingEdits as error:
@@ -87,3 +91,23 @@ def _preference(proposal: Proposal) -> tuple[float, int, str]:
     prediction = proposal.plan.prediction
     middle = math.sqrt(prediction.speedup_low * prediction.speedup_high)
     return -middle, proposal.plan.risk.rank, proposal.plan.move
+
+
+def _with_gain(proposal: Proposal, move: Move) -> Proposal:
+    """The proposal with the gain that its move had on a GPU."""
+    low, high = move.gain
+    prediction = replace(proposal.plan.prediction, speedup_low=low, speedup_high=high)
+    return replace(proposal, plan=replace(proposal.plan, prediction=prediction))
+
+
+def region(plan: Plan, source: str) -> str:
+    """The code that a plan for a source names as its places, however it is indented.
+
+    With the launch plan where the effect depends on it. Equal regions promise equal effects: a
+    move looks at these lines, and what it writes follows from them.
+    """
+    lines = source.splitlines()
+    named = [line.strip() for p in plan.places for line in lines[p.first - 1 : p.last]]
+    if all(move.kind is MoveKind.CODE for move in all_moves() if move.name == plan.move):
+        return "\n".join(named)
+    return "\n".join([print_plan(plan_of(source)), *named])

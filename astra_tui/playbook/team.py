@@ -20,7 +20,7 @@ from astra_tui.model.team import (
 )
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook import Evidence, Proposal, propose_all
-from astra_tui.playbook.settled import region
+from astra_tui.playbook.propose import region
 
 
 class PlaybookTeam:

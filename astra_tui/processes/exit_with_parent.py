@@ -10,7 +10,7 @@ import threading
 _PR_SET_DUMPABLE = 4
 
 
-def end_with_owner(read_fd: int) -> None:
+def exit_with_parent(read_fd: int) -> None:
     """Ends this process as soon as nobody holds the other end of its pipe of requests.
 
     Reading tells as much, but not to a process that computes for long, or for ever.

@@ -14,8 +14,8 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import RoundVerdict
-from astra_tui.sessions.blobs import read_blob
 from astra_tui.sessions.branches import Branch, find_branch, places_of
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Trust, read_session
 
 LARGEST_SOURCE = 1_000_000

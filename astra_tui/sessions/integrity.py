@@ -34,9 +34,8 @@ from astra_tui.model.events import (
     StepRemembered,
 )
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob, writer_of
 from astra_tui.sessions.limits import LARGEST_TEXT
-from astra_tui.sessions.lock import writer_of
 from astra_tui.sessions.reading import (
     MOST_FLAWS,
     JournalContents,

@@ -18,12 +18,12 @@ from astra_tui.model.events import (
     CheckStarted,
     CodeFailed,
     CodeWritten,
+    ErrorOccurred,
     Event,
     NoteAdded,
     PlanProposed,
     RoundOpened,
     TimingFinished,
-    TroubleMet,
     WorkloadTimed,
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
@@ -118,6 +118,6 @@ def _list_of(event: Event) -> tuple[type[Event], str] | None:
             return TimingFinished, event.timing.candidate
         case CodeWritten() | CodeFailed() | PlanProposed():
             return PlanProposed, str(event.round)
-        case NoteAdded() | CaseAdded() | TroubleMet() | CallReserved():
+        case NoteAdded() | CaseAdded() | ErrorOccurred() | CallReserved():
             return type(event), ""
     return None

@@ -1,15 +1,20 @@
-"""Reading a journal: what is whole is read, what is not is reported with its place."""
+"""Reading a journal: what is whole is read, what is not is reported with its place.
+
+One candidate's cases can be read again while an engine writes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
 import msgspec
 
+from astra_tui.model.check import CaseResult
 from astra_tui.model.errors import Place, UserError
-from astra_tui.model.events import SCHEMA_VERSION, Event, SessionOpened
-from astra_tui.model.fold import ImpossibleEvent
+from astra_tui.model.events import SCHEMA_VERSION, CaseChecked, CheckStarted, Event, SessionOpened
+from astra_tui.model.fold import ImpossibleEvent, fold
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.limits import (
     LARGEST_JOURNAL,
@@ -25,7 +30,7 @@ from astra_tui.sessions.records import (
     decode_record,
     seal_holds,
 )
-from astra_tui.sessions.safe_open import read_inside
+from astra_tui.sessions.safe_open import lines_inside, read_inside
 
 MOST_FLAWS = 100
 
@@ -231,3 +236,31 @@ def _refuse_newer(schema: int, path: Path, number: int) -> None:
 def _check_order(record: Record, before: list[Record]) -> None:
     if before and record.seq <= before[-1].seq:
         raise MalformedRecord(f"number {record.seq} after number {before[-1].seq}")
+
+
+_OF_CHECKS = (b'"check_started"', b'"case_checked"')
+
+
+def recorded_cases(folder: Path, candidate: str, last: int) -> tuple[CaseResult, ...]:
+    """The cases of a candidate as a state has them after event `last`.
+
+    Holds no more of the journal than one line and what it returns. Lines that cannot be read are
+    passed over, as the reader of a journal does. Raises UserError when there is no plain journal.
+    """
+    return fold(_events(folder, candidate, last)).candidate(candidate).results
+
+
+def _events(folder: Path, candidate: str, last: int) -> Iterator[Event]:
+    name = candidate.encode()
+    for line in lines_inside(folder, JOURNAL_NAME, LONGEST_LINE):
+        if name not in line or not any(tag in line for tag in _OF_CHECKS):
+            continue  # Decoding every line would take seconds where this takes milliseconds.
+        try:
+            record = decode_record(line)
+        except MalformedRecord:
+            continue
+        if record.seq > last:
+            return
+        event = record.event
+        if isinstance(event, CheckStarted | CaseChecked) and event.candidate == candidate:
+            yield event

@@ -1,4 +1,4 @@
-"""The lines of a journal."""
+"""The lines of a journal, and the seals that bind each to all before it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class MalformedRecord(ValueError):
 
 
 SEAL_DIGITS = 32
-
 _SEALED = re.compile(rb'(.*),"seal":"([0-9a-f]{%d})"\}' % SEAL_DIGITS, re.DOTALL)
 _decoder = msgspec.json.Decoder(Record, strict=False)
 

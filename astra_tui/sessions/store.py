@@ -11,20 +11,22 @@ import msgspec
 from astra_tui.model.errors import OutOfResources, UserError, nearest
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.integrity import Session, Trust, read_session, read_unaltered
-from astra_tui.sessions.lock import writer_of
 from astra_tui.sessions.packing import PACKED_NAME
 from astra_tui.sessions.reading import has_session, journal_path, state_of
 from astra_tui.sessions.records import JOURNAL_NAME
-from astra_tui.sessions.safe_open import make_folder, place_of, refuse_links
+from astra_tui.sessions.safe_open import (
+    make_folder,
+    place_of,
+    refuse_links,
+)
 
 DEFAULT_FOLDER = "sessions"
-
 INTERRUPTED = "interrupted"
 """Not closed, and no process writes it: it can be resumed."""
 ALTERED = "altered"
 UNREADABLE = "unreadable"
-
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 

@@ -21,7 +21,7 @@ from astra_tui.model.state import (
 )
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
-from astra_tui.sessions.blobs import source_path
+from astra_tui.sessions.folder import source_path
 
 COUNTERS = (
     "requests",

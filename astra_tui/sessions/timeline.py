@@ -22,10 +22,10 @@ from astra_tui.model.events import (
     CodeFailed,
     CompileFinished,
     DecisionTaken,
+    ErrorOccurred,
     Event,
     RoundOpened,
     SessionClosed,
-    TroubleMet,
     VerdictReached,
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
@@ -260,7 +260,7 @@ def _describe(event: Event) -> tuple[MomentKind, str] | None:
 
 def _error_text(event: Event) -> str:
     match event:
-        case TroubleMet():
+        case ErrorOccurred():
             return f"{event.where}: {event.message}"
         case CodeFailed():
             return f"no code: {event.reason}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
+    from astra_tui.tui.app_io import ComparisonContext, ExitState, HomeContext, Preferences
     from astra_tui.tui.source import OpenSource
-    from astra_tui.tui.terms import ComparisonContext, HomeContext, Left, Preferences
 
 __all__ = ["open_comparison", "open_home", "open_session"]
 
@@ -18,7 +18,7 @@ def open_session(
     open_source: OpenSource,
     preferences: Preferences | None = None,
     found: Sequence[Difference] = (),
-) -> Left:
+) -> ExitState:
     """Shows one session until the engineer leaves; see source.py for what can be shown.
 
     `found` says how this machine differs from where the session ran; it is shown first. Raises
@@ -41,9 +41,9 @@ def _run(
     begin: OpenSource | HomeContext | ComparisonContext,
     preferences: Preferences | None,
     found: Sequence[Difference] = (),
-) -> Left:
+) -> ExitState:
     from astra_tui.tui.app import AstraApp
-    from astra_tui.tui.terms import Left
+    from astra_tui.tui.app_io import ExitState
 
     # Under nohup too: a screen whose terminal is gone would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -52,4 +52,4 @@ def _run(
     error = app.breakdown or app.failed
     if error is not None:
         raise error
-    return left or Left()
+    return left or ExitState()

@@ -16,10 +16,10 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import ExchangeMade
 from astra_tui.model.visible import visible, visible_inline
-from astra_tui.sessions.machine import difference_words
-from astra_tui.tui.guard import Guard
+from astra_tui.sessions.environment_diff import difference_words
+from astra_tui.tui.app_io import TICK, ComparisonContext, ExitState, HomeContext, Preferences
+from astra_tui.tui.key_guard import KeyGuard
 from astra_tui.tui.shell import Shell
-from astra_tui.tui.terms import TICK, ComparisonContext, HomeContext, Left, Preferences
 
 NOTICE_LENGTH = 300
 """Characters of an error that a notice shows; `details` shows the rest."""
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from astra_tui.tui.source import OpenSource
 
 
-class AstraApp(Shell[Left], inherit_bindings=False):
+class AstraApp(Shell[ExitState], inherit_bindings=False):
     """astra-tui in a terminal. It begins with a session, with a comparison, or at home."""
 
     CSS_PATH = "app.tcss"
@@ -60,7 +60,7 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         self._reported: UserError | None = None
         self.clock = clock
         self.tick = tick
-        self.guard = Guard(clock)
+        self.guard = KeyGuard(clock)
         self.sessions = (begin if isinstance(begin, HomeContext) else self._preferences).sessions
         """The folder that new sessions come into."""
         self.failed: UserError | None = None
@@ -149,7 +149,7 @@ class AstraApp(Shell[Left], inherit_bindings=False):
         elif screen.is_modal or (isinstance(screen, CompareScreen) and not begins_with_it):
             screen.dismiss()
         elif not isinstance(screen, SessionScreen):
-            self.exit(Left())
+            self.exit(ExitState())
         elif screen.works:
             screen.ask_how_to_leave()
         else:

@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from astra_tui.model.author import Author
-from astra_tui.sessions.forking import find_intact_place, fork_session
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.branches import find_intact_place, fork_session
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.store import new_session_folder
 from astra_tui.tui.view import View
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.comparison import Sides, read_side
-from astra_tui.tui.terms import ComparisonContext
+from astra_tui.tui.app_io import ComparisonContext
 from astra_tui.tui.words import comparison_words, outcome_words, short
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, TeamKind
 from astra_tui.model.task.locate import list_tasks
+from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.reading import state_of
-from astra_tui.sessions.spawn import RunRequest
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.text.numbers import whole_number
 

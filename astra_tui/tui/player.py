@@ -12,7 +12,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.sessions.integrity import Trust
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import LONGEST_WAIT, MomentKind, Timeline, Wait, paced
-from astra_tui.tui.track import Track
+from astra_tui.tui.timeline_bar import TimelineBar
 
 SPEEDS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf)
 """So many seconds of the session pass in one of the replay; infinity is at once."""
@@ -44,7 +44,7 @@ class Player:
     ):
         self.timeline = timeline
         self.trust = trust
-        self.track = Track(timeline)
+        self.track = TimelineBar(timeline)
         self.position = len(timeline)
         """How many records are shown."""
         self.playing = False

@@ -19,7 +19,7 @@ from textual.app import App
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 
 Result = TypeVar("Result")
 

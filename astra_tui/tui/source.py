@@ -10,9 +10,9 @@ from typing import Protocol
 
 from astra_tui.model.events import Event
 from astra_tui.sessions.client import EngineClient
+from astra_tui.sessions.engines import RunRequest, start_engine
 from astra_tui.sessions.integrity import Trust, read_session
 from astra_tui.sessions.records import Record
-from astra_tui.sessions.spawn import RunRequest, start_engine
 from astra_tui.sessions.timeline import Timeline, place_behind
 from astra_tui.tui.player import Player, Scene
 

@@ -11,7 +11,7 @@ from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, Stage
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.sessions.records import Record
-from astra_tui.tui.page import Tone
+from astra_tui.tui.text_layout import Tone
 from astra_tui.tui.words import describe
 
 

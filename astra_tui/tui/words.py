@@ -15,24 +15,24 @@ from astra_tui.model.events import (
     CodeFailed,
     CodeWritten,
     CompileFinished,
-    Continued,
     DecisionTaken,
     DeviceOpened,
     EngineStarted,
+    ErrorOccurred,
     Event,
     ExchangeMade,
     HardwareCountersRead,
     NoteAdded,
     Paused,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     ProfileTaken,
+    Resumed,
     RoundOpened,
     Sanitized,
     SessionClosed,
     SessionOpened,
     TimingFinished,
-    TroubleMet,
     VerdictReached,
     WorkloadTimed,
 )
@@ -41,7 +41,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, Timing
 from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.sessions.summary import BASELINE, PRODUCTION, final_timings
-from astra_tui.tui.page import Tone
+from astra_tui.tui.text_layout import Tone
 
 HASH_LENGTH = 12
 
@@ -189,7 +189,7 @@ def _of_plans(event: Event) -> _Said | None:
         case PlanProposed():
             plan, who = event.plan, event.author.describe()
             return f"plan {event.proposal + 1} by {who}: {plan.title}", Tone.ACCENT
-        case PlansEnded(reason=reason) if reason:
+        case PlanningFinished(reason=reason) if reason:
             return f"no further plan: {reason}", Tone.PLAIN
         case DecisionTaken(decision=decision):
             text = f"{decision.gate.value} {decision.status.value} by {decision.by.describe()}"
@@ -285,9 +285,9 @@ def _of_session(event: Event) -> _Said | None:
         case Paused():
             dropped = "; the step was dropped and begins anew" if event.interrupted else ""
             return f"paused by {event.by.describe()}{dropped}", Tone.CAUTION
-        case Continued():
+        case Resumed():
             return f"continued by {event.by.describe()}", Tone.PLAIN
-        case TroubleMet():
+        case ErrorOccurred():
             return f"trouble in {event.where}: {event.message}", Tone.BAD
         case SessionClosed():
             return f"ended ({event.reason.value}): {event.message}", Tone.TITLE

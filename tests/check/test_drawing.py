@@ -18,11 +18,11 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.gpu import drawing
 from astra_tui.gpu.drawing import Fill
 from astra_tui.gpu.tools import tools_source
-from astra_tui.model.encoding import decode, encode
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import decode, encode
 
 SEEDS = st.integers(0, 2**64 - 1)
 FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.encoding import decode, encode
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import decode, encode
 from astra_tui.model.task import Tolerance
 
 HALF = Tolerance(1e-3, 1e-3, 2e-3, "a test")

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_tui.model.encoding import decode
 from astra_tui.lab.check.inputs import draw_inputs, scalars_of
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.model.dtypes import DType
-from astra_tui.model.task import ExtraCase, KernelTask, Role, load_task
+from astra_tui.model.encoding import decode
+from astra_tui.model.task import ArgumentRole, ExtraCase, KernelTask, load_task
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
 
@@ -152,7 +152,7 @@ def test_cases_are_selected_by_pattern(tasks: dict[str, KernelTask]) -> None:
 def test_written_arguments_are_covered_by_a_tolerance(tasks: dict[str, KernelTask]) -> None:
     for task in tasks.values():
         for argument in task.outputs:
-            assert argument.role in (Role.OUT, Role.INOUT)
+            assert argument.role in (ArgumentRole.OUT, ArgumentRole.INOUT)
             for dtype in task.dtypes:
                 assert task.dtype_of(argument, dtype) in task.tolerances
         assert math.isfinite(task.compulsory_bytes(task.workloads[0].dims, task.dtypes[0]))

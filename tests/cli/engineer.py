@@ -10,7 +10,7 @@ import termios
 from collections.abc import Callable
 from pathlib import Path
 
-from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.folder import writer_of
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
 
 PROMPT = "[q]uit"

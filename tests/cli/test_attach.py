@@ -14,9 +14,9 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.approval import ApprovalStatus, Gate
 from astra_tui.model.events import EngineStarted, SessionClosed, StopReason
 from astra_tui.model.fold import fold
-from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.engines import LOG_NAME
+from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.reading import JournalContents, read_journal
-from astra_tui.sessions.spawn import LOG_NAME
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.engineer import PROMPT, Engineer, EngineProcess, children_of, wait_for
 from tests.quick import write_quick_task

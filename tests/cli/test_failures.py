@@ -13,7 +13,7 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.gpu.discovery import Found
 from astra_tui.lab.on_gpu import opening
 from astra_tui.model.errors import DeviceMissing, Place, UserError
-from astra_tui.sessions.spawn import NotReady
+from astra_tui.sessions.engines import NotReady
 from tests.cli.command import Shell
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.cli.ending import resuming
-from astra_tui.cli.saved import local_task
+from astra_tui.cli.run_result import resuming
+from astra_tui.cli.session_lookup import local_task
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SessionOpened
 from astra_tui.model.settings import RunSettings, TeamKind

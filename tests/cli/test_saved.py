@@ -15,9 +15,8 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import DecisionTaken, NoteAdded, SessionClosed
 from astra_tui.model.fold import fold
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
-from astra_tui.sessions.redaction import Redactor
 from tests.cli.command import Shell
 from tests.cli.test_json import decoded
 from tests.quick import write_quick_task
@@ -293,7 +292,7 @@ def test_two_candidates_beside_each_other(shell: Shell) -> None:
     assert outcome.code == ExitCode.OK
     assert [s.round for s in answer.sides] == [1, 2]
     assert answer.sides[0].plan.title != answer.sides[1].plan.title
-    assert "" in answer.diff
+    assert "@@" in answer.diff
     assert "the emulator gives no times" in answer.not_timed
     shown = shell.run("compare", "one:r1", "one", "--device", "emulator")
     assert answer.sides[1].plan.title in shown.out

@@ -12,7 +12,7 @@ import pytest
 
 from astra_tui.cli.answers import EnginesAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.reading import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.conftest import ROOT
@@ -27,7 +27,7 @@ from astra_tui.engine.server import Server
 from astra_tui.model.events import AnswerAwaited
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import load_task
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 
 async def main(folder, task):
     task, settings = load_task(task), RunSettings("silu_and_mul", TeamKind.PLAYBOOK)

@@ -12,7 +12,7 @@ from astra_tui.cli import main
 from astra_tui.model.launch import plan_of, print_expression
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.launch.plan import Dispatch, Launch
-from astra_tui.model.task import Role, load_task
+from astra_tui.model.task import ArgumentRole, load_task
 
 SOURCES = Path(__file__).parent / "sources"
 
@@ -25,7 +25,7 @@ class Expected:
     launch: str
     """Grid, block and shared memory as the plan writes them."""
     tensors: dict[str, str]
-    """Role and shape of each tensor."""
+    """ArgumentRole and shape of each tensor."""
     kernel: str = ""
     dtypes: str = "float32"
     scalars: tuple[str, ...] = ()
@@ -190,10 +190,13 @@ def test_a_draft_says_what_the_source_says(
     found = {
         a.name: f"{a.role.value} {', '.join(map(print_expression, a.shape))}"
         for a in task.args.values()
-        if a.role is not Role.SCALAR
+        if a.role is not ArgumentRole.SCALAR
     }
     assert found == expected.tensors
-    assert tuple(a.name for a in task.args.values() if a.role is Role.SCALAR) == expected.scalars
+    assert (
+        tuple(a.name for a in task.args.values() if a.role is ArgumentRole.SCALAR)
+        == expected.scalars
+    )
     assert [d.value for d in task.dtypes] == expected.dtypes.split()
     assert {*expected.accepts} == {t for t in task.accepts_text if ">=" not in t}
     assert _geometry((folder / "baseline.cu").read_text()) == expected.launch

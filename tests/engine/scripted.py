@@ -33,9 +33,8 @@ from astra_tui.model.team import (
     PlanDraft,
 )
 from astra_tui.sessions import journal
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.redaction import Redactor
 
 AUTO = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
 ASK = Approval()
@@ -156,7 +155,7 @@ class Session:
 
     async def run_with(self, answer: object) -> None:
         """To the end, with a function that is told of each question that waits."""
-        self.engine.desk.attendants = 1
+        self.engine.desk.clients = 1
         async for event in self.engine.run():
             self.events.append(event)
             if isinstance(event, AnswerAwaited):

@@ -10,7 +10,7 @@ import pytest
 
 from astra_tui.engine import approvals as gates
 from astra_tui.engine.approvals import Approvals
-from astra_tui.engine.desk import Desk
+from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.policy import AutoPolicy
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import ApprovalStatus, Decision, plan_question
@@ -26,9 +26,8 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.redaction import Redactor
 from tests.engine.scripted import ASK, AUTHOR, AUTO, ENGINEER
 from tests.sessions.samples import BASELINE, opened
 
@@ -46,7 +45,7 @@ class Gate:
         self.journal = Journal.create(folder, Redactor())
         self.told: list[Event] = []
         self.record = Record(self.journal, SessionState(), self.told.append)
-        self.desk = Desk()
+        self.desk = PendingQuestions()
         self.plans = [plan_of(risk) for risk in Risk]
         self.record.emit(opened())
         self.record.emit(RoundOpened(0, 0, BASELINE))

@@ -11,7 +11,7 @@ import pytest
 from astra_tui.engine.control import Control
 from astra_tui.engine.record import Record
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.events import Continued, Event, Paused
+from astra_tui.model.events import Event, Paused, Resumed
 from astra_tui.model.task import KernelTask
 from tests.engine.scripted import ENGINEER, ScriptedTeam, settings_of, start
 
@@ -92,8 +92,8 @@ def interrupt_go_on_and_interrupt(control: Control) -> None:
 @pytest.mark.parametrize(
     ("order", "recorded"),
     [
-        (interrupt_and_go_on, [DROPPED, Continued(OTHER)]),
-        (pause_interrupt_and_go_on, [Paused(ENGINEER), DROPPED, Continued(OTHER)]),
+        (interrupt_and_go_on, [DROPPED, Resumed(OTHER)]),
+        (pause_interrupt_and_go_on, [Paused(ENGINEER), DROPPED, Resumed(OTHER)]),
     ],
 )
 def test_going_on_right_after_an_interrupt_begins_the_step_anew(

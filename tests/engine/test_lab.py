@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from astra_tui.engine.family import descendants
+from astra_tui.engine.concurrency import ReadWriteLock
 from astra_tui.engine.lab import Lab, Text
-from astra_tui.engine.trying import check, time_pair
-from astra_tui.engine.turns import Turns
+from astra_tui.engine.process_tree import descendants
+from astra_tui.engine.rerun import check, time_pair
 from astra_tui.model.timing import Timing
 from astra_tui.processes.child import Child
 from tests.conftest import ROOT
@@ -144,17 +144,17 @@ def pids(lab: Lab) -> list[int]:
 
 def test_a_timing_that_waits_goes_before_later_checks() -> None:
     async def test() -> list[str]:
-        turns, order = Turns(), list[str]()
+        lock, order = ReadWriteLock(), list[str]()
 
         async def use(turn: AbstractAsyncContextManager[None], name: str) -> None:
             async with turn:
                 order.append(name)
 
-        async with turns.shared():
-            timing = asyncio.create_task(use(turns.alone(), "timing"))
-            while not turns._waiting:
+        async with lock.read():
+            timing = asyncio.create_task(use(lock.write(), "timing"))
+            while not lock._waiting:
                 await asyncio.sleep(0)
-            checks = [asyncio.create_task(use(turns.shared(), "check")) for _ in range(3)]
+            checks = [asyncio.create_task(use(lock.read(), "check")) for _ in range(3)]
             for _ in range(10):  # Each of them has got as far as it may.
                 await asyncio.sleep(0)
             assert order == []

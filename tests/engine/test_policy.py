@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.engine.approvals import Approvals
-from astra_tui.engine.desk import Desk
+from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile, read_decisions
 from astra_tui.engine.record import Record, Store
 from astra_tui.engine.stops import Stop
@@ -201,7 +201,7 @@ def test_a_decision_that_does_not_fit_ends_the_run_with_the_file_and_what_to_do(
     asked = question(Gate.DIFF)
     store = cast(Store, None)
     record = Record(store, replace(SessionState(), questions={asked.id: asked}), lambda _: None)
-    approvals = Approvals(record, Desk(), [DecisionsFile(path)], wait=False)
+    approvals = Approvals(record, PendingQuestions(), [DecisionsFile(path)], wait=False)
     with pytest.raises(Stop) as stopped:
         asyncio.run(approvals.decide(asked, PLAN))
     assert stopped.value.reason is StopReason.TROUBLE

@@ -40,11 +40,11 @@ from astra_tui.sessions.client import (
     ask_welcome,
     running_engines,
 )
-from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.engines import runtime_folder, socket_path
+from astra_tui.sessions.folder import writer_of
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import read_journal
 from astra_tui.sessions.records import Record
-from astra_tui.sessions.redaction import Redactor
-from astra_tui.sessions.runtime import runtime_folder, socket_path
 from astra_tui.sessions.wire import (
     PROTOCOL,
     AddNote,
@@ -411,7 +411,7 @@ def test_another_protocol_is_refused(tmp_path: Path, task: KernelTask, team: Scr
                 assert isinstance(await wire.hear(), Refused)
                 assert await wire.reader.read() == b""
                 wire.writer.close()
-            assert engine.server._engine.desk.attendants == 0
+            assert engine.server._engine.desk.clients == 0
 
     run(test())
 

@@ -19,7 +19,7 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.run import print_run
 from astra_tui.processes.child import Child
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.summary import run_report
 from tests.conftest import ROOT
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of

@@ -21,9 +21,9 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import TimingVerdict
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.processes.child import Child
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 from tests.conftest import ROOT
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
 from tests.gpu.script import FACTS

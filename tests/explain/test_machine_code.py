@@ -25,7 +25,7 @@ from astra_tui.model.machine_code import (
 )
 from astra_tui.model.sass import Disassembly, InstructionClass
 from astra_tui.model.task import find_task
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 
 
 def profiled() -> Profiled:

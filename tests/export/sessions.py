@@ -24,8 +24,8 @@ from astra_tui.model.events import (
     CompileFinished,
     EngineStarted,
     Event,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     RoundClosed,
     RoundOpened,
     SessionOpened,
@@ -36,8 +36,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome, RoundVerdict
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Journal, Redactor
 from tests.sessions.samples import PLAN
 
 SUMMARY = "wider loads */ and a backslash \\"
@@ -69,7 +68,7 @@ def _events(task: KernelTask, base: str, candidate: str, verdict: Verdict) -> li
         RoundClosed(0),
         RoundOpened(1, 0, base),
         PlanProposed(1, 0, PLAN, playbook),
-        PlansEnded(1),
+        PlanningFinished(1),
         CodeWritten(1, 0, 0, candidate, base, ENGINEER, SUMMARY),
         *_checked(task, candidate, verdict),
         VerdictReached(1, 0, better),

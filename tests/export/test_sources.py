@@ -24,7 +24,7 @@ from astra_tui.sessions.integrity import read_session
 from tests.export.sessions import production, winner_of, write_session
 
 SOURCE_LINES = st.lists(
-    st.sampled_from(["", "a", "b", "int x;", "\tc \r", "// \\", " -1 +1 ", "--- a/x", "é"]),
+    st.sampled_from(["", "a", "b", "int x;", "\tc \r", "// \\", "@@ -1 +1 @@", "--- a/x", "é"]),
     max_size=12,
 )
 

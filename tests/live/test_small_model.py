@@ -30,8 +30,8 @@ from astra_tui.llm import (
     Message,
     OpenAILLM,
     Request,
-    Role,
     Secret,
+    Speaker,
     Timeouts,
     Truncated,
 )
@@ -104,7 +104,7 @@ def opened(server: Live) -> OpenAILLM:
 
 
 def request(text: str, tokens: int = 200) -> Request:
-    return Request((Message(Role.USER, text),), MODEL, tokens, temperature=0.0)
+    return Request((Message(Speaker.USER, text),), MODEL, tokens, temperature=0.0)
 
 
 class Animal(msgspec.Struct, frozen=True):

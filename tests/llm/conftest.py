@@ -21,8 +21,8 @@ from astra_tui.llm import (
     Reply,
     Request,
     Retries,
-    Role,
     Secret,
+    Speaker,
     Timeouts,
     WireChoice,
 )
@@ -99,7 +99,7 @@ def wire(request: pytest.FixtureRequest) -> str:
 
 def user_request(text: str = "hello", **fields: Any) -> Request:
     """A request with a system prompt and one question."""
-    messages = (Message(Role.SYSTEM, "Be brief."), Message(Role.USER, text))
+    messages = (Message(Speaker.SYSTEM, "Be brief."), Message(Speaker.USER, text))
     return Request(messages, fields.pop("model", MODEL), 100, **fields)
 
 

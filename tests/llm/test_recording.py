@@ -17,8 +17,8 @@ from astra_tui.llm import (
     Replayer,
     Reply,
     Request,
-    Role,
     ServerFailed,
+    Speaker,
     Truncated,
     UnknownRequest,
     ask,
@@ -91,7 +91,7 @@ def test_a_recording_used_up_says_so(server: Scripted) -> None:
         (user_request(purpose="plan", temperature=1.0), "differs in temperature"),
         (user_request(purpose="code"), "nothing of its purpose"),
         (
-            Request((Message(Role.USER, "x"),), "test-model", 100, purpose="plan"),
+            Request((Message(Speaker.USER, "x"),), "test-model", 100, purpose="plan"),
             "differs in message 1, the number of messages",
         ),
     ],

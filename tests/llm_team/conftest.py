@@ -26,8 +26,8 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
-from astra_tui.sessions.redaction import Redactor
 from tests.llm.conftest import KEY, MODEL, Scripted, running, server, wire
 
 __all__ = ["running", "server", "wire"]

@@ -23,7 +23,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from astra_tui.cli.ending import OF_REASON
+from astra_tui.cli.run_result import OF_REASON
 from astra_tui.llm import Endpoint
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import SessionClosed, StopReason

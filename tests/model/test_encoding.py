@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.encoding import decode, encode, spacing, ulp_distance
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import decode, encode, spacing, ulp_distance
 
 FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 TORCH = {

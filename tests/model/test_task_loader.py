@@ -16,8 +16,8 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, print_expression
 from astra_tui.model.task import (
+    ArgumentRole,
     KernelTask,
-    Role,
     TaskError,
     Tolerance,
     ValueKind,
@@ -151,7 +151,12 @@ def test_dimensions_have_sizes_and_a_typical_one() -> None:
 def test_arguments_have_roles_types_and_shapes() -> None:
     task = parsed(SMALL)
     x, index, out, a = task.args.values()
-    assert [x.role, index.role, out.role, a.role] == [Role.IN, Role.IN, Role.OUT, Role.SCALAR]
+    assert [x.role, index.role, out.role, a.role] == [
+        ArgumentRole.IN,
+        ArgumentRole.IN,
+        ArgumentRole.OUT,
+        ArgumentRole.SCALAR,
+    ]
     assert [x.dtype, index.dtype, out.dtype, a.dtype] == [None, DType.INT32, None, DType.INT32]
     assert [print_expression(size) for size in x.shape] == ["n", "2 * m"]
     assert (x.limit, x.special, x.strided) == (100.0, ("nan",), True)

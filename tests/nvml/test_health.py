@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.gpu.nvml import GpuReader, gpu_health
-from astra_tui.gpu.nvml.health import SLACK_BYTES, judge_occupants
+from astra_tui.gpu.nvml.sampler import SLACK_BYTES, judge_occupants
 from astra_tui.model.gpu import GpuOccupants, GpuProcess, Healthy, StillHeld, Unknown
 from tests.nvml.conftest import UUIDS, FakeNvml
 from tests.nvml.strategies import PROCESSES

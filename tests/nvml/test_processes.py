@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.gpu.nvml import NvmlRefusal
-from astra_tui.gpu.nvml.processes import (
+from astra_tui.gpu.nvml.reader import (
     named_processes,
     other_processes,
     sees_host_processes,

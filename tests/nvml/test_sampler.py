@@ -8,7 +8,7 @@ import time
 import pytest
 
 from astra_tui.gpu.nvml import GpuReader, GpuSampler
-from astra_tui.gpu.nvml.patience import Patience, Unanswered
+from astra_tui.gpu.nvml.library import CallTimeout, CallWithTimeout
 from astra_tui.model.gpu import GpuSample
 from tests.nvml.conftest import UUIDS, FakeNvml
 
@@ -134,7 +134,7 @@ def test_rate_above_zero() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), TimeoutError("its own")])
 def test_patience_passes_on_what_a_call_raises(error: Exception) -> None:
-    patience = Patience(PATIENCE, "test")
+    patience = CallWithTimeout(PATIENCE, "test")
 
     def work() -> None:
         raise error
@@ -147,14 +147,14 @@ def test_patience_passes_on_what_a_call_raises(error: Exception) -> None:
 
 def test_patience_ends() -> None:
     proceed = threading.Event()
-    patience = Patience(0.01, "test")
+    patience = CallWithTimeout(0.01, "test")
 
     def wait() -> bool:
         return proceed.wait(PATIENCE)
 
-    with pytest.raises(Unanswered, match=r"no answer within 0\.01 s"):
+    with pytest.raises(CallTimeout, match=r"no answer within 0\.01 s"):
         patience.call(wait)
-    with pytest.raises(Unanswered, match="earlier call"):
+    with pytest.raises(CallTimeout, match="earlier call"):
         patience.call(wait)
     assert not patience.close()
     proceed.set()

@@ -21,8 +21,8 @@ from astra_tui.tui.widgets.diff.rows import CodeRow, DiffRows, HeaderRow
 
 ENDS = ["\u2028", "\u2029", "\r", "\x0b", "\x0c", "\x85", "\x1c", "\x1d", "\x1e", "\r\n", "\x1b[1G"]
 FORGED = [
-    " -1,3 +1,3   (hunk 7)",
-    " -1 +1 ",
+    "@@ -1,3 +1,3 @@  (hunk 7)",
+    "@@ -1 +1 @@",
     "--- a",
     "+++ b",
     "\\ No newline at end",
@@ -47,9 +47,9 @@ def in_lines(old: str, new: str, columns: int = 0) -> Changes:
     lines = shown.split("\n")[2:] if shown else []
     for line in lines:
         assert not columns or len(line) <= columns
-        if line.startswith(""):
+        if line.startswith("@@"):
             found.append(([], []))
-            assert re.fullmatch(r" -\d+(,\d+)? \+\d+(,\d+)?   \(hunk \d+\)", line)
+            assert re.fullmatch(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@  \(hunk \d+\)", line)
             assert line.endswith(f"(hunk {len(found)})")
         elif line[:1] in ("-", "+"):
             kept = found[-1][line[0] == "+"]
@@ -85,7 +85,7 @@ def test_a_forged_header_is_a_part_of_its_line() -> None:
 
 @settings(max_examples=200)
 @given(TEXT, TEXT)
-@example("a\nb\nc\nd\ne\nf\ng\nh\ni\n", "A\nb\nc\nd\ne\nf\ng\nh\nI\u2028 -1 +1 \n")
+@example("a\nb\nc\nd\ne\nf\ng\nh\ni\n", "A\nb\nc\nd\ne\nf\ng\nh\nI\u2028@@ -1 +1 @@\n")
 def test_both_gates_show_the_same_hunks(old: str, new: str) -> None:
     assert in_lines(old, new) == on_screen(old, new)
 
@@ -95,5 +95,5 @@ def test_both_gates_show_the_same_hunks(old: str, new: str) -> None:
 def test_a_line_that_a_terminal_would_break_is_broken_behind_its_mark(
     new: str, columns: int
 ) -> None:
-    long = f"int a;{' ' * 70} -1 +1   (hunk 2){new}"
+    long = f"int a;{' ' * 70}@@ -1 +1 @@  (hunk 2){new}"
     assert len(in_lines("", long, columns)) == 1

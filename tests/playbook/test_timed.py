@@ -21,11 +21,10 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
-from astra_tui.playbook.settled import region
+from astra_tui.playbook.propose import region
 from astra_tui.playbook.syntax import text_of
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
-from astra_tui.playbook.timed import SEEN_ON_H100
 from tests.playbook.path import GPU, timed_path
 from tests.playbook.variants import VARIANTS
 
@@ -83,18 +82,20 @@ def test_spelling_does_not_decide_the_path(
     assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
 
 
-def test_the_order_names_every_move() -> None:
-    assert set(SEEN_ON_H100) == {move.name for move in all_moves()}
+def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
+    moves = all_moves()
+    assert len({move.priority for move in moves}) == len(moves)
+    assert all(0 < low <= high for low, high in (move.gain for move in moves))
 
 
-GEOMETRY_FOR_GPUS = {"row_grid", "full_grid", "pack_rows", "single_turn", "store_early"}
+FOR_GPUS = {"row_grid", "full_grid", "pack_rows", "single_turn", "store_early"}
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_the_emulator_decides_no_geometry_for_gpus(name: str, tasks: dict[str, KernelTask]) -> None:
     task = tasks[name]
     proposals, _ = propose_all(task.baseline_file.read_text(), Evidence(task))
-    assert not {p.plan.move for p in proposals} & GEOMETRY_FOR_GPUS
+    assert not {p.plan.move for p in proposals} & FOR_GPUS
 
 
 def brief(task: KernelTask, source: str, *tried: Tried, device: str = GPU) -> Brief:

@@ -23,8 +23,7 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.report import as_html, as_markdown, compose
 from tests.engine.scripted import AUTO, ScriptedTeam, Step, settings_of, sources_of, start
 from tests.report.page import Page

@@ -11,7 +11,7 @@ import pytest
 from astra_tui.cli.answers import ReportAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
-from astra_tui.sessions.blobs import blob_path
+from astra_tui.sessions.folder import blob_path
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.report import write_report

@@ -31,14 +31,12 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError
 from astra_tui.plain.replay import ReplayLines
 from astra_tui.plain.run import print_run
-from astra_tui.sessions.blobs import read_blob
-from astra_tui.sessions.branches import find_branch
-from astra_tui.sessions.forking import find_place, fork_session
+from astra_tui.sessions.branches import find_branch, find_place, fork_session
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Integrity, check_integrity, read_session
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.records import sealed
-from astra_tui.sessions.redaction import Redactor
 from astra_tui.sessions.store import settings_of, summarise
 from astra_tui.sessions.summary import run_report
 from astra_tui.sessions.timeline import Timeline

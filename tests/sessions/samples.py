@@ -29,18 +29,19 @@ from astra_tui.model.events import (
     CodeFailed,
     CodeWritten,
     CompileFinished,
-    Continued,
     DecisionTaken,
     DeviceOpened,
     EngineStarted,
+    ErrorOccurred,
     Event,
     ExchangeMade,
     HardwareCountersRead,
     NoteAdded,
     Paused,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     ProfileTaken,
+    Resumed,
     RoundClosed,
     RoundOpened,
     Sanitized,
@@ -49,7 +50,6 @@ from astra_tui.model.events import (
     StepRemembered,
     StopReason,
     TimingFinished,
-    TroubleMet,
     VerdictReached,
     WorkloadTimed,
 )
@@ -84,8 +84,7 @@ from astra_tui.model.verdict import (
     RoundVerdict,
     WorkloadProfile,
 )
-from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Journal, Redactor
 
 BASELINE_SOURCE = "__global__ void k() {}\r\n"
 BETTER_SOURCE = "__global__ void k() { /* better */ }\n"
@@ -235,7 +234,7 @@ def whole_session() -> list[Event]:
         ExchangeMade("plan", "qwen3", "request", "reply", 100, 20, 1.5, 0.25, call=1),
         StepRemembered("prompt", "answer"),
         PlanProposed(1, 0, PLAN, PLAYBOOK),
-        PlansEnded(1, "", ("hoist: there is no loop",)),
+        PlanningFinished(1, "", ("hoist: there is no loop",)),
         ApprovalAsked(PLAN_QUESTION),
         accepted(PLAN_QUESTION),
         NoteAdded("mind the tail", ENGINEER),
@@ -245,7 +244,7 @@ def whole_session() -> list[Event]:
         ApprovalAsked(DIFF_QUESTION),
         Paused(ENGINEER, interrupted=True),
         AutoApprovalSet(AutoMode.LOW, ENGINEER, 2),
-        Continued(ENGINEER),
+        Resumed(ENGINEER),
         accepted(DIFF_QUESTION),
         *checked(BETTER, CaseOutcome.WRONG),
         *checked(BETTER),
@@ -259,7 +258,7 @@ def whole_session() -> list[Event]:
         VerdictReached(1, 0, verdict()),
         BestChanged(1, BETTER),
         RoundClosed(1),
-        TroubleMet("lab", "restarted"),
+        ErrorOccurred("lab", "restarted"),
         SessionClosed(StopReason.ROUNDS, "5 rounds", ""),
     ]
 

@@ -21,8 +21,8 @@ from astra_tui.model.events import (
     CompileFinished,
     EngineStarted,
     Event,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     ProfileTaken,
     RoundClosed,
     RoundOpened,
@@ -68,7 +68,7 @@ def _round(number: int, cases: int, requests: int) -> Iterator[Event]:
     diff = Question(f"{number}.0.diff.0", Gate.DIFF, number, 0, candidate, 0, base, 1)
     yield RoundOpened(number, number - 1, base)
     yield PlanProposed(number, 0, PLAN, PLAYBOOK)
-    yield PlansEnded(number)
+    yield PlanningFinished(number)
     yield ApprovalAsked(plan)
     yield accepted(plan)
     yield CodeWritten(number, 0, 0, candidate, base, PLAYBOOK, "wider")

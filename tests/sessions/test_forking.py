@@ -9,10 +9,9 @@ import pytest
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import AutoApprovalSet, NoteAdded, RoundClosed, RoundOpened
-from astra_tui.sessions.forking import find_intact_place, find_place, fork_session
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.branches import find_intact_place, find_place, fork_session
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
-from astra_tui.sessions.redaction import Redactor
 from astra_tui.sessions.timeline import Timeline
 from tests.sessions.samples import BASELINE, BASELINE_SOURCE, ENGINEER, opened
 

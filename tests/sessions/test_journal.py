@@ -17,11 +17,9 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import RoundClosed, SessionClosed, StopReason, TextStreamed
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.blobs import blob_path, source_path
-from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.lock import writer_of
+from astra_tui.sessions.folder import blob_path, source_path, writer_of
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
-from astra_tui.sessions.redaction import Redactor
 from astra_tui.sessions.store import new_session_folder, settings_of
 from astra_tui.sessions.wire import (
     Done,
@@ -40,7 +38,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Redactor
 journal = Journal.reopen(Path(sys.argv[1]), Redactor())
 print("open", flush=True)
 sys.stdin.read()

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from astra_tui.model.errors import UserError
-from astra_tui.sessions.lock import LOCK_NAME, WriterLock, writer_of
+from astra_tui.sessions.folder import LOCK_NAME, WriterLock, writer_of
 
 
 def test_a_full_disk_is_told_and_locks_nothing(tmp_path, monkeypatch):

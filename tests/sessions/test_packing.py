@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
 from astra_tui.sessions import packing
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.packing import PACKED_NAME, pack, unpacked
 from astra_tui.sessions.reading import is_packed, read_journal
-from astra_tui.sessions.redaction import Redactor
 from astra_tui.sessions.store import find_session, list_sessions
 from tests.sessions.samples import whole_session
 

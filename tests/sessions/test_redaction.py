@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.contents import content_hash
-from astra_tui.model.events import ExchangeMade, NoteAdded, TroubleMet
-from astra_tui.sessions.journal import Journal
+from astra_tui.model.events import ErrorOccurred, ExchangeMade, NoteAdded
+from astra_tui.sessions.journal import REDACTED, Journal, Redactor
 from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.redaction import REDACTED, Redactor
 
 from .samples import ENGINEER, PLAN_QUESTION, accepted, opened, whole_session
 
@@ -58,7 +57,7 @@ def test_no_file_of_a_session_holds_a_secret(tmp_path):
         journal.append(opened())
         for text in texts_with_secrets():
             journal.append(NoteAdded(text, ENGINEER))
-            journal.append(TroubleMet("model", text))
+            journal.append(ErrorOccurred("model", text))
             journal.append(ExchangeMade("code", "m", journal.put(text), "", 1, 1, 1.0, error=text))
             source = journal.put_source(f"// {text}\n__global__ void k() {{}}\n")
             assert journal.get(source).endswith("\n__global__ void k() {}\n")

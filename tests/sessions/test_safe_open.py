@@ -12,9 +12,8 @@ import pytest
 
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.sessions import safe_open
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.packing import pack
-from astra_tui.sessions.redaction import Redactor
 from astra_tui.sessions.safe_open import open_to_write, write_inside
 from astra_tui.sessions.store import place_for
 from tests.conftest import ROOT
@@ -27,12 +26,12 @@ WRITERS = {"write_bytes", "write_text", "truncate", "mkstemp", "ftruncate", "cop
 ELSEWHERE = {
     "sessions/safe_open.py": "the door itself",
     "sessions/journal.py": "shortens the journal by the handle that the door gave",
-    "sessions/lock.py": "empties the lock by the handle that the door gave",
+    "sessions/folder.py": "empties the lock by the handle that the door gave",
     "export/exporting.py": "an export, in a new folder of its own",
     "export/checks.py": "scratch copies in a temporary folder",
     "export/host.py": "scratch sources in a temporary folder",
     "engine/process.py": "/dev/null",
-    "cli/given.py": "only reads",
+    "cli/read_file.py": "only reads",
     "cli/new.py": "a new task",
     "cli/streams.py": "the standard streams",
     "cli/__init__.py": "/dev/null",
@@ -56,7 +55,7 @@ def writes(file: Path) -> Iterator[str]:
 def test_nothing_else_writes_files_of_a_session() -> None:
     found = {
         str(file.relative_to(ROOT / "astra_tui")): list(writes(file))
-        for room in ("session", "engine", "cli")
+        for room in ("sessions", "engine", "export", "cli")
         for file in (ROOT / "astra_tui" / room).rglob("*.py")
         if "templates" not in file.parts
     }

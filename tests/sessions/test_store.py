@@ -14,11 +14,10 @@ from astra_tui.model.fold import fold
 from astra_tui.model.ledger import SMALLEST_RATIO, LedgerEntry, ledger, score
 from astra_tui.model.plan import Counter
 from astra_tui.model.verdict import Comparison
-from astra_tui.sessions import runtime
-from astra_tui.sessions.journal import Journal
+from astra_tui.sessions import engines
+from astra_tui.sessions.engines import LONGEST_SOCKET_PATH, runtime_folder, socket_path
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.redaction import Redactor
-from astra_tui.sessions.runtime import LONGEST_SOCKET_PATH, runtime_folder, socket_path
 from astra_tui.sessions.store import (
     find_session,
     list_sessions,
@@ -172,13 +171,13 @@ def test_sockets_lie_in_a_private_folder(tmp_path, monkeypatch):
 
 
 def test_without_a_runtime_folder_the_temporary_one_serves(tmp_path, monkeypatch):
-    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(engines.tempfile, "gettempdir", lambda: str(tmp_path))
     long = tmp_path / ("x" * LONGEST_SOCKET_PATH)
     long.mkdir()
     for given in ("", "relative", str(tmp_path / "nowhere"), str(long)):
         monkeypatch.setenv("XDG_RUNTIME_DIR", given)
         assert runtime_folder() == tmp_path / f"astra-tui-{os.getuid()}"
-    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(long))
+    monkeypatch.setattr(engines.tempfile, "gettempdir", lambda: str(long))
     monkeypatch.setenv("XDG_STATE_HOME", str(long))
     with pytest.raises(UserError, match="longer than 107 bytes"):
         runtime_folder()
@@ -195,7 +194,7 @@ def test_folders_of_others_are_refused_and_do_not_block(short_path, monkeypatch)
     tmp_path = short_path
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(engines.tempfile, "gettempdir", lambda: str(tmp_path))
     folder = runtime_folder()
     folder.chmod(0o750)
     with pytest.raises(UserError, match="chmod 700"):

@@ -21,12 +21,12 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Team
 from astra_tui.sessions.client import NobodyListens, ask_welcome
+from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
-from astra_tui.sessions.redaction import Redactor
 from astra_tui.tui.app import AstraApp
+from astra_tui.tui.app_io import ExitState
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import OpenSource, attach
-from astra_tui.tui.terms import Left
 
 _P = ParamSpec("_P")
 
@@ -64,7 +64,7 @@ class Desk:
     """The app as somebody who sits before it: looks, waits until something is there, types."""
 
     app: AstraApp
-    pilot: Pilot[Left]
+    pilot: Pilot[ExitState]
     clock: Clock
 
     @property

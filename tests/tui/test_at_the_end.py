@@ -38,8 +38,8 @@ from astra_tui.model.task import Acceptance
 from astra_tui.sessions.comparison import read_side
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.arrangement import PANES
-from astra_tui.tui.page import Page, Tone, line_text
 from astra_tui.tui.source import open_saved
+from astra_tui.tui.text_layout import Page, Tone, line_text
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import TabLine
 from astra_tui.tui.widgets.rounds import RoundsPane

@@ -22,13 +22,13 @@ from astra_tui.sessions.comparison import (
     read_side,
 )
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.page import Page, line_cells, line_text
+from astra_tui.tui.app_io import ComparisonContext
 from astra_tui.tui.screens.compare import BOTH_FROM, CompareScreen
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.pick import PickDialog
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.terms import ComparisonContext
+from astra_tui.tui.text_layout import Page, line_cells, line_text
 from astra_tui.tui.timing_pair import time_pair, timing_of
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.sides import NO_RATIO, draw_costs, draw_plans, draw_tests

@@ -16,8 +16,8 @@ from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.spawn import RunRequest
 from astra_tui.tui.source import OpenSource, start
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.tui.harness import SECONDS, Desk, on_a_loop, seated, working

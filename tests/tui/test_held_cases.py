@@ -14,11 +14,10 @@ from astra_tui.model.check import CaseOutcome, CaseResult
 from astra_tui.model.events import CaseChecked, CheckStarted, Event
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.case_results import recorded_cases
-from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.reading import journal_path, read_journal, recorded_cases
 from astra_tui.sessions.records import Record
-from astra_tui.tui.bridge import Bridge
 from astra_tui.tui.held_cases import HELD, HeldCases
+from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.view import Choice, View
 from tests.sessions.samples import CASE
 from tests.sessions.synthetic import hash_of, write_session
@@ -51,7 +50,7 @@ class Looker:
     def __init__(self, folder: Path):
         self.view: View | None = None
         self._shown = asyncio.Event()
-        self.bridge = Bridge(LiveJournal(folder), self._show, tick=0.0)
+        self.bridge = Presenter(LiveJournal(folder), self._show, tick=0.0)
 
     def _show(self, view: View) -> None:
         self.view = view

@@ -18,14 +18,14 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
-from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import list_sessions
 from astra_tui.tui.app import AstraApp
+from astra_tui.tui.app_io import HomeContext
+from astra_tui.tui.home_data import age, best_of, engines_by_folder, shelve
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
-from astra_tui.tui.shelf import age, best_of, engines_by_folder, shelve
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.terms import HomeContext
 from astra_tui.tui.widgets.line_view import LinesView
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.quick import write_quick_task

@@ -33,15 +33,15 @@ from astra_tui.model.events import (
     CompileFinished,
     DecisionTaken,
     EngineStarted,
+    ErrorOccurred,
     Event,
     ExchangeMade,
     NoteAdded,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     ProfileTaken,
     RoundOpened,
     SessionOpened,
-    TroubleMet,
     VerdictReached,
 )
 from astra_tui.model.findings import Finding, FindingKind
@@ -65,8 +65,7 @@ from astra_tui.model.verdict import (
     WorkloadProfile,
 )
 from astra_tui.model.visible import is_harmless
-from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.redaction import Redactor
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.tui.arrangement import PANES
 from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved
@@ -126,7 +125,7 @@ def events_of(journal: Journal) -> list[Event]:
         AutoApprovalSet(AutoMode.ALL, EVIL_AUTHOR, 10**400),
         RoundOpened(1, 0, baseline),
         PlanProposed(1, 0, plan, EVIL_AUTHOR),
-        PlansEnded(1, EVIL, (EVIL,)),
+        PlanningFinished(1, EVIL, (EVIL,)),
         ApprovalAsked(question),
         DecisionTaken(decision),
         ExchangeMade(EVIL[:60], EVIL[:60], prompt, prompt, 1, 2, 0.1),
@@ -148,7 +147,7 @@ def events_of(journal: Journal) -> list[Event]:
         AnalysisGiven(evil, EVIL[:30], EVIL, EVIL_AUTHOR),
         VerdictReached(1, 0, verdict),
         NoteAdded(EVIL, EVIL_AUTHOR),
-        TroubleMet(EVIL[:30], EVIL),
+        ErrorOccurred(EVIL[:30], EVIL),
     ]
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from astra_tui.model.machine_code import instructions_by_line, unpacked
 from astra_tui.model.sass import Disassembly, Instruction, InstructionClass, SassKernel
-from astra_tui.sessions.blobs import blob_path, read_blob
+from astra_tui.sessions.folder import blob_path, read_blob
 from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.code.annotations import LineColumn

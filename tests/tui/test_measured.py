@@ -27,11 +27,11 @@ from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio
-from astra_tui.sessions.blobs import write_blob
+from astra_tui.sessions.folder import write_blob
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
-from astra_tui.tui.page import Page, Tone, line_cells, line_text
 from astra_tui.tui.source import SavedSource
+from astra_tui.tui.text_layout import Page, Tone, line_cells, line_text
 from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer

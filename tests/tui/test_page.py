@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from astra_tui.model.visible import is_harmless, visible_inline
-from astra_tui.tui.page import (
+from astra_tui.tui.text.numbers import whole_number
+from astra_tui.tui.text_layout import (
     ELLIPSIS,
     Page,
     Span,
@@ -20,7 +21,6 @@ from astra_tui.tui.page import (
     span,
     wrapped,
 )
-from astra_tui.tui.text.numbers import whole_number
 
 WIDTHS = st.integers(8, 120)
 TEXTS = st.text(max_size=200)

@@ -17,8 +17,8 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
+from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.spawn import RunRequest
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working

@@ -34,8 +34,8 @@ from astra_tui.model.events import (
     CompileFinished,
     EngineStarted,
     Event,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     RoundOpened,
     SessionClosed,
     SessionOpened,
@@ -45,7 +45,7 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
-from astra_tui.sessions.blobs import write_blob
+from astra_tui.sessions.folder import write_blob
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
@@ -79,7 +79,7 @@ def events() -> Iterable[Event]:
     yield RoundOpened(0, 0, old)
     yield RoundOpened(1, 0, old)
     yield PlanProposed(1, 0, plan, MODEL)
-    yield PlansEnded(1)
+    yield PlanningFinished(1)
     yield CodeWritten(1, 0, 0, new, old, MODEL, "256 threads a block")
     yield CompileFinished(new, True, (), "NVRTC", 0.05)
     yield CheckStarted(new, 2)

@@ -22,10 +22,10 @@ from astra_tui.sessions.timeline import (
     MomentKind,
     Timeline,
 )
-from astra_tui.tui.bridge import LOG_LENGTH, Bridge
 from astra_tui.tui.player import Player, Scene
+from astra_tui.tui.presenter import LOG_LENGTH, Presenter
 from astra_tui.tui.source import Item, SavedSource, open_saved
-from astra_tui.tui.track import Track
+from astra_tui.tui.timeline_bar import TimelineBar
 from astra_tui.tui.view import View, entry_of
 from astra_tui.tui.widgets.line_view import LinesView
 from astra_tui.tui.widgets.replay_line import (
@@ -59,7 +59,7 @@ def timeline_of(gaps: Sequence[float]) -> Timeline:
 @given(st.lists(st.floats(0, 600), min_size=1, max_size=8), st.integers(2, 300))
 def test_places_on_the_line_are_in_order_and_found_again(gaps: list[float], width: int) -> None:
     timeline = timeline_of(gaps)
-    track = Track(timeline)
+    track = TimelineBar(timeline)
     cells = [track.cell(p, width) for p in range(len(timeline) + 1)]
     assert cells == sorted(cells)
     assert (cells[0], cells[-1]) == (0, width - 1)
@@ -72,10 +72,10 @@ def test_places_on_the_line_are_in_order_and_found_again(gaps: list[float], widt
 
 def test_a_line_that_is_wide_enough_shows_every_turning_point() -> None:
     timeline = timeline_of([0.0])
-    track = Track(timeline)
+    track = TimelineBar(timeline)
     assert set(track.marks(80).values()) == set(timeline.moments)
     assert track.idle(80) == frozenset()
-    assert Track(timeline_of([31.0])).idle(80)
+    assert TimelineBar(timeline_of([31.0])).idle(80)
 
 
 @on_a_loop
@@ -266,7 +266,7 @@ def test_a_seek_in_a_thousand_rounds_is_one_picture(
     draw, folded = random.Random(2), events_folded(monkeypatch)
 
     async def seek() -> None:
-        bridge = Bridge(thousand, shown.append, tick=0.0)
+        bridge = Presenter(thousand, shown.append, tick=0.0)
         scenes = player.items()
         for _ in range(30):
             position = draw.randrange(player.length)

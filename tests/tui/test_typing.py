@@ -28,7 +28,7 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.records import Record
-from astra_tui.tui.guard import DEAF, TYPING_PAUSE, Guard
+from astra_tui.tui.key_guard import DEAF, TYPING_PAUSE, KeyGuard
 from astra_tui.tui.player import Scene
 from astra_tui.tui.source import Item
 from astra_tui.tui.widgets.code.pane import AskField
@@ -288,7 +288,7 @@ async def test_one_pane_alone_becomes_the_one_that_is_asked_about(tmp_path: Path
 @given(st.lists(st.tuples(st.sampled_from(["text", "key", "drawn"]), st.floats(0, 2)), max_size=30))
 def test_the_guard_keeps_its_promises(steps: list[tuple[str, float]]) -> None:
     clock = Clock()
-    guard = Guard(clock)
+    guard = KeyGuard(clock)
     last = {"text": float("-inf"), "key": float("-inf"), "drawn": float("inf")}
     for what, after in steps:
         clock.advance(after)

@@ -1,16 +1,112 @@
 """The one place that calls pynvml: opens the library, finds a GPU, and asks one question a method.
 
 Every method raises NvmlRefusal and nothing else. pynvml is imported when the library is opened.
-Drivers that can run CUDA 13 (580 and later) have all functions named here.
+Drivers that can run CUDA 13 (580 and later) have all functions named here. A call may never return:
+it is made on a thread that can be left behind.
 """
 
 from __future__ import annotations
 
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from astra_tui.gpu.nvml.refusal import NvmlRefusal, refusal
 from astra_tui.model.gpu import GpuProcess, ThrottleReason
+
+_REASONS = {
+    1: "NVML is closed",
+    3: "not supported by this GPU",
+    4: "not permitted to this user",
+    6: "no GPU with this UUID or PCI bus id",
+    8: "the GPU's power cables are not connected",
+    9: "the NVIDIA driver is not loaded",
+    10: "the driver did not answer in time",
+    12: "no NVIDIA driver here: libnvidia-ml.so.1 was not found",
+    13: "not known to this driver's NVML",
+    15: "the GPU is lost: it no longer answers on the bus",
+    16: "the GPU needs a reset",
+    18: "driver and NVML library differ in version: load the updated driver, or restart",
+    21: "no data yet",
+}
+"""By code of nvmlReturn_t in nvml.h."""
+
+NOT_SUPPORTED = 3
+FUNCTION_NOT_FOUND = 13
+
+
+class NvmlRefusal(Exception):
+    """NVML gave no answer. The text says why; `code` is its nvmlReturn_t, 0 if it has none."""
+
+    def __init__(self, reason: str, code: int = 0) -> None:
+        super().__init__(reason)
+        self.code = code
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether the GPU or its driver does not know the question."""
+        return self.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
+
+
+def refusal(code: int, text: str = "") -> NvmlRefusal:
+    """The refusal of an error code; `text` is NVML's own name for it."""
+    named = f"NVML error {code}: {text}" if text else f"NVML error {code}"
+    return NvmlRefusal(_REASONS.get(code, named), code)
+
+
+T = TypeVar("T")
+
+
+class CallTimeout(Exception):
+    """A call did not return in time, and may still be running."""
+
+
+class CallWithTimeout:
+    """Makes calls one after another on a daemon thread, and waits so long for each.
+
+    While a call hangs (a driver can hold one in the kernel, where no signal reaches it), every
+    further call fails at once; when it returns after all, calls work again.
+    """
+
+    def __init__(self, seconds: float, name: str) -> None:
+        self.seconds = seconds
+        self._work: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
+        self._work = queue.SimpleQueue()
+        self._hung: Future[Any] | None = None
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """What `work` returns or raises. Raises CallTimeout."""
+        if self._hung is not None and not self._hung.done():
+            raise CallTimeout("an earlier call has not returned")
+        future: Future[T] = Future()
+        self._work.put((work, future))
+        try:
+            return future.result(self.seconds)
+        except NotInTime:
+            if future.done():  # `work` itself raised a TimeoutError
+                raise
+            self._hung = future
+            raise CallTimeout(f"no answer within {self.seconds:g} s") from None
+
+    def close(self) -> bool:
+        """Ends the thread; False if it hangs in a call and was left behind."""
+        self._work.put(None)
+        self._thread.join(0 if self._hung and not self._hung.done() else self.seconds)
+        return not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        while (item := self._work.get()) is not None:
+            work, future = item
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
 
 _FIRST_AVERAGED = (8, 6)
 """From this compute capability on, nvmlDeviceGetPowerUsage is an average over a second (nvml.h)."""

@@ -1,4 +1,7 @@
-"""Reads one GPU through NVML. Whatever is broken, readings come back, with reasons in them."""
+"""One GPU through NVML. Whatever is broken, readings come back, with reasons in them.
+
+NVML names the processes of the host, which a container cannot match.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,86 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from astra_tui.gpu.nvml.library import NvmlDevice, NvmlLibrary
-from astra_tui.gpu.nvml.patience import Patience, Unanswered
-from astra_tui.gpu.nvml.processes import (
-    named_processes,
-    other_processes,
-    sees_host_processes,
-    strangers,
+from astra_tui.gpu.nvml.library import (
+    CallTimeout,
+    CallWithTimeout,
+    NvmlDevice,
+    NvmlLibrary,
+    NvmlRefusal,
 )
-from astra_tui.gpu.nvml.refusal import NvmlRefusal
-from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuOccupants, GpuSample
+from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuOccupants, GpuProcess, GpuSample
+
+_HOST_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO of the Linux kernel: the inode of the first PID namespace."""
 
 DEADLINE = 2.0
 """Seconds for one reading. NVML answers in milliseconds, or, with a stuck driver, not at all."""
+
+
+def sees_host_processes(link: Path = Path("/proc/self/ns/pid")) -> bool:
+    """Whether process ids here are those of the host."""
+    try:
+        return str(link.readlink()) == _HOST_NAMESPACE
+    except OSError:
+        return False
+
+
+def named_processes(listed: tuple[GpuProcess, ...], on_host: bool) -> tuple[GpuProcess, ...]:
+    """The processes on the GPU, by ids that mean something here. Raises NvmlRefusal."""
+    if on_host:
+        return listed
+    count = "no process" if not listed else f"{len(listed)} process ids of the host"
+    raise NvmlRefusal(f"not visible from this container: NVML lists {count}")
+
+
+def other_processes(
+    listed: tuple[GpuProcess, ...], own: Collection[int], on_host: bool
+) -> tuple[GpuProcess, ...]:
+    """The processes that are not the session's own. Raises NvmlRefusal where that is hidden.
+
+    `own` are processes that hold a context on this GPU now. A list without them shows that NVML
+    does not list everybody. With none of our own, whoever is listed is somebody else.
+    """
+    if not own and listed:
+        return listed
+    found = named_processes(listed, on_host)
+    if not set(own) <= {process.pid for process in found}:
+        raise NvmlRefusal("not visible here: NVML does not list the session's own process")
+    return tuple(process for process in found if process.pid not in own)
+
+
+def strangers(
+    listed: tuple[GpuProcess, ...], own: Collection[int], on_host: bool
+) -> tuple[GpuProcess, ...]:
+    """The processes on the GPU that are not among `own`, of which any may be there or not.
+
+    Raises NvmlRefusal where ids cannot be matched.
+    """
+    return tuple(p for p in named_processes(listed, on_host) if p.pid not in own)
+
+
+def gpu_uuids(deadline: float = DEADLINE) -> tuple[str, ...]:
+    """UUIDs of all GPUs, whether CUDA_VISIBLE_DEVICES shows them or not. Raises NvmlRefusal."""
+    patience = CallWithTimeout(deadline, "nvml listing")
+    try:
+        return patience.call(_list)
+    except CallTimeout as error:
+        raise NvmlRefusal(f"NVML hangs: {error}") from None
+    finally:
+        patience.close()
+
+
+def _list() -> tuple[str, ...]:
+    library = NvmlLibrary()
+    try:
+        return library.uuids()
+    finally:
+        library.close()
+
 
 _ADDRESS = re.compile(
     r"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -73,7 +140,7 @@ class GpuReader:
         self._told_apart = other_processes if own_are_holders else strangers
         self._clock = clock
         self._on_host = sees_host_processes() if on_host is None else on_host
-        self._patience = Patience(deadline, "nvml")
+        self._patience = CallWithTimeout(deadline, "nvml")
         self._library: NvmlLibrary | None = None
         self._device: NvmlDevice | None = None
         self._open()
@@ -95,7 +162,7 @@ class GpuReader:
             library, self._library, self._device = self._library, None, None
             self.problem = "NVML is closed"
             with contextlib.suppress(NvmlRefusal):
-                self._patiently(library.close)
+                self._with_timeout(library.close)
         self._patience.close()
 
     def identity(self) -> GpuIdentity:
@@ -143,15 +210,15 @@ class GpuReader:
                 raise
 
         try:
-            self._library, self._device = self._patiently(find)
+            self._library, self._device = self._with_timeout(find)
         except NvmlRefusal as error:
             self.problem = str(error)
 
-    def _patiently(self, work: Callable[[], T]) -> T:
+    def _with_timeout(self, work: Callable[[], T]) -> T:
         """What `work` returns. A hang is a refusal."""
         try:
             return self._patience.call(work)
-        except Unanswered as error:
+        except CallTimeout as error:
             raise NvmlRefusal(f"NVML hangs: {error}") from None
 
     def _reading(
@@ -165,7 +232,7 @@ class GpuReader:
         device = self._device
         if device is not None:
             try:
-                self._patiently(lambda: read(fields, device))
+                self._with_timeout(lambda: read(fields, device))
             except NvmlRefusal as error:
                 problem = str(error)
         if problem:

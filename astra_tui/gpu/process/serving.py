@@ -35,7 +35,7 @@ from astra_tui.gpu.process.driver import Driver, DriverError
 from astra_tui.gpu.process.replay import Replayer
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.processes.escapes import try_escapes
-from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 from astra_tui.processes.shared_window import window_bytes
 
@@ -44,7 +44,7 @@ EXIT_STICKY = 3
 
 def serve(driver: Driver, read_fd: int, write_fd: int, confine: Callable[[], bool]) -> int:
     """Serves until the judge closes its end; the exit code says whether the GPU's context died."""
-    end_with_owner(read_fd)  # Before any confinement, as CUDA's own threads: to open may hang.
+    exit_with_parent(read_fd)  # Before any confinement, as CUDA's own threads: to open may hang.
     service = _Service(driver, confine)
     while True:
         try:

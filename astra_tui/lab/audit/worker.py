@@ -18,7 +18,7 @@ from astra_tui.lab.audit.gate import Gate
 from astra_tui.lab.cache import CACHE_VARIABLE
 from astra_tui.model.audit import Outcome
 from astra_tui.model.task.acceptance import Acceptance
-from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     read_fd, write_fd, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     seed = int(sys.argv[4])
     os.environ[CACHE_VARIABLE] = sys.argv[5]
-    end_with_owner(read_fd)
+    exit_with_parent(read_fd)
     signal.signal(signal.SIGPROF, _out_of_time)
     gate = Gate(device, seed)
     while True:

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 import msgspec
 
 from astra_tui.gpu.drawing import Fill
-from astra_tui.model.encoding import spacing
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import spacing
 from astra_tui.model.task import Tolerance
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from astra_tui.gpu import drawing
 from astra_tui.lab.check.bulk import BulkAnswer, BulkInput, BulkJob, BulkOutput, BulkPart
-from astra_tui.model.encoding import encode
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import encode
 from astra_tui.processes.shared_window import window_bytes
 
 _DRAWN_AT_ONCE = 1 << 20

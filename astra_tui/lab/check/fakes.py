@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.model.encoding import decode, encode, raw_dtype
 from astra_tui.lab.check.inputs import Inputs, draw_inputs
 from astra_tui.lab.check.judge import judge_output
 from astra_tui.lab.check.oracle import Expected, Oracle
 from astra_tui.model.check import Case, FakeResult
+from astra_tui.model.encoding import decode, encode, raw_dtype
 from astra_tui.model.task import Argument, KernelTask
 
 Outputs = Mapping[str, Any]

@@ -27,13 +27,13 @@ from astra_tui.emulator.stores import first_missing
 from astra_tui.emulator.tiles import Sample
 from astra_tui.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
 from astra_tui.lab.check.binding import bind_launch
-from astra_tui.model.encoding import raw_dtype
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import Inputs, draw_elements, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch, Sides
+from astra_tui.model.encoding import raw_dtype
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.launch.expression import Name

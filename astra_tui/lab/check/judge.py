@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.model.encoding import decode, encode, spacing, ulp_distance
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import decode, encode, spacing, ulp_distance
 from astra_tui.model.task import Tolerance
 
 

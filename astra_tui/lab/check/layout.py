@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.model.encoding import encode, raw_dtype
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.model.check import Case
 from astra_tui.model.device import BASE_ALIGNMENT, BufferUse, DeviceBuffer
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import encode, raw_dtype
 from astra_tui.model.launch.resolve import ResolvedWorkspace, contiguous_strides
 from astra_tui.model.launch.scope import Layout
 from astra_tui.model.task import Argument, KernelTask

@@ -15,9 +15,9 @@ import numpy as np
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.check import inputs as inputs_module
 from astra_tui.lab.check.bulk import BulkAnswer, BulkJob
-from astra_tui.model.encoding import decode
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.model.check import Case
+from astra_tui.model.encoding import decode
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout

@@ -30,7 +30,7 @@ from astra_tui.processes.confine import (
     program_roots,
 )
 from astra_tui.processes.escapes import try_escapes
-from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 MEMORY_LIMIT = 16 << 30
@@ -53,7 +53,7 @@ def main() -> None:
         limit_files(OUTPUT_LIMIT)
         roots = driver_roots() if on_gpu else program_roots()
         confined = bool(confine((file.parent, *roots)))
-        end_with_owner(read_fd)  # Not before: a thread that exists already is not confined.
+        exit_with_parent(read_fd)  # Not before: a thread that exists already is not confined.
         reference = load_reference(file)
     except Exception:
         write_frame(write_fd, {"error": last_words(file)})

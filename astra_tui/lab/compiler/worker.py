@@ -21,7 +21,7 @@ from astra_tui.lab.compiler.toolchain import (
 )
 from astra_tui.processes.confine import confine, limit_resources
 from astra_tui.processes.escapes import try_escapes
-from astra_tui.processes.exit_with_parent import end_with_owner
+from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 
 MEMORY_LIMIT = 6 << 30
@@ -42,7 +42,7 @@ def main() -> None:
     os.chdir(toolchain.include_dirs[0])  # NVRTC looks for includes in the current folder too.
     limit_resources(MEMORY_LIMIT)
     confined = bool(confine(toolchain.readable_roots))
-    end_with_owner(read_fd)  # Not before: a thread that exists already is not confined.
+    exit_with_parent(read_fd)  # Not before: a thread that exists already is not confined.
     write_frame(write_fd, {"version": f"{major}.{minor}", "origin": origin, "confined": confined})
     while True:
         try:

@@ -23,9 +23,9 @@ from astra_tui.llm.messages import (
     Message,
     OnDelta,
     Request,
+    Speaker,
     ToolSpec,
 )
-from astra_tui.llm.messages import Role as Speaker
 from astra_tui.llm.roles.conversation import Conversation
 from astra_tui.llm.structured import ask
 from astra_tui.llm.tools import Handler, run_tools

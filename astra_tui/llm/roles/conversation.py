@@ -12,8 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from astra_tui.llm.messages import Message
-from astra_tui.llm.messages import Role as Speaker
+from astra_tui.llm.messages import Message, Speaker
 from astra_tui.llm.roles.material import prompt_text
 from astra_tui.model.team import Role
 

@@ -7,10 +7,10 @@ from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import (
     Argument,
+    ArgumentRole,
     Dimension,
     ExtraCase,
     KernelTask,
-    Role,
     Tolerance,
     Workload,
 )
@@ -20,11 +20,11 @@ __all__ = [
     "NAME_RULE",
     "Acceptance",
     "Argument",
+    "ArgumentRole",
     "Dimension",
     "ExtraCase",
     "Found",
     "KernelTask",
-    "Role",
     "TaskError",
     "Tolerance",
     "ValueKind",

@@ -23,10 +23,10 @@ from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import Table, TaskError, line_of, shown_path
 from astra_tui.model.task.task import (
     Argument,
+    ArgumentRole,
     Dimension,
     ExtraCase,
     KernelTask,
-    Role,
     Tolerance,
     Workload,
 )
@@ -184,15 +184,15 @@ class _Loader:
                 entry.fail(f"'{name}' is a dimension already")
             if "role" not in entry.data:
                 entry.fail("this argument has no role", hint="role = in, out, inout or scalar")
-            role = entry.choice("role", {r.value: r for r in Role})
-            read = self._scalar if role is Role.SCALAR else self._tensor
+            role = entry.choice("role", {r.value: r for r in ArgumentRole})
+            read = self._scalar if role is ArgumentRole.SCALAR else self._tensor
             args[name] = read(name, role, entry)
             entry.close()
         if not any(a.is_written for a in args.values()):
             table.fail("no argument is written", hint="the result has the role out or inout")
         return args
 
-    def _tensor(self, name: str, role: Role, entry: Table) -> Argument:
+    def _tensor(self, name: str, role: ArgumentRole, entry: Table) -> Argument:
         shape = tuple(
             self._expression(entry, "shape", text, Kind.INTEGER) for text in entry.strings("shape")
         )
@@ -222,7 +222,7 @@ class _Loader:
             strided=strided,
         )
 
-    def _scalar(self, name: str, role: Role, entry: Table) -> Argument:
+    def _scalar(self, name: str, role: ArgumentRole, entry: Table) -> Argument:
         dtype = entry.choice("dtype", {d.value: d for d in DType})
         choices = entry.numbers("choices")
         if not choices:

@@ -18,7 +18,7 @@ from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.values import Values
 
 
-class Role(StrEnum):
+class ArgumentRole(StrEnum):
     """What a kernel may do with an argument."""
 
     IN = "in"
@@ -48,7 +48,7 @@ class Argument:
     """
 
     name: str
-    role: Role
+    role: ArgumentRole
     about: str
     dtype: DType | None
     shape: tuple[Expression, ...] = ()
@@ -61,17 +61,17 @@ class Argument:
     @property
     def is_tensor(self) -> bool:
         """Whether this is a buffer rather than a number."""
-        return self.role is not Role.SCALAR
+        return self.role is not ArgumentRole.SCALAR
 
     @property
     def is_read(self) -> bool:
         """Whether the operator reads it."""
-        return self.role in (Role.IN, Role.INOUT)
+        return self.role in (ArgumentRole.IN, ArgumentRole.INOUT)
 
     @property
     def is_written(self) -> bool:
         """Whether the operator's results appear in it."""
-        return self.role in (Role.OUT, Role.INOUT)
+        return self.role in (ArgumentRole.OUT, ArgumentRole.INOUT)
 
 
 @dataclass(frozen=True)

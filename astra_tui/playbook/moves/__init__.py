@@ -12,7 +12,7 @@ from astra_tui.playbook.moves.reciprocal import Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
 from astra_tui.playbook.moves.row_per_block import RowPerBlock
 from astra_tui.playbook.moves.shuffle_reduction import ShuffleReduction
-from astra_tui.playbook.moves.single_turn import OneTurn
+from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.moves.tune_block import TuneBlock
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
@@ -32,7 +32,7 @@ def all_moves() -> tuple[Move, ...]:
         FitBlock(),
         FullGrid(),
         PackRows(),
-        OneTurn(),
+        SingleTurn(),
         StoreEarly(),
         TuneBlock(),
         CacheHints(),

@@ -6,11 +6,11 @@ from tree_sitter import Node
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
-from astra_tui.model.task import Role
+from astra_tui.model.task import ArgumentRole
 from astra_tui.playbook.accesses import Access, accesses_in, offset_of, unknown_accesses
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, replace
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.linear import IndexReader, Polynomial
 from astra_tui.playbook.loops import loops_of
@@ -33,6 +33,10 @@ class CacheHints:
 
     name = "cache_hints"
     summary = "streaming loads and stores for data that is touched once"
+    kind = MoveKind.CODE
+    needs_gpu = ""
+    priority = 14
+    gain = (0.98, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every scalar access of each kernel that no thread repeats."""
@@ -76,14 +80,16 @@ def _streamed(source: KernelText, kernel: Function, evidence: Evidence) -> list[
         if not _is_once(access, kernel) or (access.is_store and access.is_load):
             continue
         roles = {_role(evidence, b) for b in source.buffers(kernel, access.root)}
-        loads = not access.is_store and roles == {Role.IN} and len(same) == len(_places(same))
-        stores = access.is_store and roles == {Role.OUT} and all(a.is_store for a in same)
+        loads = (
+            not access.is_store and roles == {ArgumentRole.IN} and len(same) == len(_places(same))
+        )
+        stores = access.is_store and roles == {ArgumentRole.OUT} and all(a.is_store for a in same)
         if loads or stores:
             found.append(access)
     return found
 
 
-def _role(evidence: Evidence, name: str) -> Role | None:
+def _role(evidence: Evidence, name: str) -> ArgumentRole | None:
     argument = evidence.task.args.get(name)
     return argument.role if argument is not None else None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import outermost, replace
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.names import Function
 from astra_tui.playbook.syntax import (
@@ -31,6 +31,10 @@ class FastMath:
 
     name = "fast_math"
     summary = "hardware approximations of exp, log, division and 1 / sqrt"
+    kind = MoveKind.CODE
+    needs_gpu = ""
+    priority = 4
+    gain = (1.0, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every float32 exponential, logarithm and division of the source."""

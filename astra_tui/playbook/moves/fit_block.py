@@ -16,9 +16,9 @@ from astra_tui.model.launch.expression import (
     Name,
 )
 from astra_tui.model.plan import CodePlace, Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import predicted
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit
+from astra_tui.playbook.evidence import predicted
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import all_of, map_launches, plan_value
 from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
@@ -49,6 +49,10 @@ class FitBlock:
 
     name = "fit_block"
     summary = "blocks as large as the row that they work on has use for"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = ""
+    priority = 8
+    gain = (0.95, 1.35)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every launch of a fixed block whose kernel hands out one row to its threads."""

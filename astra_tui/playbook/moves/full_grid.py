@@ -9,7 +9,7 @@ from astra_tui.model.launch import Launch, print_expression
 from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.grids import flat_loops, other_grid_use
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
@@ -26,11 +26,17 @@ class FullGrid:
 
     name = "full_grid"
     summary = "as many blocks as there is work in place of a capped grid"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = "counters cannot tell how many blocks keep a GPU busy"
+    priority = 2
+    gain = (1.0, 2.3)
 
-    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+    def propose(
+        self,
+        source: KernelText,
+        evidence: Evidence,  # noqa: ARG002
+    ) -> Proposal | NotApplicable:
         """Every launch with a cap whose kernel walks over its elements in strides of the grid."""
-        if not evidence.timed:
-            return NotApplicable(self.name, "counters cannot tell how many blocks keep a GPU busy")
         reasons: list[str] = []
         blocks: dict[int, Expression] = {}
         lines: list[int] = []

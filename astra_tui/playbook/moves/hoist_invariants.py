@@ -9,14 +9,7 @@ from tree_sitter import Node
 
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.accesses import is_conditional
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import (
-    evidence_of,
-    lines_text,
-    places_of,
-    predicted,
-    share,
-)
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import (
     Edit,
     dedented,
@@ -29,6 +22,13 @@ from astra_tui.playbook.edits import (
     push_in,
     remove_statement,
     replace,
+)
+from astra_tui.playbook.evidence import (
+    evidence_of,
+    lines_text,
+    places_of,
+    predicted,
+    share,
 )
 from astra_tui.playbook.invariance import (
     Invariance,
@@ -75,6 +75,10 @@ class HoistInvariants:
 
     name = "hoist_invariants"
     summary = "compute once, before the loop, what every turn repeats"
+    kind = MoveKind.CODE
+    needs_gpu = ""
+    priority = 12
+    gain = (1.0, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Moves invariant declarations and expressions out of the loops of every function."""

@@ -24,8 +24,7 @@ from astra_tui.playbook.accesses import (
     offset_of,
     unknown_accesses,
 )
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import (
     Edit,
     block,
@@ -39,6 +38,7 @@ from astra_tui.playbook.edits import (
     rewritten,
 )
 from astra_tui.playbook.edits import replace as put
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.launching import (
     is_fallback,
@@ -105,6 +105,10 @@ class KeepRow:
 
     name = "keep_row"
     summary = "what the first loop loaded stays in registers for the second"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = ""
+    priority = 9
+    gain = (1.0, 1.07)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A specialised kernel for rows of up to eight turns; longer ones keep the old kernel."""

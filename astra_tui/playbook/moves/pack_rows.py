@@ -10,7 +10,7 @@ from tree_sitter import Node
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import Binary, Call, Integer, Name
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.grids import grid_uses, head_declarations
@@ -49,11 +49,17 @@ class PackRows:
 
     name = "pack_rows"
     summary = "several short rows in a block in place of a block a row"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = "counters cannot tell how many threads hide latency"
+    priority = 6
+    gain = (1.1, 2.3)
 
-    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+    def propose(
+        self,
+        source: KernelText,
+        evidence: Evidence,  # noqa: ARG002
+    ) -> Proposal | NotApplicable:
         """The first kernel, with those that serve its other cases, whose threads never meet."""
-        if not evidence.timed:
-            return NotApplicable(self.name, "counters cannot tell how many threads hide latency")
         reasons: list[str] = []
         for kernel in source.kernels:
             together = _with_same_arguments(source, kernel)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.names import Function, Variable, fresh_name
 from astra_tui.playbook.syntax import (
@@ -62,6 +62,10 @@ class Reciprocal:
 
     name = "reciprocal"
     summary = "one reciprocal, or rsqrtf, in place of repeated divisions"
+    kind = MoveKind.CODE
+    needs_gpu = ""
+    priority = 3
+    gain = (0.9, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every divisor that is used in several divisions, or in each turn of a loop."""

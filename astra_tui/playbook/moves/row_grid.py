@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Call, Expression, Integer
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, indentation, insert_after, insert_before, push_in
 from astra_tui.playbook.edits import replace as put
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.flat_rows import (
     ColumnLoop,
     FlatRows,
@@ -41,11 +41,13 @@ class RowGrid:
 
     name = "row_grid"
     summary = "a grid of rows in place of a flat index that is divided again"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = "counters cannot tell how many blocks keep a GPU busy"
+    priority = 1
+    gain = (1.2, 3.8)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first kernel whose flat loop divides by the length of a row."""
-        if not evidence.timed:
-            return NotApplicable(self.name, "counters cannot tell how many blocks keep a GPU busy")
         reasons = []
         for kernel in source.kernels:
             try:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import insert_before
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.flat_rows import (
     ColumnLoop,
     FlatRows,
@@ -27,6 +27,10 @@ class RowPerBlock:
 
     name = "row_per_block"
     summary = "a block a row in place of a flat index that is divided again"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = ""
+    priority = 15
+    gain = (0.3, 1.0)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first kernel whose flat loop divides by the length of a row."""

@@ -8,9 +8,9 @@ from tree_sitter import Node
 
 from astra_tui.model.launch.expression import Integer
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, indentation, indented, remove_statement
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import multiple_of_warp
 from astra_tui.playbook.linear import THREAD, IndexReader, atom, number
@@ -62,6 +62,10 @@ class ShuffleReduction:
 
     name = "shuffle_reduction"
     summary = "warp shuffles in place of a tree of barriers in shared memory"
+    kind = MoveKind.CODE
+    needs_gpu = ""
+    priority = 7
+    gain = (1.0, 1.05)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every tree reduction of the source, each in two levels of shuffles."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.iterations import single_turns, without_single_turns
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
-from astra_tui.playbook.single_turns import single_turns, without_single_turns
 
 
-class OneTurn:
+class SingleTurn:
     """Launch geometry: where the grid has a thread for each turn, no thread has to come back."""
 
     name = "single_turn"
     summary = "a condition in place of a loop of which each thread takes one turn"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = "counters cannot tell what a grid leaves idle"
+    priority = 10
+    gain = (1.0, 1.1)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every loop whose turns the grid covers; after accesses are wide, which needs loops."""
-        if not evidence.timed:
-            return NotApplicable(self.name, "counters cannot tell what a grid leaves idle")
         turns = [t for kernel in source.kernels for t in single_turns(source, kernel)]
         if not turns:
             return NotApplicable(self.name, "no loop of which the grid covers all turns")

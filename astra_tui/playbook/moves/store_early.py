@@ -15,9 +15,9 @@ from astra_tui.playbook.accesses import (
     offset_of,
     unknown_accesses,
 )
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, block, indentation, indented, remove_statement
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.linear import IndexReader, Polynomial
 from astra_tui.playbook.loops import Loop, loops_of
@@ -61,11 +61,13 @@ class StoreEarly:
 
     name = "store_early"
     summary = "results that the first loop could store already leave before the second"
+    kind = MoveKind.CODE
+    needs_gpu = "counters cannot tell when a store leaves"
+    priority = 11
+    gain = (1.0, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first store of a later loop over the same turns whose operands are in registers."""
-        if not evidence.timed:
-            return NotApplicable(self.name, "counters cannot tell when a store leaves")
         reasons: list[str] = []
         for kernel in source.kernels:
             for first, later in _pairs(kernel):

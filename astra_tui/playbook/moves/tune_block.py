@@ -9,7 +9,7 @@ from tree_sitter import Node
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
 from astra_tui.model.launch.expression import Expression, Integer, Name, names_in
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_expressions, map_launches
 from astra_tui.playbook.names import Function, fresh_name
@@ -30,6 +30,10 @@ class TuneBlock:
 
     name = "tune_block"
     summary = "a block size to sweep in place of a fixed one"
+    kind = MoveKind.GEOMETRY
+    needs_gpu = ""
+    priority = 13
+    gain = (1.0, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first block size of the plan that stands there as a number."""

@@ -8,10 +8,11 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, NotApplicable, Proposal
-from astra_tui.playbook.counted import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.grids import flat_loops, other_grid_use
+from astra_tui.playbook.iterations import without_single_turns
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.lane_indices import NotWidenable
 from astra_tui.playbook.launching import (
@@ -25,7 +26,6 @@ from astra_tui.playbook.launching import (
     with_branch,
 )
 from astra_tui.playbook.names import Function, fresh_name
-from astra_tui.playbook.single_turns import without_single_turns
 from astra_tui.playbook.widening import (
     WideLoop,
     WideNames,
@@ -60,6 +60,10 @@ class WideAccesses:
 
     name = "wide_accesses"
     summary = "16 bytes a thread instead of one element, where sizes and addresses allow it"
+    kind = MoveKind.CODE
+    needs_gpu = ""
+    priority = 5
+    gain = (1.1, 3.0)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A second kernel with packed accesses; the first stays for what packs cannot reach."""

@@ -37,7 +37,7 @@ from astra_tui.sessions.report.visible import bounded, inline, spaced
 
 _STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 
-_HUNK = re.compile(r" -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? ")
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def as_html(document: Document) -> str:

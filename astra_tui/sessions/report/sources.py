@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.errors import UserError
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.report.document import Block, Details, Diff, Paragraph, Section, Source
 from astra_tui.sessions.report.facts import Facts
 

@@ -8,10 +8,10 @@ from astra_tui.model.approval import Gate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MOST_QUESTIONS
-from astra_tui.tui.deciding import Deciding, Step
-from astra_tui.tui.page import Line, Span, Tone
+from astra_tui.tui.approval import Deciding, Step
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.text.numbers import whole_number
+from astra_tui.tui.text_layout import Line, Span, Tone
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.prompt_line import PromptLine

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
 from astra_tui.sessions.comparison import Side, Sides
-from astra_tui.tui.page import Page, Span
+from astra_tui.tui.text_layout import Page, Span
 from astra_tui.tui.timing_pair import time_pair
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
 from astra_tui.tui.widgets.diff.data import DiffView

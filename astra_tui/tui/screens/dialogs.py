@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.guard import DEAF
-from astra_tui.tui.page import Page, Tone, span
+from astra_tui.tui.key_guard import DEAF
+from astra_tui.tui.text_layout import Page, Tone, span
 from astra_tui.tui.widgets.line_view import LinesView
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.edits import Edit
-from astra_tui.tui.deciding import Deciding
+from astra_tui.tui.approval import Deciding
 from astra_tui.tui.editor import edit_outside, editor_command
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static, TextArea
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.page import Span, Tone
+from astra_tui.tui.text_layout import Span, Tone
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.one_line import OneLine
 

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.page import Page, Tone
+from astra_tui.tui.text_layout import Page, Tone
 from astra_tui.tui.widgets.line_view import LinesView
 
 

@@ -18,12 +18,12 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
 from astra_tui.model.visible import visible_inline
-from astra_tui.sessions.machine import differences_here
-from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.engines import RunRequest
+from astra_tui.sessions.environment_diff import differences_here
 from astra_tui.sessions.store import DEFAULT_FOLDER
+from astra_tui.tui.app_io import HomeContext
 from astra_tui.tui.comparing import Place, compare
-from astra_tui.tui.page import Page, Span, Tone, cut_inside, padded, span
-from astra_tui.tui.shelf import (
+from astra_tui.tui.home_data import (
     Kernel,
     Shelved,
     age,
@@ -34,7 +34,7 @@ from astra_tui.tui.shelf import (
     shelve,
 )
 from astra_tui.tui.source import attach, open_saved, start
-from astra_tui.tui.terms import HomeContext
+from astra_tui.tui.text_layout import Page, Span, Tone, cut_inside, padded, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine

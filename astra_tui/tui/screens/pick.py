@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.page import Page, span
+from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.widgets.line_view import RowsView
 
 

@@ -18,18 +18,18 @@ from textual.screen import Screen
 from astra_tui.model.approval import Answer, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState, SessionStatus
-from astra_tui.sessions.blobs import read_blob
 from astra_tui.sessions.client import EngineClient
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.reading import journal_path
-from astra_tui.tui.bridge import Bridge
+from astra_tui.tui.app_io import ExitState
 from astra_tui.tui.player import Player
+from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.screens.applying import APPLIES, KEYS
 from astra_tui.tui.screens.citing import CITING, CitingActions
 from astra_tui.tui.screens.playing import PLAYING, PlayingActions, trouble_of
 from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.source import OpenSource, Source
-from astra_tui.tui.terms import Left
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import KeyLine, TabLine
@@ -63,7 +63,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         super().__init__()
         self._open_source = open_source
         self._source: Source | None = None
-        self._bridge: Bridge | None = None
+        self._bridge: Presenter | None = None
         self._keys_depend_on: tuple[object, ...] = ()
         self.view: View | None = None
         self.diff = SessionDiff(self.read_text, id="diff")
@@ -118,7 +118,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
             self.app.leave_session(self, error)
             return
         self._say_what_is_damaged(self._source)
-        self._bridge = Bridge(self._source, self.show_view, self.app.clock, self.app.tick)
+        self._bridge = Presenter(self._source, self.show_view, self.app.clock, self.app.tick)
         try:
             await self._bridge.run()
             if self._bridge.trouble is not None:
@@ -406,10 +406,10 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
         """Asks whether the engine is to go on."""
         self._steering.ask_how_to_leave()
 
-    def left(self, *, detached: bool) -> Left:
+    def left(self, *, detached: bool) -> ExitState:
         """How far the session was."""
         source = self._source
-        return Left(
+        return ExitState(
             state=self.view.state if self.view else SessionState(),
             folder=source.folder if source else None,
             welcome=source.engine.welcome if source and source.engine else None,

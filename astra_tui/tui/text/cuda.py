@@ -18,7 +18,7 @@ LONGEST_LINE = 2000
 """Longer lines stay plain: Pygments' patterns take quadratic time on some texts."""
 
 
-class Role(StrEnum):
+class TokenKind(StrEnum):
     """What a piece of source is; a pane has one style for each."""
 
     KEYWORD = "keyword"
@@ -32,7 +32,7 @@ class Role(StrEnum):
     LAUNCH = "launch"
 
 
-Span = tuple[int, int, Role]
+Span = tuple[int, int, TokenKind]
 """Begin and end in the characters of one line, and the role of what stands there."""
 
 _PROSE = re.compile(

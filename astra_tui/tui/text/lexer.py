@@ -13,19 +13,19 @@ from pygments.lexers.c_like import CudaLexer
 from pygments.token import Comment, Keyword, Name, Number, String
 
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
-from astra_tui.tui.text.cuda import Role
+from astra_tui.tui.text.cuda import TokenKind
 
-_ROLES: tuple[tuple[Any, Role], ...] = (
-    (Comment.Preproc, Role.DIRECTIVE),
-    (Comment.PreprocFile, Role.STRING),
-    (Comment, Role.COMMENT),
-    (Keyword.Type, Role.TYPE),
-    (Keyword, Role.KEYWORD),
-    (Name.Builtin, Role.BUILTIN),
-    (Name.Function, Role.NAME),
-    (Name.Class, Role.NAME),
-    (String, Role.STRING),
-    (Number, Role.NUMBER),
+_ROLES: tuple[tuple[Any, TokenKind], ...] = (
+    (Comment.Preproc, TokenKind.DIRECTIVE),
+    (Comment.PreprocFile, TokenKind.STRING),
+    (Comment, TokenKind.COMMENT),
+    (Keyword.Type, TokenKind.TYPE),
+    (Keyword, TokenKind.KEYWORD),
+    (Name.Builtin, TokenKind.BUILTIN),
+    (Name.Function, TokenKind.NAME),
+    (Name.Class, TokenKind.NAME),
+    (String, TokenKind.STRING),
+    (Number, TokenKind.NUMBER),
 )
 
 _CUDA_TYPE = re.compile(r"(?:half2?|__half2?(?:_raw)?|__nv_\w+|nv_bfloat162?|float\d+x?\d*)\Z")
@@ -50,7 +50,7 @@ _PLAN_BUILTINS = frozenset(
 _PLAN_TYPES = frozenset({"T", "float16", "bfloat16", "float32", "float64", "int32", "int64"})
 
 
-def tokens_of(source: str) -> Iterator[tuple[Role | None, str]]:
+def tokens_of(source: str) -> Iterator[tuple[TokenKind | None, str]]:
     """The pieces of a source from first to last; None is plain."""
     for _, kind, value in CudaLexer().get_tokens_unprocessed(source):
         if kind in Comment and _PLAN.match(value):
@@ -59,19 +59,19 @@ def tokens_of(source: str) -> Iterator[tuple[Role | None, str]]:
             yield _role(kind, value), value
 
 
-def _role(kind: Any, value: str) -> Role | None:
+def _role(kind: Any, value: str) -> TokenKind | None:
     for ancestor, role in _ROLES:
         if kind in ancestor:
             return role
     if kind in Name:
         if _CUDA_TYPE.match(value):
-            return Role.TYPE
+            return TokenKind.TYPE
         if value.startswith("__"):
-            return Role.BUILTIN
+            return TokenKind.BUILTIN
     return None
 
 
-def _plan_tokens(plan: str) -> Iterator[tuple[Role | None, str]]:
+def _plan_tokens(plan: str) -> Iterator[tuple[TokenKind | None, str]]:
     done = 0
     for match in _PLAN_TOKENS.finditer(plan):
         if match.start() > done:
@@ -82,10 +82,10 @@ def _plan_tokens(plan: str) -> Iterator[tuple[Role | None, str]]:
         yield None, plan[done:]
 
 
-def _plan_role(match: re.Match[str]) -> Role | None:
+def _plan_role(match: re.Match[str]) -> TokenKind | None:
     kind = match.lastgroup
     if kind != "word":
-        return Role(kind) if kind else None
+        return TokenKind(kind) if kind else None
     if match.group() in _PLAN_BUILTINS:
-        return Role.BUILTIN
-    return Role.TYPE if match.group() in _PLAN_TYPES else None
+        return TokenKind.BUILTIN
+    return TokenKind.TYPE if match.group() in _PLAN_TYPES else None

@@ -7,7 +7,7 @@ from textual.containers import Vertical
 
 from astra_tui.model.approval import Gate, Question
 from astra_tui.model.plan import Plan
-from astra_tui.tui.page import Line, Span, Tone, cut, line_cells, span
+from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import percent
 

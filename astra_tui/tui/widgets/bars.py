@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from astra_tui.tui.page import Line, Span, Tone, cut, line_cells
+from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells
 
 ALWAYS = ("go_on", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""

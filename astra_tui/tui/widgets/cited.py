@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.citations import COUNTED, Reading, Standing
-from astra_tui.tui.page import Page, Span, Tone
+from astra_tui.tui.text_layout import Page, Span, Tone
 
 
 class Pointer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
-from astra_tui.tui.page import Page, Tone, span
+from astra_tui.tui.text_layout import Page, Tone, span
 from astra_tui.tui.widgets.cited import Pointer
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 
-from astra_tui.tui.page import Page
+from astra_tui.tui.text_layout import Page
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 

@@ -15,7 +15,7 @@ from astra_tui.model.citations import Reading, Standing, readings
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
-from astra_tui.tui.page import Page, Span, Tone, span
+from astra_tui.tui.text_layout import Page, Span, Tone, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent

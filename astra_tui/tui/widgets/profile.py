@@ -8,7 +8,7 @@ from astra_tui.model.citations import Reading
 from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
-from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.text_layout import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.widgets.hardware import draw_hardware

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input
 
-from astra_tui.tui.page import Span, Tone, line_cells
+from astra_tui.tui.text_layout import Span, Tone, line_cells
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.widgets.one_line import OneLine
 

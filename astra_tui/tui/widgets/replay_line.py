@@ -8,8 +8,8 @@ from textual import events
 from textual.message import Message
 
 from astra_tui.sessions.timeline import Moment, MomentKind
-from astra_tui.tui.page import Line, Span, Tone, cut, padded, span
 from astra_tui.tui.player import Player
+from astra_tui.tui.text_layout import Line, Span, Tone, cut, padded, span
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import duration
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from textual.message import Message
 
 from astra_tui.model.state import ProposalState, RoundState
-from astra_tui.tui.page import Line, Page, Span, Tone, padded, span
+from astra_tui.tui.text_layout import Line, Page, Span, Tone, padded, span
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.pane import RowsPane
 from astra_tui.tui.words import (

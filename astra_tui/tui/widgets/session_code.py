@@ -12,7 +12,7 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.machine_code import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
-from astra_tui.sessions.blobs import source_path
+from astra_tui.sessions.folder import source_path
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.data import DiffView

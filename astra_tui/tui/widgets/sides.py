@@ -13,7 +13,7 @@ from astra_tui.sessions.comparison import (
     case_differences,
     direct_timing,
 )
-from astra_tui.tui.page import Page, Span, Tone, line_cells, padded, span
+from astra_tui.tui.text_layout import Page, Span, Tone, line_cells, padded, span
 from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.widgets.times import VERDICT_TONES, draw_timing
 from astra_tui.tui.words import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual import events
 
 from astra_tui.model.state import SessionState, SessionStatus
-from astra_tui.tui.page import Line, Span, Tone, line_cells, span
 from astra_tui.tui.player import Player
+from astra_tui.tui.text_layout import Line, Span, Tone, line_cells, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import STAGES, best_words, duration

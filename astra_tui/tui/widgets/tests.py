@@ -19,7 +19,7 @@ from astra_tui.model.check import (
 from astra_tui.model.compilation import Severity
 from astra_tui.model.events import CheckFinished, CompileFinished
 from astra_tui.model.state import CandidateState
-from astra_tui.tui.page import Page, Span, Tone, padded, span
+from astra_tui.tui.text_layout import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer

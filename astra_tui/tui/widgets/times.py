@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import Doubt, Timing, TimingVerdict, WorkloadTiming
-from astra_tui.tui.page import Page, Span, Tone, span
+from astra_tui.tui.text_layout import Page, Span, Tone, span
 from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.words import microseconds, ratio_words
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.counting import workload_case
-from astra_tui.model.encoding import encode
 from astra_tui.lab.check.execution import resolve_case
 from astra_tui.lab.check.inputs import Inputs, scalars_of
 from astra_tui.lab.check.layout import device_buffers, layouts_of
@@ -26,6 +25,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel
 from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.encoding import encode
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, ValueKind, find_task
 from tests.emulator.golden import patterns, snippets

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.errors import UserError
-from astra_tui.sessions.blobs import read_blob
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import named_texts
 from astra_tui.sessions.reading import JournalContents, read_journal
 from tests.conftest import ROOT

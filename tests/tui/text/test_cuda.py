@@ -7,14 +7,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.tui.text.cuda import Highlighter, Role, prose_of
+from astra_tui.tui.text.cuda import Highlighter, TokenKind, prose_of
 from astra_tui.tui.text.document import NO_LINE_FEED, PART, document_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCTION = (ROOT / "kernels/silu_and_mul/production.cu").read_text()
 
 
-def roles(text: str) -> list[dict[str, Role]]:
+def roles(text: str) -> list[dict[str, TokenKind]]:
     """For each line, the role of each piece of text."""
     highlighter = Highlighter(text)
     assert highlighter.advance(60)
@@ -27,32 +27,34 @@ def roles(text: str) -> list[dict[str, Role]]:
 
 def test_cuda_words_have_their_roles() -> None:
     (found,) = roles("__global__ void f(half2 x) { __syncthreads(); return 1.0f; } // threadIdx")
-    assert found["__global__"] is Role.KEYWORD
-    assert found["void"] is Role.TYPE
-    assert found["half2"] is Role.TYPE
-    assert found["1.0f"] is Role.NUMBER
-    assert found["// threadIdx"] is Role.COMMENT
+    assert found["__global__"] is TokenKind.KEYWORD
+    assert found["void"] is TokenKind.TYPE
+    assert found["half2"] is TokenKind.TYPE
+    assert found["1.0f"] is TokenKind.NUMBER
+    assert found["// threadIdx"] is TokenKind.COMMENT
 
 
 def test_the_launch_plan_is_code_and_other_comments_are_not() -> None:
     found = roles(
         "/* @launch\n  when d % 8 == 0: # wide\n    f<T, 8> grid=tokens block=128\n*/\n/* x */"
     )
-    assert found[0] == {"/*": Role.LAUNCH, "@launch": Role.LAUNCH}
-    assert found[1]["when"] is Role.KEYWORD
-    assert found[1]["# wide"] is Role.COMMENT
-    assert found[2]["f"] is Role.NAME
-    assert found[2]["grid"] is Role.KEYWORD
-    assert found[2]["128"] is Role.NUMBER
-    assert found[3] == {"*/": Role.LAUNCH}
-    assert found[4] == {"/* x */": Role.COMMENT}
+    assert found[0] == {"/*": TokenKind.LAUNCH, "@launch": TokenKind.LAUNCH}
+    assert found[1]["when"] is TokenKind.KEYWORD
+    assert found[1]["# wide"] is TokenKind.COMMENT
+    assert found[2]["f"] is TokenKind.NAME
+    assert found[2]["grid"] is TokenKind.KEYWORD
+    assert found[2]["128"] is TokenKind.NUMBER
+    assert found[3] == {"*/": TokenKind.LAUNCH}
+    assert found[4] == {"/* x */": TokenKind.COMMENT}
 
 
 def test_no_line_of_a_launch_plan_is_a_comment() -> None:
     lines = PRODUCTION.split("\n")
     begin = next(i for i, line in enumerate(lines) if "@launch" in line)
     end = next(i for i, line in enumerate(lines) if line == "*/")
-    assert not any(Role.COMMENT in found.values() for found in roles(PRODUCTION)[begin : end + 1])
+    assert not any(
+        TokenKind.COMMENT in found.values() for found in roles(PRODUCTION)[begin : end + 1]
+    )
 
 
 @given(st.text(st.sampled_from([*"/*@launch\"'\\(){}<>#\n\t x0R\x00\u202eа"]), max_size=200))
@@ -78,9 +80,9 @@ def test_slices_of_time_end_with_the_same_spans() -> None:
 
 def test_overlong_lines_do_not_hold_up_the_others() -> None:
     found = roles("int a;\n" + "/*" * 50_000 + "\n" + "::a" * 50_000 + "\nint b;")
-    assert found[0]["int"] is Role.TYPE
+    assert found[0]["int"] is TokenKind.TYPE
     assert not found[1]
-    assert found[3]["int"] is Role.TYPE
+    assert found[3]["int"] is TokenKind.TYPE
 
 
 def test_prose_is_comments_and_strings() -> None:

@@ -7,7 +7,7 @@ colour alone.
 
 from __future__ import annotations
 
-from astra_tui.tui.text.cuda import Role
+from astra_tui.tui.text.cuda import TokenKind
 
 CLASSES = {
     "pane--gutter",
@@ -20,7 +20,7 @@ CLASSES = {
     "pane--finding",
     "pane--column",
     "pane--divider",
-    *(f"code--{role}" for role in Role),
+    *(f"code--{role}" for role in TokenKind),
 }
 
 CSS = """

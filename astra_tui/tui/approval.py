@@ -11,7 +11,7 @@ from enum import Enum, auto
 from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
 from astra_tui.model.author import Author
 from astra_tui.model.plan import Plan
-from astra_tui.tui.guard import Guard
+from astra_tui.tui.key_guard import KeyGuard
 from astra_tui.tui.view import Choice, View
 
 
@@ -28,7 +28,7 @@ class Step(Enum):
 class Deciding:
     """Follows which question is open. `by` is the engineer."""
 
-    def __init__(self, guard: Guard, by: Author):
+    def __init__(self, guard: KeyGuard, by: Author):
         self.guard = guard
         self.question: Question | None = None
         self.plan: Plan | None = None

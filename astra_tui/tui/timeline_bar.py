@@ -33,7 +33,7 @@ RANKS = (
 """Of the turning points in one cell, that of the last of these kinds is shown."""
 
 
-class Track:
+class TimelineBar:
     """A line of any width for one timeline. Cells count from 0; positions are the timeline's."""
 
     def __init__(self, timeline: Timeline):

@@ -24,8 +24,8 @@ from astra_tui.model.events import (
     Event,
     GpuSampled,
     Paused,
+    PlanningFinished,
     PlanProposed,
-    PlansEnded,
     RoundsTimed,
     SessionClosed,
     StageBegan,
@@ -36,12 +36,12 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.case_results import recorded_cases
+from astra_tui.sessions.reading import recorded_cases
 from astra_tui.sessions.records import Record
+from astra_tui.tui.app_io import TICK
 from astra_tui.tui.held_cases import HeldCases, LetGo
 from astra_tui.tui.player import Scene
 from astra_tui.tui.source import Item, Source
-from astra_tui.tui.terms import TICK
 from astra_tui.tui.view import Choice, LogEntry, View, entry_of, newest_choice
 
 GATHER = 0.02
@@ -59,7 +59,7 @@ SAMPLES = 240
 _BATCH = 200
 
 
-class Bridge:
+class Presenter:
     """Folds a source's events, and shows pictures of what they make.
 
     `clock` gives seconds; `tick` is how many pass between two pictures at least.
@@ -223,7 +223,7 @@ class Bridge:
             case TextStreamed():
                 before = "" if event.restart else self._streams.get(event.role, "")
                 self._streams[event.role] = (before + event.text)[-STREAM_LENGTH:]
-            case PlanProposed() | PlansEnded() | CodeWritten() | CodeFailed():
+            case PlanProposed() | PlanningFinished() | CodeWritten() | CodeFailed():
                 self._streams.clear()
             case AnswerAwaited(question=question):
                 if question.id not in self._state.decisions:

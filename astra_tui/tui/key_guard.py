@@ -19,7 +19,7 @@ TYPING_ON = 0.5
 """Letters that follow each other more quickly than this are one piece of typing."""
 
 
-class Guard:
+class KeyGuard:
     """Knows when keys were pressed and when the question was drawn. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float]):

@@ -12,7 +12,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.plain.attend import Attended, Leaving
 from astra_tui.plain.run import print_run
-from astra_tui.sessions.spawn import LOG_NAME
+from astra_tui.sessions.engines import LOG_NAME
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.sessions.wire import Welcome
 

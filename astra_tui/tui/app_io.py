@@ -8,7 +8,7 @@ from pathlib import Path
 
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.comparison import Sides
-from astra_tui.sessions.spawn import RunRequest
+from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.sessions.wire import Welcome
 
@@ -36,7 +36,7 @@ class ComparisonContext:
 
 
 @dataclass(frozen=True)
-class Left:
+class ExitState:
     """How the engineer left a session, and how far it was; nothing of it where home was left.
 
     `welcome` is of the engine, which goes on where `detached`.

@@ -16,8 +16,8 @@ from astra_tui.model.environment import (
 )
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import EngineStarted
+from astra_tui.sessions.engines import NotReady
 from astra_tui.sessions.integrity import Session, read_session
-from astra_tui.sessions.spawn import NotReady
 
 _ENVIRONMENT = "astra_tui.engine.environment"
 

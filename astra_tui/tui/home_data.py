@@ -11,8 +11,8 @@ from pathlib import Path
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.sessions.client import running_engines
+from astra_tui.sessions.engines import runtime_folder
 from astra_tui.sessions.reading import is_packed, journal_path
-from astra_tui.sessions.runtime import runtime_folder
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.tui.words import best_words
 

@@ -19,12 +19,12 @@ class _Waiting:
     decision: asyncio.Future[Decision]
 
 
-class Desk:
+class PendingQuestions:
     """Open questions. Front ends answer; the loop waits."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Waiting] = {}
-        self.attendants = 0
+        self.clients = 0
         """How many front ends could answer."""
 
     @property
