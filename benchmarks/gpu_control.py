@@ -86,7 +86,7 @@ def _trial(task: str, w: Any) -> dict[str, Any]:
         "rounds": speedup.rounds,
         "us": w.cold.base_us,
         "seconds": w.seconds,
-        "doubts": [d.message for d in w.doubts],
+        "doubts": [d.message for d in w.caveats],
     }
 
 

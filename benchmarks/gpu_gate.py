@@ -369,7 +369,7 @@ def _workload(w: WorkloadTiming) -> dict[str, Any]:
         "sets": w.buffer_sets,
         "judged_sets": w.verified_sets,
         "seconds": w.seconds,
-        "doubts": [[d.kind, d.message, d.voids] for d in w.doubts],
+        "doubts": [[d.kind, d.message, d.invalidates] for d in w.caveats],
     }
 
 

@@ -83,7 +83,7 @@ def _print(name: str, timing: Timing) -> None:
             f"{100 * (w.of_floor or 0):.0f} % warm {w.warm.candidate_us:.2f} "
             f"paper {w.paper.base_us:.1f}/{w.paper.candidate_us:.1f} N {w.launches} "
             f"n {w.cold.speedup.rounds} {w.sm_mhz:.0f} MHz {w.seconds:.2f} s "
-            f"{'; '.join(d.message for d in w.doubts)}"
+            f"{'; '.join(d.message for d in w.caveats)}"
         )
 
 

@@ -91,13 +91,13 @@ def verdicts(
     done = [measure(replays, trial, limit) for trial in range(trials)]
     counts = Counter(said.verdict.value for _, said in done)
     rounds = [r for r, _ in done]
-    doubts = Counter(doubt.kind for _, said in done for doubt in said.doubts)
+    caveats = Counter(caveat.kind for _, said in done for caveat in said.caveats)
     return {
         **{f"{word.value}_percent": percent(counts[word] / trials, 2) for word in VERDICTS},
         "rounds_median": int(np.median(rounds)),
         "rounds_mean": round(float(np.mean(rounds)), 1),
         "threshold_median_percent": percent(np.median([s.threshold for _, s in done])),
-        "doubts_percent": {kind: percent(n / trials, 2) for kind, n in sorted(doubts.items())},
+        "caveats_percent": {kind: percent(n / trials, 2) for kind, n in sorted(caveats.items())},
     }
 
 

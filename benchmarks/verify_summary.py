@@ -58,7 +58,7 @@ def _timing(pair: dict[str, Any]) -> dict[str, Any]:
                 "workload": was["workload"],
                 **_both(was["cold"]["speedup"], now["cold"]["speedup"]),
                 "verdicts": [was["verdict"], now["verdict"]],
-                "doubts": [doubt["kind"] for doubt in now.get("doubts", ())],
+                "doubts": [caveat["kind"] for caveat in now.get("doubts", ())],
             }
             for was, now in workloads
         ],

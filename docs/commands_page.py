@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from astra_tui.cli.commands import build_parser
+import click
+
+from astra_tui.cli.command import Command, name_of, usage_of
+from astra_tui.cli.commands import COMMANDS
 from astra_tui.cli.exit_codes import MEANINGS
-from astra_tui.cli.parsing import CommandParser
 
 
 def command_sections() -> str:
     """A section for each command: what it does, how it is called, its arguments and flags."""
-    return "\n".join(_section(parser) for parser in build_parser().commands().values())
+    context = click.Context(COMMANDS, info_name="astra-tui")
+    found = (COMMANDS.get_command(context, name) for name in COMMANDS.list_commands(context))
+    return "\n".join(_section(command) for command in found if command is not None)
 
 
 def exit_code_table() -> str:
@@ -22,44 +25,32 @@ def exit_code_table() -> str:
     return "\n".join(lines)
 
 
-def _section(parser: CommandParser) -> str:
-    actions = parser.actions()
-    call = " ".join([parser.prog, *map(_in_usage, actions)])
-    description = " ".join((parser.description or "").split())
-    head = f"### {parser.prog}\n\n{description}\n\n```text\n{call}\n```\n\n"
-    return head + "\n".join(_table(actions)) + "\n"
+def _section(command: Command) -> str:
+    call = " ".join([f"astra-tui {command.name}", *map(usage_of, command.params)])
+    description = " ".join((command.help or "").split())
+    head = f"### astra-tui {command.name}\n\n{description}\n\n```text\n{call}\n```\n\n"
+    return head + "\n".join(_table(command.params)) + "\n"
 
 
-def _in_usage(action: argparse.Action) -> str:
-    if not action.option_strings:
-        name = str(action.metavar)
-        shapes = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]"}
-        return shapes.get(str(action.nargs), name)
-    flag = action.option_strings[0]
-    text = flag if action.nargs == 0 else f"{flag} {_value(action)}"
-    return text if action.required else f"[{text}]"
-
-
-def _value(action: argparse.Action) -> str:
-    """What stands for a flag's value."""
-    return str(action.metavar) if action.metavar else "|".join(map(str, action.choices or ()))
-
-
-def _table(actions: list[argparse.Action]) -> Iterator[str]:
+def _table(parameters: Sequence[click.Parameter]) -> Iterator[str]:
     yield "| argument or flag | meaning | default |"
     yield "| --- | --- | --- |"
-    for action in actions:
-        names = ", ".join(f"`{flag}`" for flag in action.option_strings) or f"`{action.metavar}`"
-        if action.option_strings and action.nargs != 0:
-            names += f" `{_value(action)}`"
-        names = names.replace("|", r"\|")
-        meaning = (action.help or "").replace("|", r"\|").replace("*", r"\*")
-        yield f"| {names} | {meaning} | {_default(action)} |"
+    for parameter in parameters:
+        names = f"`{name_of(parameter)}`"
+        if isinstance(parameter, click.Option):
+            flags = (*parameter.opts, *parameter.secondary_opts)
+            names = ", ".join(f"`{flag}`" for flag in flags)
+            if not parameter.is_flag:
+                names += f" `{name_of(parameter)}`"
+        meaning = getattr(parameter, "help", None) or ""
+        cells = names.replace("|", r"\|"), meaning.replace("|", r"\|").replace("*", r"\*")
+        yield f"| {cells[0]} | {cells[1]} | {_default(parameter)} |"
 
 
-def _default(action: argparse.Action) -> str:
-    if action.required and action.nargs != "*":
+def _default(parameter: click.Parameter) -> str:
+    if parameter.required:
         return "required"
-    if action.nargs == 0:
+    if isinstance(parameter, click.Option) and parameter.is_flag:
         return "off"
-    return f"`{action.default}`" if action.default else "none"
+    default = parameter.get_default(click.Context(COMMANDS), call=False)
+    return f"`{default}`" if isinstance(default, str | int) and default else "none"

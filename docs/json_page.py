@@ -50,7 +50,7 @@ from astra_tui.model.sass import (
 from astra_tui.model.state import Usage
 from astra_tui.model.task import Acceptance, Values
 from astra_tui.model.timing import (
-    Doubt,
+    Caveat,
     Floor,
     PairedEnergy,
     PairedTime,
@@ -110,7 +110,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     HistogramChange, ListingStep, ExportStep, answers.BenchEnvironment, GpuIdentity,
     answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedEnergy, EnergyUse,
     PairedTime,
-    Ratio, PaperTime, Floor, Doubt, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
+    Ratio, PaperTime, Floor, Caveat, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
     Usage, CallReserved,
     SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
@@ -141,14 +141,15 @@ def _table(shape: type[msgspec.Struct]) -> Iterator[str]:
         meanings = msgspec.toml.decode(file.read())[shape.__name__]
     hints = typing.get_type_hints(shape)
     fields = msgspec.structs.fields(shape)
-    left_over = set(meanings) - {field.name for field in fields}
+    left_over = set(meanings) - {field.encode_name for field in fields}
     assert not left_over, f"{MEANINGS_FILE}: {shape.__name__} has no {left_over}"
     yield "| key | type | meaning |"
     yield "| --- | --- | --- |"
     for field in fields:
         optional = shape.__struct_config__.omit_defaults and not field.required
         mark = ", optional" if optional else ""
-        yield f"| `{field.name}` | {_type_name(hints[field.name])}{mark} | {meanings[field.name]} |"
+        key, kind = field.encode_name, _type_name(hints[field.name])
+        yield f"| `{key}` | {kind}{mark} | {meanings[key]} |"
 
 
 def _type_name(kind: typing.Any) -> str:

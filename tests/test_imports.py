@@ -74,7 +74,11 @@ def test_import_stays_small(module: str) -> None:
 
 
 def test_help_loads_no_command() -> None:
-    loaded = modules_after("import astra_tui.cli.commands as c; c.build_parser()")
+    statement = (
+        "import contextlib, io; from astra_tui.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()): main(['--help'])"
+    )
+    loaded = modules_after(f"exec({statement!r})")
     assert not [m for m in loaded if m.startswith(("astra_tui.lab", "astra_tui.plain"))]
 
 

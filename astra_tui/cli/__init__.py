@@ -10,10 +10,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
+    import click
+
 __all__ = ["main"]
+
+COMPLETE = "_ASTRA_TUI_COMPLETE"
+"""Set by shells that complete a command line."""
 
 INTERRUPTED, PIPE_CLOSED, NOT_WRITTEN, TROUBLE = 130, 141, 2, 6
 """As `ExitCode` has them, which would have to be imported."""
@@ -93,32 +97,25 @@ def _discard_output() -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    from astra_tui.cli.commands import build_parser
-    from astra_tui.cli.exit_codes import ExitCode
-    from astra_tui.model.errors import UserError
+    import click
 
-    parser = build_parser()
+    from astra_tui.cli.command import exit_with_usage
+    from astra_tui.cli.commands import COMMANDS
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETE in os.environ:
+        return _complete(COMMANDS)
     try:
-        options = parser.parse_args(arguments)
-    except SystemExit as ended:  # --help, --version or bad usage, about which all is said
-        return int(ended.code or ExitCode.OK)
-    try:
-        if getattr(options, "run", None) is None:
-            return _begin(parser, options)
-        return int(options.run(options))
-    except UserError as error:
-        from astra_tui.cli.failures import report_failure
-
-        return report_failure(error, as_json=getattr(options, "json", False))
+        with COMMANDS.make_context("astra-tui", given) as context:
+            return int(COMMANDS.invoke(context))
+    except click.UsageError as error:
+        return exit_with_usage(error)
+    except click.exceptions.Exit as ended:  # --help or --version, about which all is said
+        return ended.exit_code
 
 
-def _begin(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Without a command: the screen, or help where there is no terminal for one."""
-    from astra_tui.cli.exit_codes import ExitCode
-    from astra_tui.cli.screen import choices_for_screen, show_home
+def _complete(commands: click.Group) -> int:
+    """What a shell asks for while its user types; see docs/commands.md."""
+    from click.shell_completion import shell_complete
 
-    choices = choices_for_screen(options)
-    if choices is not None:
-        return show_home(choices)
-    parser.print_help()
-    return ExitCode.OK
+    return shell_complete(commands, {}, "astra-tui", COMPLETE, os.environ[COMPLETE])

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from pathlib import Path
 
 from astra_tui import plain
+from astra_tui.cli.command import Options, argument, command
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import print_error
+from astra_tui.cli.flags import PLAIN
 from astra_tui.cli.run_result import leave_engine
 from astra_tui.cli.screen import choices_for_screen, show_engine
 from astra_tui.cli.session_lookup import saved_session
 from astra_tui.model.errors import UserError
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "attach to a running engine",
+    "Shows what has happened and what happens, and asks you what is to be decided. Ctrl-C "
+    "cancels the run; to leave it running, detach at a question or close the terminal. Without "
+    "a terminal to ask at, it only shows.",
+    argument(
+        "session",
+        "SESSION",
+        "a session's name or folder; by default the only one that runs",
+        required=False,
+    ),
+    PLAIN,
+)
+def run(options: Options) -> int:
     """Attends an engine until its session ends; the exit code is 1 when there is none."""
     from astra_tui.sessions.engines import NoSuchEngine, find_engine
 
@@ -41,7 +55,7 @@ def _ended(session: str | None) -> UserError | None:
     return UserError(
         f"no engine works on session '{session}'",
         file=str(folder),
-        hint=f"look at it: astra-tui replay {session}, or go on: astra-tui resume {session}",
+        hint=f"look at it: astra-tui replay {session}, or resume it: astra-tui resume {session}",
     )
 
 

@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.answers import AuditAnswer
+from astra_tui.cli.command import Options, at_least_one, command, flag
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.flags import JSON, SEED, chosen_seed
 from astra_tui.model.audit import AuditHead, AuditRecord, summarise
 from astra_tui.model.errors import UserError
 from astra_tui.model.task.locate import bundled
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "put the gate to the proof with kernels that are known to be wrong or right",
+    "Planted wrong kernels and mutants have to be caught, honest ones have to pass. They lie in "
+    "a checkout, under tests/zoo. On a GPU what passes its check is timed as well. Results are "
+    "kept line by line, and an audit that was stopped continues with --resume.",
+    flag(
+        "--device",
+        metavar="DEVICE",
+        default="emulator",
+        help="emulator (default), cuda, cuda:1, or auto: the first GPU, else the emulator",
+    ),
+    flag(
+        "--kind",
+        metavar="KIND",
+        multiple=True,
+        help="only planted, honest or mutant, or one kind such as 'races'; may be repeated",
+    ),
+    flag(
+        "--only",
+        metavar="GLOB",
+        multiple=True,
+        help="only kernels whose names match, such as 'silu-*'; may be repeated",
+    ),
+    flag(
+        "--mutants",
+        metavar="N",
+        type=at_least_one,
+        help="the first N mutants of the draw (default: all of it)",
+    ),
+    flag(
+        "--resume",
+        metavar="FILE",
+        help="the file of results: what it holds is not judged again (default: a new one, "
+        "audit_DEVICE.jsonl)",
+    ),
+    flag(
+        "--jobs",
+        metavar="N",
+        type=at_least_one,
+        default=1,
+        help="processes that check; on a GPU one process times (default: 1)",
+    ),
+    flag(
+        "--seconds",
+        metavar="S",
+        type=at_least_one,
+        default=240,
+        help="CPU time for one kernel, after which it counts as a hang (default: 240)",
+    ),
+    SEED,
+    flag(
+        "--zoo", metavar="FOLDER", help="the folder of the zoo (default: tests/zoo of a checkout)"
+    ),
+    JSON,
+)
+def run(options: Options) -> int:
     """Judges what the results lack, and sums all of them up; 1 if any speaks against the gate."""
     from astra_tui.lab.audit.running import Results, items_of, run_audit, select
     from astra_tui.lab.audit.zoo import read_zoo
@@ -71,17 +126,17 @@ def _results_file(resumed: str | None, head: AuditHead) -> Path:
         raise UserError(
             "there are results of an audit already",
             file=str(file),
-            hint=f"go on with --resume {file}, or move it away",
+            hint=f"continue with --resume {file}, or move it away",
         )
     return file
 
 
-def _command(options: argparse.Namespace) -> str:
+def _command(options: Options) -> str:
     """The command, without what does not change its results."""
     words = ["astra-tui", "audit", "--device", options.device]
-    for flag, values in (("--kind", options.kind), ("--only", options.only)):
+    for name, values in (("--kind", options.kind), ("--only", options.only)):
         for value in values:
-            words += [flag, value]
+            words += [name, value]
     if options.mutants is not None:
         words += ["--mutants", str(options.mutants)]
     return shlex.join(words)

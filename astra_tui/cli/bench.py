@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,10 +14,11 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.answers import BenchAnswer, BenchComparison, BenchEnvironment, BenchSource
 from astra_tui.cli.check import check_source, find_source, print_check, read_text
+from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import KernelFailed, UnavailableHere
-from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.flags import JSON, chosen_seed
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError, nearest
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from astra_tui.lab.check.oracle import Oracle
     from astra_tui.lab.compiler import Compiler
     from astra_tui.lab.on_gpu.bench import Bench
-    from astra_tui.lab.on_gpu.measuring import Options, Progress
+    from astra_tui.lab.on_gpu.measuring import Options as Protocols
+    from astra_tui.lab.on_gpu.measuring import Progress
     from astra_tui.lab.on_gpu.opening import Gpu
     from astra_tui.lab.on_gpu.workload import Compiled
 
@@ -72,7 +73,35 @@ class _Opened:
     oracle: Oracle
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "time sources against each other on a GPU",
+    "Every source is checked first; one that is wrong is not timed. The first is the base, the "
+    "others are candidates; a single one is timed against itself, which shows what differences "
+    "this machine can tell. docs/timing.md says what is measured.",
+    argument("task", "TASK", "a task's name or folder"),
+    argument("sources", "SOURCE.cu", "the base, then the candidates", nargs=-1, required=True),
+    flag(
+        "--workload",
+        metavar="NAME",
+        multiple=True,
+        help="only this workload (default: all); may be repeated",
+    ),
+    flag(
+        "--protocol",
+        type=OneOf(("both", "paired", "paper")),
+        default="both",
+        help="paired graph replay, the Astra paper's host launches, or both (default)",
+    ),
+    flag(
+        "--device",
+        metavar="DEVICE",
+        default="auto",
+        help="auto (default): the first GPU; or cuda:1",
+    ),
+    flag("--energy", help="also measure the energy of a launch, in blocks of more than a second"),
+    JSON,
+)
+def run(options: Options) -> int:
     """Checks the sources, times them, prints a table for each candidate, or one JSON object."""
     wanted = _wanted(options)
     _refuse_emulator(options.device)
@@ -98,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
 # -- what is asked for -----------------------------------------------------------------------------
 
 
-def _wanted(options: argparse.Namespace) -> _Wanted:
+def _wanted(options: Options) -> _Wanted:
     """Raises UserError for a task, workload or file that is not there."""
     task = find_task(options.task)
     files = [find_source(task, name) for name in options.sources]
@@ -246,17 +275,17 @@ def _rounds_timed(progress: Progress, hashes: Sequence[str]) -> RoundsTimed:
     )
 
 
-def _options(protocol: str, energy: bool) -> Options:
+def _options(protocol: str, energy: bool) -> Protocols:
     from astra_tui.gpu.timing.verdict import LOOKS
-    from astra_tui.lab.on_gpu.measuring import Options
+    from astra_tui.lab.on_gpu.measuring import Options as Protocols
 
     if protocol == "paper":  # The paired rounds are still needed to see that the GPU is sound.
-        return Options(warm=False, paper=True, energy=energy, round_limit=LOOKS[0])
-    return Options(paper=protocol == "both", energy=energy)
+        return Protocols(warm=False, paper=True, energy=energy, round_limit=LOOKS[0])
+    return Protocols(paper=protocol == "both", energy=energy)
 
 
 def _wrong_when_timed(timing: Timing) -> bool:
-    return any(d.kind == WRONG_OUTPUT for w in timing.workloads for d in w.doubts)
+    return any(d.kind == WRONG_OUTPUT for w in timing.workloads for d in w.caveats)
 
 
 # -- output ----------------------------------------------------------------------------------------

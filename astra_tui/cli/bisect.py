@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.answers import BisectAnswer, BisectStep
+from astra_tui.cli.command import OneOf, Options, argument, command, flag, positive_number
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK
 from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter
@@ -26,7 +27,50 @@ if TYPE_CHECKING:
     from astra_tui.engine.verify import Accepted
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "find the round that introduced a regression",
+    "Tries accepted candidates from their stored sources, halving what is left each time. Exit "
+    "code 1 where the last one has no such loss, or the first has it already.",
+    argument(
+        "session",
+        "SESSION",
+        "a session's name or folder; by default the one written last",
+        required=False,
+    ),
+    flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    flag(
+        "--error",
+        metavar="BOUND",
+        type=positive_number,
+        help="the loss: an output's error above this share of what is allowed, such as 0.6",
+    ),
+    flag(
+        "--slower",
+        metavar="WORKLOAD",
+        help="the loss: this workload is slower than with the first candidate",
+    ),
+    flag(
+        "--by",
+        metavar="PERCENT",
+        type=positive_number,
+        help="by more than this (default: by what the timing's verdict calls slower; for a "
+        "counter by anything)",
+    ),
+    flag(
+        "--counter",
+        metavar="NAME",
+        type=OneOf([c.value for c in Counter]),
+        help="what the emulator counts of the workload, in the place of its time",
+    ),
+    flag(
+        "--good", metavar="ROUND", help="the first candidate is of this round (default: baseline)"
+    ),
+    flag("--bad", metavar="ROUND", help="the last candidate is of this round (default: the best)"),
+    *SESSION_TASK,
+    DEVICE,
+    JSON,
+)
+def run(options: Options) -> int:
     """Prints every trial as it ends, then the round; exit code 1 where there is no loss."""
     from astra_tui.lab.devices import choose_device
 
@@ -50,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     return _report(options, folder, state, chain, trials)
 
 
-def _check_flags(options: argparse.Namespace) -> None:
+def _check_flags(options: Options) -> None:
     if (options.error is None) == (options.slower is None):
         raise UserError("it looks for one loss", hint="say --error BOUND, or --slower WORKLOAD")
     if options.counter and options.slower is None:
@@ -70,7 +114,7 @@ def _chain(state: SessionState, good: str | None, bad: str | None) -> tuple[Acce
     chain = accepted_candidates(state)
     first, last = _index(chain, good, 0), _index(chain, bad, len(chain) - 1)
     if first > last:
-        raise UserError(f"round {chain[first].round} is behind round {chain[last].round}")
+        raise UserError(f"round {chain[first].round} comes after round {chain[last].round}")
     return chain[first : last + 1]
 
 
@@ -85,7 +129,7 @@ def _index(chain: tuple[Accepted, ...], named: str | None, default: int) -> int:
 
 
 async def _bisect(
-    options: argparse.Namespace,
+    options: Options,
     folder: Path,
     state: SessionState,
     task: KernelTask,
@@ -109,9 +153,7 @@ async def _bisect(
     return trials
 
 
-def _question(
-    options: argparse.Namespace, sources: Sources, chain: tuple[Accepted, ...]
-) -> Question:
+def _question(options: Options, sources: Sources, chain: tuple[Accepted, ...]) -> Question:
     from astra_tui.engine.bisection import CounterRose, ErrorAbove, Slower
 
     good = chain[0].hash
@@ -133,7 +175,7 @@ def _where(accepted: Accepted) -> str:
 
 
 def _report(
-    options: argparse.Namespace,
+    options: Options,
     folder: Path,
     state: SessionState,
     chain: tuple[Accepted, ...],
@@ -175,7 +217,7 @@ def _message(found: Accepted | None, chain: tuple[Accepted, ...], trials: list[T
     return f"{_where(chain[-1])} has no such loss; {tried}"
 
 
-def _words(options: argparse.Namespace) -> str:
+def _words(options: Options) -> str:
     if options.error is not None:
         return f"largest error above {options.error:g} of what is allowed"
     by = f" by more than {options.by:g} %" if options.by is not None else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,10 +13,11 @@ from msgspec.structs import replace
 
 from astra_tui import plain
 from astra_tui.cli.answers import CasesAnswer, CheckAnswer, TaskCases
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
-from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.flags import DEVICE, JSON, SANITIZE, SEED, chosen_seed
 from astra_tui.cli.read_file import read_given
 from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.errors import Place, UserError
@@ -50,7 +50,26 @@ class _Errors:
             print_error(error)
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "check that kernels compute what their task says",
+    "Without SOURCE, every source in the task's folder is checked.",
+    argument("task", "TASK", "a task's name or folder", required=False),
+    argument("sources", "SOURCE.cu", "kernel sources to check", nargs=-1, required=False),
+    flag("--all", help="check every source of every task"),
+    flag(
+        "--case",
+        metavar="PATTERN",
+        multiple=True,
+        help="only cases that match, such as 'float16/d=769' or '*shifted*'; may be repeated",
+    ),
+    flag("--list", help="list the cases with their reasons"),
+    SEED,
+    flag("--verbose", "-v", help="show every case"),
+    SANITIZE,
+    DEVICE,
+    JSON,
+)
+def run(options: Options) -> int:
     """Checks one task, or all; prints a summary of each source, or one JSON object."""
     if options.all == bool(options.task):
         raise UserError("name a task, or say --all", hint="astra-tui kernels lists the tasks")
@@ -77,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _wanted(options: argparse.Namespace, errors: _Errors) -> list[_Wanted]:
+def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
     """The tasks to check, with the cases that the filters leave. Raises UserError for none."""
     from astra_tui.lab.check.runner import NoSuchCase, select_cases
 
@@ -102,9 +121,7 @@ def _wanted(options: argparse.Namespace, errors: _Errors) -> list[_Wanted]:
     return wanted
 
 
-def _check_task(
-    wanted: _Wanted, options: argparse.Namespace, errors: _Errors
-) -> Iterator[CheckReport]:
+def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[CheckReport]:
     """Checks the sources one after the other; one that cannot be checked does not stop the rest."""
     from astra_tui.lab.check.beside import EmulatorCheck
     from astra_tui.lab.check.runner import Checker

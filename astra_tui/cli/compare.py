@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.answers import CompareAnswer
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import DEVICE, JSON, PLAIN, SESSION_TASK
 from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
@@ -19,7 +20,20 @@ from astra_tui.sessions.comparison import Side, Sides, read_side
 from astra_tui.sessions.reading import journal_path
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "compare two sessions or candidates",
+    "Plans, checks, counters, verdicts, times and the diff of the sources, on the screen or in "
+    "lines. Where there is a GPU and both ran on the same task, the two are timed against each "
+    "other: in lines at once, on the screen with a key.",
+    argument("first", "A", "a session, for its best candidate; or SESSION:HASH, or SESSION:r3"),
+    argument("second", "B", "the other one"),
+    flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    *SESSION_TASK,
+    DEVICE,
+    PLAIN,
+    JSON,
+)
+def run(options: Options) -> int:
     """Opens the screen; or prints both sides, and an interleaved timing where there is a GPU."""
     first, second = (_side(named, options.sessions) for named in (options.first, options.second))
     if (code := _on_screen(options, (first, second))) is not None:
@@ -27,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     return _print(options, first, second)
 
 
-def _on_screen(options: argparse.Namespace, sides: Sides) -> int | None:
+def _on_screen(options: Options, sides: Sides) -> int | None:
     """None where there is no terminal, or lines are wanted."""
     from astra_tui.cli.screen import choices_for_screen, show_comparison
 
@@ -37,14 +51,14 @@ def _on_screen(options: argparse.Namespace, sides: Sides) -> int | None:
     return None if choices is None else show_comparison(sides, _timing_flags(options), choices)
 
 
-def _timing_flags(options: argparse.Namespace) -> tuple[str, ...]:
+def _timing_flags(options: Options) -> tuple[str, ...]:
     """What the screen passes on when it times both."""
     task = ("--task", str(options.task)) if options.task else ()
     trust = ("--trust",) if options.trust else ()
     return (*task, *trust, "--device", str(options.device))
 
 
-def _print(options: argparse.Namespace, first: Side, second: Side) -> int:
+def _print(options: Options, first: Side, second: Side) -> int:
     from astra_tui.plain.compare import print_comparison
 
     for side in (first, second):
@@ -85,7 +99,7 @@ def _split(named: str, root: str | None) -> tuple[str, str]:
     return session, choice
 
 
-def _timing(options: argparse.Namespace, first: Side, second: Side) -> tuple[Timing | None, str]:
+def _timing(options: Options, first: Side, second: Side) -> tuple[Timing | None, str]:
     """One timing, or why there is none."""
     from astra_tui.lab.devices import choose_device
 
@@ -102,7 +116,7 @@ def _timing(options: argparse.Namespace, first: Side, second: Side) -> tuple[Tim
 
 
 async def _time(
-    options: argparse.Namespace, first: Side, second: Side, device: str
+    options: Options, first: Side, second: Side, device: str
 ) -> tuple[Timing | None, str]:
     from astra_tui.engine.lab import Lab, LabTrouble
     from astra_tui.engine.rerun import check, source_text, time_pair

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.answers import CountedEntry, CountersAnswer
 from astra_tui.cli.check import find_source, read_text
+from astra_tui.cli.command import Options, argument, at_least_one, command, flag
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON
 from astra_tui.cli.hardware import compare, read_on_gpu
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
@@ -24,7 +25,24 @@ _NO_BUDGET = 1 << 40
 """Instructions that a count may take: it ends when the user interrupts it."""
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "count memory traffic and instructions, line by line",
+    "Counts come from the emulator: they are exact for memory, and never a time. --hardware "
+    "puts those of a GPU next to them.",
+    argument("task", "TASK", "a task's name or folder"),
+    argument("source", "SOURCE.cu", "the kernel source to count"),
+    flag("--against", metavar="OTHER.cu", help="a version to compare with"),
+    flag("--workload", metavar="NAME", help="the workload; by default the first"),
+    flag(
+        "--rows",
+        metavar="N",
+        type=at_least_one,
+        help="rows to run; by default as many as stay quick",
+    ),
+    flag("--hardware", help="read the first GPU's own counters with ncu as well, and show both"),
+    JSON,
+)
+def run(options: Options) -> int:
     """Prints the annotated source, beside another version if there is one, or JSON."""
     from astra_tui.lab.check.counting import workload_case
 

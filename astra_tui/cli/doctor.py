@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 from collections.abc import Iterator
@@ -10,13 +9,24 @@ from itertools import chain
 
 from astra_tui import plain
 from astra_tui.cli.answers import DoctorAnswer
+from astra_tui.cli.command import Options, command, flag
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON
 from astra_tui.cli.settings import read_choices
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.settings import api_key
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "try what is installed, and say what is missing",
+    "Everything reported as working was tried just now, a model's server too where one is set "
+    "up (three short calls).",
+    flag("--model", metavar="NAME", help="the model to try"),
+    flag("--base-url", metavar="URL", help="an OpenAI-compatible server to try"),
+    flag("--config", metavar="FILE", help="a TOML file of settings"),
+    JSON,
+)
+def run(options: Options) -> int:
     """Prints each probe as it ends, or all of them as JSON."""
     from astra_tui.lab.doctor import examine
 
@@ -34,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _endpoint(options: argparse.Namespace) -> Iterator[Probe]:
+def _endpoint(options: Options) -> Iterator[Probe]:
     from astra_tui.engine.endpoint_probe import probe_endpoint
 
     choices = read_choices(options)

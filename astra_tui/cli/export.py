@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from astra_tui import plain
+from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
 from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.export import ExportReport, Format, Winner, find_winner
 from astra_tui.model.settings import check_device_name
@@ -16,7 +16,34 @@ from astra_tui.model.task import KernelTask
 from astra_tui.sessions.integrity import read_session
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "export the best kernel of a session",
+    "As its source, as a patch, as CUDA C++ with a launcher, as a PyTorch operator, or as a "
+    "TVM-FFI module. It is compiled and checked against the task's reference first, with what "
+    "this machine has, and the answer says what was checked where (docs/export.md).",
+    argument("session", "SESSION", "a session's name or folder"),
+    flag(
+        "--to",
+        "format",
+        type=OneOf(("cu", "patch", "cpp", "torch", "tvm-ffi")),
+        required=True,
+        help="the form",
+    ),
+    flag(
+        "--candidate",
+        metavar="HASH",
+        default="best",
+        help="the beginning of a candidate's hash (default: best, which the session ended with)",
+    ),
+    flag("--out", metavar="DIR", help="a new folder (default: TASK-FORMAT in the current one)"),
+    flag("--no-check", help="only write it"),
+    flag("--allow-altered", help="export from a session that was altered; every file says so"),
+    flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    *SESSION_TASK,
+    DEVICE,
+    JSON,
+)
+def run(options: Options) -> int:
     """Writes the export and says what was checked; 1 where a check failed, and nothing is left."""
     from astra_tui.plain.export import print_export
 
@@ -38,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _export(
-    winner: Winner, task: KernelTask, to: Format, out: Path, options: argparse.Namespace
+    winner: Winner, task: KernelTask, to: Format, out: Path, options: Options
 ) -> ExportReport:
     from astra_tui.export.exporting import export_text, open_exporter
 

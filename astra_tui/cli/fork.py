@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import tomllib
@@ -14,7 +13,9 @@ import msgspec
 
 from astra_tui import plain
 from astra_tui.cli.answers import ForkAnswer
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import RUN, SESSION_TASK
 from astra_tui.cli.read_file import read_given
 from astra_tui.cli.resume import prepare
 from astra_tui.cli.session_lookup import local_task, saved_session
@@ -28,7 +29,32 @@ from astra_tui.sessions.store import new_session_folder, sessions_folder
 from astra_tui.sessions.timeline import Timeline
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "branch a session at a given point",
+    "The new session holds all that happened up to the place, and runs on from there; the other "
+    "one stays as it is. docs/sessions.md names the places.",
+    argument("parent", "SESSION", "the other session's name or folder"),
+    flag(
+        "--at",
+        metavar="PLACE",
+        required=True,
+        help="after a round (r3), before a decision (3.0.plan), or after a candidate's round "
+        "with the candidate as the best (its hash)",
+    ),
+    flag(
+        "--plan",
+        metavar="FILE",
+        help="your plan, as JSON or TOML: the fields that change at a plan's decision, else a "
+        "whole plan for the next round",
+    ),
+    flag("--note", metavar="TEXT", help="what the team should know"),
+    flag("--session", metavar="DIR", help="the new session's folder"),
+    flag("--sessions", metavar="DIR", help="where sessions are (default: ./sessions)"),
+    flag("--no-run", help="write the branch only; run it later with: resume"),
+    *SESSION_TASK,
+    *RUN,
+)
+def run(options: Options) -> int:
     """Writes the branch, then runs on with it like `run`; the parent is only read."""
     choices = read_choices(options)
     parent = saved_session(options.parent, choices.sessions)
@@ -46,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     seq = timeline.records[place.position - 1].seq
-    plain.note(f"session {folder}, from {parent} behind event {seq}")
+    plain.note(f"session {folder}, from {parent} after event {seq}")
     if going is not None:
         return going.carry_out(options)
     if options.json:
@@ -60,7 +86,7 @@ def _folder(given: str | None, root: Path, task: str) -> Path:
         return new_session_folder(root, task, datetime.now())
     folder = Path(given)
     if folder.exists():
-        raise UserError("this folder is there already", file=given, hint="name one that is not")
+        raise UserError("this folder already exists", file=given, hint="name one that is not")
     return folder
 
 

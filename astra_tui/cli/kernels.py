@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
-
 from astra_tui import plain
 from astra_tui.cli.answers import KernelsAnswer, TaskEntry, WorkloadEntry
+from astra_tui.cli.command import Options, command
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import error_entry, print_error
+from astra_tui.cli.flags import JSON
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, list_tasks, load_task
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "list the kernel tasks",
+    "Tasks are looked up in ./kernels, in $ASTRA_TUI_KERNELS, then among the bundled ones.",
+    JSON,
+)
+def run(options: Options) -> int:
     """Prints a table, or JSON. A task that cannot be read is named on stderr."""
     tasks: list[KernelTask] = []
     broken: list[UserError] = []

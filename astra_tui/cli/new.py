@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.check import read_text
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON
 from astra_tui.cli.read_file import read_given
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import NAME_RULE, is_task_name
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "make a kernel task from a CUDA source",
+    "Writes a draft of the task and lists what is left for you to decide.",
+    argument("folder", "FOLDER", "the task's folder, which must not exist"),
+    flag("--from", "source", metavar="KERNEL.cu", required=True, help="the CUDA source"),
+    flag("--kernel", metavar="NAME", help="which kernel, if the source has several"),
+    JSON,
+)
+def run(options: Options) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""
     from astra_tui.drafting import draft_task
 

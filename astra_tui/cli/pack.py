@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-
 from astra_tui import plain
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.store import find_session, sessions_folder
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "compress the journal of a session that is over",
+    "The journal becomes journal.jsonl.gz, a fifth of the size. A packed session is shown, "
+    "verified, compared and branched off as before; gunzip makes it one that can be resumed.",
+    argument("session", "SESSION", "a session's name or folder"),
+    flag("--sessions", metavar="DIR", help="where sessions are (./sessions)"),
+)
+def run(options: Options) -> int:
     """Packs one session; one that an engine still writes is refused."""
     from astra_tui.sessions.folder import WriterLock
     from astra_tui.sessions.packing import pack

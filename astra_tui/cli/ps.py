@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 
 from astra_tui import plain
 from astra_tui.cli.answers import EngineEntry, EnginesAnswer
+from astra_tui.cli.command import Options, command
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import error_entry, print_error
+from astra_tui.cli.flags import JSON
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "list the engines that run now",
+    "Every engine of this user on this machine is asked; sockets of dead ones are removed.",
+    JSON,
+)
+def run(options: Options) -> int:
     """Prints a table, or JSON. Whatever listens but does not greet is named on stderr."""
     from astra_tui.plain.sessions import print_engines
     from astra_tui.sessions.client import running_engines

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 
+import click
+
 from astra_tui import plain
 from astra_tui.cli.answers import ReplayAnswer, SessionsAnswer
+from astra_tui.cli.command import Options, argument, command, flag, whole_number
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON, PLAIN
 from astra_tui.cli.session_lookup import saved_session
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.task import bundled
@@ -16,8 +19,49 @@ from astra_tui.sessions.integrity import Session, read_session
 from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
 from astra_tui.sessions.timeline import place_behind
 
+SLOWEST, FASTEST = 0.5, 100.0
+"""How many seconds of a session may pass in one of its replay."""
 
-def run(options: argparse.Namespace) -> int:
+
+def replay_speed(text: str) -> float:
+    """From 0.5 to 100 times as fast as it happened; infinity for "instant"."""
+    if text == "instant":
+        return math.inf
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not SLOWEST <= speed <= FASTEST:
+        message = f"'{text}' is no speed: a number from {SLOWEST:g} to {FASTEST:g}, or instant"
+        raise click.BadParameter(message)
+    return speed
+
+
+@command(
+    "show a saved session again",
+    "It needs neither a GPU nor a model nor the task. In lines, the journal is folded again, "
+    "and at the end compared with the digest that the engine wrote. Without SESSION, all "
+    "sessions are listed, those that come with the program too.",
+    argument("session", "SESSION", "a session's name or folder", required=False),
+    flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    flag("--headless", help="print the lines of the run instead of the screen"),
+    flag(
+        "--speed",
+        metavar="X",
+        type=replay_speed,
+        help="play so many times as fast as it happened: 0.5 to 100, or instant; no event is "
+        "waited for longer than 2 s (default: lines at once; the screen shows the end)",
+    ),
+    flag(
+        "--to",
+        metavar="SEQ",
+        type=whole_number,
+        help="stop after this event, by its number in the journal",
+    ),
+    PLAIN,
+    JSON,
+)
+def run(options: Options) -> int:
     """Opens the screen, or prints lines; without a session it lists what can be replayed."""
     if options.session is None:
         return _list(options)
@@ -27,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     return _print(options, folder)
 
 
-def _list(options: argparse.Namespace) -> int:
+def _list(options: Options) -> int:
     from astra_tui.plain.sessions import print_sessions
 
     root = sessions_folder(options.sessions)
@@ -42,7 +86,7 @@ def _list(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _on_screen(options: argparse.Namespace, folder: Path) -> int | None:
+def _on_screen(options: Options, folder: Path) -> int | None:
     """None where there is no terminal, or lines are wanted."""
     from astra_tui.cli.screen import choices_for_screen, show_replay
 
@@ -50,7 +94,7 @@ def _on_screen(options: argparse.Namespace, folder: Path) -> int | None:
     return None if choices is None else show_replay(folder, choices, options)
 
 
-def _print(options: argparse.Namespace, folder: Path) -> int:
+def _print(options: Options, folder: Path) -> int:
     from astra_tui.plain.replay import ReplayLines
     from astra_tui.plain.run import print_run
 

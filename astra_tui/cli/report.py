@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.answers import ReportAnswer
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON
+from astra_tui.model.errors import UserError
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "write an HTML and Markdown report of a session",
+    "One HTML file that needs nothing else, and one Markdown file, both named after the "
+    "session. They are made from its journal and sources alone, without GPU, key or task; the "
+    "session is only read (docs/reports.md).",
+    argument("session", "SESSION", "a session's name or folder"),
+    flag("--out", metavar="DIR", default=".", help="where the files go (default: here)"),
+    flag("--html-only", help="write the HTML file alone"),
+    flag("--markdown-only", help="write the Markdown file alone"),
+    flag("--sessions", metavar="DIR", help="where names are looked up (default: ./sessions)"),
+    JSON,
+)
+def run(options: Options) -> int:
     """Writes the files and names them; damage of the journal is said on stderr and in them."""
     from astra_tui.sessions.report import write_report
     from astra_tui.sessions.store import find_session, sessions_folder
 
+    if options.html_only and options.markdown_only:
+        raise UserError("--html-only and --markdown-only exclude each other", hint="leave one out")
     folder = find_session(options.session, sessions_folder(options.sessions))
     written = write_report(
         folder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from astra_tui import plain
+from astra_tui.cli.command import Options, argument, command, flag
+from astra_tui.cli.flags import RUN, SESSION_TASK
 from astra_tui.cli.run import carry_out, request_for
 from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.cli.settings import Choices, read_choices
@@ -23,7 +24,7 @@ from astra_tui.sessions.integrity import cannot_be_resumed, read_session
 from astra_tui.sessions.store import settings_of
 
 
-def go_on(folder: Path, options: argparse.Namespace, choices: Choices) -> int:
+def go_on(folder: Path, options: Options, choices: Choices) -> int:
     """Says what differs from when the session ran, then runs it on; returns the exit code.
 
     Raises UserError where it cannot: see `prepare`.
@@ -37,13 +38,13 @@ class GoingOn(NamedTuple):
     request: RunRequest
     differences: tuple[Difference, ...]
 
-    def carry_out(self, options: argparse.Namespace) -> int:
+    def carry_out(self, options: Options) -> int:
         """Says what differs, then runs the session on; returns the exit code."""
         _say(Path(self.request.folder), self.differences)
         return carry_out(self.request, options, self.differences)
 
 
-def prepare(folder: Path, options: argparse.Namespace, choices: Choices) -> GoingOn:
+def prepare(folder: Path, options: Options, choices: Choices) -> GoingOn:
     """Finds out how a session goes on here; nothing is run.
 
     Raises UserError for a session that was altered, and where its task or its device is not on
@@ -87,14 +88,28 @@ def _words(value: object) -> str:
 
 
 def _say(folder: Path, found: tuple[Difference, ...]) -> None:
-    plain.note(f"going on with {folder}")
+    plain.note(f"resuming {folder}")
     for difference in found:
         plain.note(f"  {difference_words(difference)}")
     if not found:
         plain.note("  nothing differs from when it ran")
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "resume a session",
+    "However it ended, on this machine or another. What differs from when it ran is said first. "
+    "Settings that are not given are those of the session; --rounds counts all its rounds.",
+    argument(
+        "session",
+        "SESSION",
+        "a session's name or folder; by default the one written last",
+        required=False,
+    ),
+    flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    *SESSION_TASK,
+    *RUN,
+)
+def run(options: Options) -> int:
     """Says what differs, then runs on, like `run`."""
     choices = read_choices(options)
     return go_on(saved_session(options.session, choices.sessions), options, choices)

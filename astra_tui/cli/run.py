@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from astra_tui import plain
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.flags import RUN, SEED, chosen_seed
 from astra_tui.cli.run_result import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.screen import choices_for_screen, show_run
 from astra_tui.cli.settings import Choices, read_choices, run_settings
@@ -36,7 +36,20 @@ if TYPE_CHECKING:
     from astra_tui.engine.control import Control
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "optimise a kernel, round by round",
+    "Each round plans one change, writes it, checks it and profiles it; you decide on the plan "
+    "and on the diff. Settings come from flags, then from the environment (ASTRA_TUI_ROUNDS, "
+    "...), then from ./astra-tui.toml or the user's config.toml.",
+    argument("task", "TASK", "a task's name or folder"),
+    *RUN,
+    flag(
+        "--session", metavar="DIR", help="the session's folder; one that has a journal is resumed"
+    ),
+    flag("--sessions", metavar="DIR", help="where new sessions go (default: ./sessions)"),
+    SEED,
+)
+def run(options: Options) -> int:
     """Runs a session to its end; the result goes to stdout, what happens meanwhile to stderr.
 
     Somebody at a terminal attends an engine in a process of its own. Without anybody the engine
@@ -45,9 +58,7 @@ def run(options: argparse.Namespace) -> int:
     return carry_out(run_request(options, read_choices(options)), options)
 
 
-def carry_out(
-    request: RunRequest, options: argparse.Namespace, found: Sequence[Difference] = ()
-) -> int:
+def carry_out(request: RunRequest, options: Options, found: Sequence[Difference] = ()) -> int:
     """Runs what was asked for, on the screen, in lines or headless; returns the exit code.
 
     `found` is what the screen says first: how this machine differs from where a session ran.
@@ -60,7 +71,7 @@ def carry_out(
     return end_session(state, folder, as_json=options.json, settings=request.settings)
 
 
-def run_request(options: argparse.Namespace, choices: Choices) -> RunRequest:
+def run_request(options: Options, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
     before = _settings_before(Path(options.session)) if options.session else None
     if before is not None:

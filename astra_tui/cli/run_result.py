@@ -57,7 +57,8 @@ def leave_engine(
         _print_result(attended.state, folder, as_json)
     name = shlex.quote(welcome.session)
     plain.note(
-        f"the engine (process {welcome.pid}) goes on; come back with: astra-tui attach {name}\n"
+        f"the engine (process {welcome.pid}) keeps running; "
+        f"reattach with: astra-tui attach {name}\n"
         f"  or end it: astra-tui stop {name}"
     )
     return ExitCode.OK if attended.leaving is Leaving.DETACHED else ExitCode.INTERRUPTED
@@ -67,12 +68,12 @@ def say_how_to_go_on(reason: StopReason, settings: RunSettings, folder: Path) ->
     """What to do about a session that was closed for this reason, if it can go on."""
     command = resuming(settings, folder)
     if reason is StopReason.UNATTENDED:
-        plain.note(f"decide at a terminal, or by a policy or a file, and go on:\n  {command}")
+        plain.note(f"decide at a terminal, or by a policy or a file, and resume:\n  {command}")
         plain.note(f"  {command} --approve auto|FILE")
     elif reason is StopReason.CANCELLED:
-        plain.note(f"go on with: {command}")
+        plain.note(f"resume with: {command}")
     elif reason is StopReason.TROUBLE and (folder / LOG_NAME).exists():
-        plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\ngo on with: {command}")
+        plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\nresume with: {command}")
 
 
 def resuming(settings: RunSettings, folder: Path) -> str:

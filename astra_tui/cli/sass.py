@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,11 @@ import msgspec
 from astra_tui import plain
 from astra_tui.cli.answers import SassAnswer, SassEntry
 from astra_tui.cli.check import find_source, read_text
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.flags import JSON
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.sass import Disassembly, SassDiff
@@ -31,7 +32,19 @@ class _Version:
     disassembly: Disassembly
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "show the machine code of a source with its lines",
+    "It is compiled for sm_90a and disassembled by nvdisasm; no GPU is needed. Counts are of "
+    "instructions in the code, not of executions.",
+    argument("task", "TASK", "a task's name or folder"),
+    argument("source", "SOURCE.cu", "the source to disassemble"),
+    flag("--against", metavar="SOURCE.cu", help="show what changed since this one"),
+    flag("--kernel", metavar="NAME", help="this kernel alone, by its C++ name"),
+    flag("--workload", metavar="NAME", help="the kernels of this workload (default: the first)"),
+    flag("--histogram", help="counts by class alone, without the listing"),
+    JSON,
+)
+def run(options: Options) -> int:
     """Prints histogram and listing, or how they differ from another version's, or JSON."""
     from astra_tui.lab.explain.sass.compiling import named_workload
 

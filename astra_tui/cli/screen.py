@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from astra_tui.cli.command import Options
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, read_choices
 
@@ -28,11 +28,11 @@ def has_terminal() -> bool:
     return at_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-def choices_for_screen(options: argparse.Namespace) -> Choices | None:
+def choices_for_screen(options: Options) -> Choices | None:
     """The settings, where a screen is to be shown; None where lines are wanted or all there is."""
     if not has_terminal():
         return None
-    choices = read_choices(argparse.Namespace(**{"config": None, **vars(options)}))
+    choices = read_choices(Options(**{"config": None, **vars(options)}))
     return None if choices.plain else choices
 
 
@@ -57,7 +57,7 @@ def show_engine(socket: Path, choices: Choices) -> int:
     return _show_session(partial(attach, socket), choices, as_json=False)
 
 
-def show_replay(folder: Path, choices: Choices, options: argparse.Namespace) -> int:
+def show_replay(folder: Path, choices: Choices, options: Options) -> int:
     """Shows a saved session on the screen: at its end, behind `to`, or playing at a `speed`."""
     from astra_tui.tui import open_session
     from astra_tui.tui.source import open_saved
@@ -102,7 +102,7 @@ def _show_session(
 
     left = open_session(open_source, _preferences(choices), found)
     if left.welcome is None or left.folder is None:
-        return ExitCode.INTERRUPTED  # ExitState before the engine was there.
+        return ExitCode.INTERRUPTED  # Left before the engine was there.
     ended = left.state.closed is not None and not left.detached
     attended = Attended(left.state, Leaving.ENDED if ended else Leaving.DETACHED)
     return leave_engine(attended, left.welcome, left.folder, as_json=as_json, settings=settings)

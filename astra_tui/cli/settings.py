@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import tomllib
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import platformdirs
 
+from astra_tui.cli.command import Options
 from astra_tui.cli.read_file import read_given
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
@@ -75,9 +75,7 @@ class Choices(msgspec.Struct, frozen=True):
 _TYPES = get_type_hints(Choices, include_extras=True)
 
 
-def read_choices(
-    options: argparse.Namespace, environment: Mapping[str, str] | None = None
-) -> Choices:
+def read_choices(options: Options, environment: Mapping[str, str] | None = None) -> Choices:
     """Flags before environment before file. Raises UserError that names the culprit."""
     variables = os.environ if environment is None else environment
     chosen = {**_from_file(options.config), **_from_environment(variables), **_from_flags(options)}
@@ -157,7 +155,7 @@ def _check_decisions(file: Path) -> None:
     read_decisions(file)
 
 
-def _from_flags(options: argparse.Namespace) -> dict[str, Any]:
+def _from_flags(options: Options) -> dict[str, Any]:
     flags = {name: getattr(options, name, None) for name in _TYPES}
     return {
         name: _converted(name, value, f"--{name.replace('_', '-')}")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from pathlib import Path
 
 from astra_tui import plain
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import print_error
 from astra_tui.model.errors import UserError
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "end a running engine",
+    "Asks the engine to end and waits until it has. The session can be resumed.",
+    argument("session", "SESSION", "a session's name or folder", required=False),
+    flag("--all", help="end every engine that runs"),
+)
+def run(options: Options) -> int:
     """Ends one engine, or all; the exit code is 1 when there is none, or one does not end."""
     if bool(options.session) == options.all:
         raise UserError("name one session, or say --all", hint="see: astra-tui ps")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from pathlib import Path
 
@@ -10,9 +9,10 @@ from msgspec.structs import replace
 
 from astra_tui import plain
 from astra_tui.cli.answers import VerifyAnswer, VerifyFileAnswer
+from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
-from astra_tui.cli.flags import chosen_seed
+from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
 from astra_tui.cli.read_file import read_given
 from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.export import (
@@ -40,10 +40,38 @@ from astra_tui.sessions.records import JOURNAL_NAME
 from astra_tui.sessions.signing import Signed, signature_of
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
-_CUT = "the session has no end, and nothing of it was run; go on with it: astra-tui resume"
+_CUT = "the session has no end, and nothing of it was run; resume it: astra-tui resume"
 
 
-def run(options: argparse.Namespace) -> int:
+@command(
+    "check a saved session, and try its accepted candidates again",
+    "Every line, text and digest of the session is looked at first. Then each accepted "
+    "candidate is compiled, checked, counted and, on a GPU, timed again from the stored source, "
+    "on the task of this machine that has the same hash. Exit code 1 where anything was altered "
+    "or disagrees. Of an exported file it is checked whether its header, figures and text are "
+    "what its session makes.",
+    argument(
+        "session",
+        "SESSION",
+        "a session's name or folder, by default the one written last; or an exported file",
+        required=False,
+    ),
+    flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    flag(
+        "--signer",
+        metavar="FILE",
+        help="public keys, one a line: the session has to be signed with one of them",
+    ),
+    flag(
+        "--against",
+        metavar="SESSION",
+        help="the session of an exported file, where it has not the name that the file says",
+    ),
+    *SESSION_TASK,
+    DEVICE,
+    JSON,
+)
+def run(options: Options) -> int:
     """Integrity first; what was altered is not run. Exit code 1 where anything disagrees."""
     from astra_tui.plain.verify import print_integrity
 
@@ -82,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     return answer.exit_code
 
 
-def _signature(session: Session, options: argparse.Namespace) -> tuple[Signed | None, str]:
+def _signature(session: Session, options: Options) -> tuple[Signed | None, str]:
     """Whose signature the session has, and why that does not do; "" where it does."""
     from astra_tui.plain.verify import print_signature
 
@@ -105,7 +133,7 @@ def _signature(session: Session, options: argparse.Namespace) -> tuple[Signed | 
     return signed, ""
 
 
-def _verify_file(file: Path, options: argparse.Namespace) -> int:
+def _verify_file(file: Path, options: Options) -> int:
     """Whether an exported file is what its session makes; exit code 1 where it is not."""
     from astra_tui.plain.export import print_steps
 
@@ -140,7 +168,7 @@ def _verify_file(file: Path, options: argparse.Namespace) -> int:
 
 
 def _generated_text(
-    file: Path, text: str, header: Header, session: Session, options: argparse.Namespace
+    file: Path, text: str, header: Header, session: Session, options: Options
 ) -> ExportStep:
     """The same file, exported again: launchers and packages need the kernels compiled."""
     from astra_tui.cli.devices import open_compiler
@@ -163,7 +191,7 @@ def _generated_text(
     return compare_text(text, made)
 
 
-def _try_again(answer: VerifyAnswer, options: argparse.Namespace, session: Session) -> VerifyAnswer:
+def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> VerifyAnswer:
     from astra_tui.engine.environment import environment_here
     from astra_tui.plain.verify import print_differences
 

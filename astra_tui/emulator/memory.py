@@ -192,7 +192,7 @@ class GlobalMemory:
             place = self.describe_physical(int(offsets[lane]))
             raise Fault(
                 FindingKind.UNINITIALISED_GLOBAL,
-                f"load of {size} bytes at {place}: nobody has written them",
+                f"load of {size} bytes at {place}: nothing has written them",
                 lane,
                 int(missing.reshape(-1, per_lane).any(axis=1).sum()),
             )

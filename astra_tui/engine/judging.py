@@ -66,10 +66,10 @@ def judge_timed(base: Profile, candidate: Profile, timing: Timing) -> RoundVerdi
     """The verdict of the paired timing. Counters stand beside it and decide nothing."""
     comparison = replace(compare(base, candidate), basis="time", speedup=timing.speedup)
     wrong = tuple(
-        f"{w.workload}: {doubt.message}"
+        f"{w.workload}: {caveat.message}"
         for w in timing.workloads
-        for doubt in w.doubts
-        if doubt.kind == WRONG_OUTPUT
+        for caveat in w.caveats
+        if caveat.kind == WRONG_OUTPUT
     )
     outcome = Outcome.WRONG if wrong else OUTCOMES[timing.verdict]
     return RoundVerdict(

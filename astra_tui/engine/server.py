@@ -244,7 +244,7 @@ class Server:
             if not self._waits_for_nobody():
                 since = now
             elif now - max(since, self._last_event) >= self._linger:
-                message = f"nobody was there for {self._linger:g} s to {self._what_to_do()}"
+                message = f"no one was there for {self._linger:g} s to {self._what_to_do()}"
                 self._engine.control.end(Stop(StopReason.UNATTENDED, message))
                 return
 

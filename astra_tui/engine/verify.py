@@ -235,7 +235,7 @@ def _verdict_on(state: SessionState, accepted: Accepted) -> RoundVerdict | None:
 
 
 def _latest_timings(known: CandidateState) -> tuple[Timing, ...]:
-    """The last timing beside each base; of a winner those that were measured anew."""
+    """The last timing beside each base; of a winner those that were measured again."""
     latest = {t.timing.base: t.timing for t in known.timings}
     return tuple(t for base, t in latest.items() if base != known.hash)
 
@@ -243,6 +243,6 @@ def _latest_timings(known: CandidateState) -> tuple[Timing, ...]:
 def _timing_pair(recorded: Timing, measured: Timing | None) -> TimingPair:
     if measured is None:
         return TimingPair(recorded.base, recorded, None, 0.0, "")
-    wrong = (d for w in measured.workloads for d in w.doubts if d.kind == WRONG_OUTPUT)
+    wrong = (d for w in measured.workloads for d in w.caveats if d.kind == WRONG_OUTPUT)
     why = next((d.message for d in wrong), "") or disagreement(recorded, measured)
     return TimingPair(recorded.base, recorded, measured, tolerance(recorded, measured), why)

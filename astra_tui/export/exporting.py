@@ -165,7 +165,7 @@ def _source(winner: Winner, task: KernelTask) -> Source:
 def _require_new(out: Path) -> None:
     place_for(out / "export")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("is there already", file=str(out), hint="name a new folder: --out DIR")
+        raise UserError("already exists", file=str(out), hint="name a new folder: --out DIR")
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def _verdict(state: SessionState, found: CandidateState) -> str:
     if timing is not None:
         speedup = timing.speedup
         parts.append(
-            f"{timing.verdict.value} beside the baseline on {timing.gpu}: "
+            f"{timing.verdict.value} against the baseline on {timing.gpu}: "
             f"{speedup.value:.3f} times [{speedup.low:.3f}, {speedup.high:.3f}]"
         )
     return "; ".join(parts)

@@ -1,13 +1,13 @@
-"""Looks at the GPU through NVML before and after a measurement, and says what to doubt."""
+"""Looks at the GPU through NVML before and after a measurement, and says what to caveat."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
 from astra_tui.gpu.nvml import EnergyMeter, GpuReader
-from astra_tui.gpu.timing.validity import doubts_of_block
+from astra_tui.gpu.timing.validity import caveats_of_block
 from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuSample
-from astra_tui.model.timing import Doubt
+from astra_tui.model.timing import Caveat
 
 
 class Watch:
@@ -22,11 +22,11 @@ class Watch:
         """Right before the first timed replay."""
         self._before = self._look()
 
-    def end(self, sm_mhz: float | None) -> tuple[Doubt, ...]:
+    def end(self, sm_mhz: float | None) -> tuple[Caveat, ...]:
         """Right after the last; `sm_mhz` is the clock that a kernel read under load."""
         counters, sample = self._before
         samples = (sample, self.reader.sample())
-        return doubts_of_block(self.identity, samples, sm_mhz, (counters, self.reader.counters()))
+        return caveats_of_block(self.identity, samples, sm_mhz, (counters, self.reader.counters()))
 
     def energy_meter(self) -> EnergyMeter:
         """Measures the energy of blocks on this GPU."""

@@ -219,7 +219,7 @@ def _reference() -> Probe:
 
 
 def _disassembler() -> Probe:
-    gives = "machine code (SASS) beside the source"
+    gives = "machine code (SASS) next to the source"
     path = find_nvdisasm()
     if path is None:
         remedy = f"pip install {WHEEL}"

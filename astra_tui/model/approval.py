@@ -135,7 +135,7 @@ def _check_subject(question: Question, answer: Answer) -> None:
     if answer.subject != question.subject:
         raise AnswerRefused(
             f"this answers for {answer.subject[:12]}, but what is shown is {question.subject[:12]}",
-            hint="look at it again and decide anew",
+            hint="look at it again and decide again",
         )
 
 

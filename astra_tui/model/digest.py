@@ -28,8 +28,8 @@ def _canonical(value: Any) -> Any:
         return value
     if isinstance(value, msgspec.Struct):
         fields = {
-            name: _canonical(held)
-            for name, default in _fields(type(value))
+            written: _canonical(held)
+            for name, written, default in _fields(type(value))
             if (held := getattr(value, name)) != default
         }
         tag = value.__struct_config__.tag
@@ -45,9 +45,9 @@ _MISSING = object()
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
-    """Names with their defaults; `_MISSING`, which equals nothing, where there is none."""
-    return tuple((f.name, _default(f)) for f in msgspec.structs.fields(kind))
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    """Names, here and in JSON, with defaults; `_MISSING`, which equals nothing, for none."""
+    return tuple((f.name, f.encode_name, _default(f)) for f in msgspec.structs.fields(kind))
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

@@ -225,7 +225,7 @@ class WorkloadTimed(Event, frozen=True, tag="workload_timed"):
 
 
 class TimingFinished(Event, frozen=True, tag="timing_finished"):
-    """All workloads of a pair were timed. `final` says that it was the winner, measured anew."""
+    """All workloads of a pair were timed. `final`: it was the best candidate, measured again."""
 
     timing: Timing
     final: bool = False

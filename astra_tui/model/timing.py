@@ -90,19 +90,19 @@ class Floor(msgspec.Struct, frozen=True):
 
 
 WRONG_OUTPUT = "wrong_output"
-"""The kind of doubt that is a certainty: a timed launch gave a wrong result."""
+"""The kind of caveat that is a certainty: a timed launch gave a wrong result."""
 
 
-class Doubt(msgspec.Struct, frozen=True):
+class Caveat(msgspec.Struct, frozen=True, rename={"invalidates": "voids"}):
     """A reason not to trust a measurement, or not fully: it is shown wherever the number is."""
 
     kind: str
     message: str
-    voids: bool = False
+    invalidates: bool = False
     """Whether the measurement may decide nothing."""
 
 
-class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"caveats": "doubts"}):
     """A candidate beside the version that it is paired with, on one workload.
 
     `cold` decides: every launch finds its buffers outside the L2 cache. `control` is the base
@@ -130,7 +130,7 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True):
     """Clock of the multiprocessors while it was measured, by clock64 over globaltimer."""
     verified_sets: int = 0
     """Buffer sets whose outputs of a timed replay were compared with the reference."""
-    doubts: tuple[Doubt, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -141,8 +141,8 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def voided(self) -> bool:
-        """Whether a doubt keeps it from deciding anything."""
-        return any(d.voids for d in self.doubts)
+        """Whether a caveat keeps it from deciding anything."""
+        return any(d.invalidates for d in self.caveats)
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):

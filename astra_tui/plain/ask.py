@@ -104,7 +104,9 @@ class NotTaken(NotUnderstood):
     """An edit that is no answer; `edit` goes on with what was written."""
 
     def __init__(self, error: UserError, edit: Edit):
-        super().__init__(error.message, hint=f"what you wrote is in {edit.file}; e goes on with it")
+        super().__init__(
+            error.message, hint=f"what you wrote is in {edit.file}; e continues with it"
+        )
         self.edit = edit
 
 

@@ -64,7 +64,7 @@ def _ratio(timing: Timing) -> str:
     ratio = timing.speedup
     return (
         f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] {timing.verdict.value} "
-        f"beside {timing.base[:12]}"
+        f"against {timing.base[:12]}"
     )
 
 

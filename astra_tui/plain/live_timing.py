@@ -14,7 +14,7 @@ from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
 from astra_tui.plain.output import is_live, live_console, note, visible
 from astra_tui.plain.timing import (
-    DoubtMarks,
+    CaveatMarks,
     done_cells,
     paired_table,
     underway_cells,
@@ -23,7 +23,7 @@ from astra_tui.plain.timing import (
 
 _Key = tuple[int, str]
 _LINES_AROUND = 4
-"""Heading, doubts and a line to spare, of a terminal's height."""
+"""Heading, caveats and a line to spare, of a terminal's height."""
 
 
 class TimingProgress:
@@ -72,8 +72,8 @@ class TimingProgress:
             self._live.update(self.table(max(1, height)), refresh=True)
 
     def table(self, height: int) -> Table:
-        """The latest rows that fit, with the doubts of those in the caption."""
-        made, marks = paired_table(), DoubtMarks()
+        """The latest rows that fit, with the caveats of those in the caption."""
+        made, marks = paired_table(), CaveatMarks()
         if len(self._candidates) > 1:
             made.columns[0].header = "candidate, workload"
         for (candidate, _), row in list(self._rows.items())[-height:]:

@@ -167,9 +167,9 @@ class RunLines:
                 self._reported = 0
                 return f"    {workload_line(event.timing)}"
             case TimingFinished():
-                again = "measured anew" if event.final else "timed"
+                again = "measured again" if event.final else "timed"
                 base = event.timing.base[:12]
-                return f"  {again} beside {base}: {overall_words(event.timing)}"
+                return f"  {again} against {base}: {overall_words(event.timing)}"
 
     def _sanitizer(self, event: Sanitized) -> str:
         """What nobody looked at is said once, and again when its reason is another."""

@@ -11,7 +11,14 @@ from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
-from astra_tui.model.timing import Doubt, PairedEnergy, Ratio, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.model.timing import (
+    Caveat,
+    PairedEnergy,
+    Ratio,
+    Timing,
+    TimingVerdict,
+    WorkloadTiming,
+)
 from astra_tui.plain.output import console, indented, print_table, table, visible
 
 PAIRED_COLUMNS = (
@@ -35,24 +42,24 @@ _STYLES = {
 }
 
 
-class DoubtMarks:
-    """Numbers for doubts, the same number for the same doubt of several workloads."""
+class CaveatMarks:
+    """Numbers for caveats, the same number for the same caveat of several workloads."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Doubt, int] = {}
+        self._numbers: dict[Caveat, int] = {}
 
-    def of(self, doubts: Iterable[Doubt]) -> str:
-        """The mark to put behind a verdict, such as " [1,3]"; "" without doubts."""
-        numbers = [self._numbers.setdefault(d, len(self._numbers) + 1) for d in doubts]
+    def of(self, caveats: Iterable[Caveat]) -> str:
+        """The mark to put behind a verdict, such as " [1,3]"; "" without caveats."""
+        numbers = [self._numbers.setdefault(d, len(self._numbers) + 1) for d in caveats]
         return f" [{','.join(map(str, dict.fromkeys(numbers)))}]" if numbers else ""
 
     def lines(self) -> list[str]:
-        """Every doubt that was marked, with its number."""
-        return [f"[{n}] {_doubt_words(d)}" for d, n in self._numbers.items()]
+        """Every caveat that was marked, with its number."""
+        return [f"[{n}] {_caveat_words(d)}" for d, n in self._numbers.items()]
 
 
-def _doubt_words(doubt: Doubt) -> str:
-    return f"{doubt.message} (it decides nothing)" if doubt.voids else doubt.message
+def _caveat_words(caveat: Caveat) -> str:
+    return f"{caveat.message} (it decides nothing)" if caveat.invalidates else caveat.message
 
 
 # -- one line --------------------------------------------------------------------------------------
@@ -66,7 +73,7 @@ def ratio_words(ratio: Ratio) -> str:
 
 
 def workload_line(timing: WorkloadTiming) -> str:
-    """One workload on one line: doubts by their kind, those that void it in words."""
+    """One workload on one line: caveats by their kind, those that void it in words."""
     cold = timing.cold
     text = (
         f"{timing.workload}: {_us(cold.base_us)} to {_us(cold.candidate_us)} us, "
@@ -74,10 +81,10 @@ def workload_line(timing: WorkloadTiming) -> str:
     )
     if timing.of_floor is not None:
         text += f", {_percent(timing.of_floor)} of the floor"
-    kinds = dict.fromkeys(d.kind for d in timing.doubts if not d.voids)
+    kinds = dict.fromkeys(d.kind for d in timing.caveats if not d.invalidates)
     if kinds:
-        text += f"; dirty: {', '.join(kinds)}"
-    return text + "".join(f"; {_doubt_words(d)}" for d in timing.doubts if d.voids)
+        text += f"; caveats: {', '.join(kinds)}"
+    return text + "".join(f"; {_caveat_words(d)}" for d in timing.caveats if d.invalidates)
 
 
 def rounds_line(event: RoundsTimed) -> str:
@@ -117,10 +124,10 @@ def paired_table() -> Table:
     return made
 
 
-def done_cells(timing: WorkloadTiming, marks: DoubtMarks) -> tuple[str | Text, ...]:
+def done_cells(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[str | Text, ...]:
     """The row of a workload that was measured."""
     verdict = Text.assemble(
-        (timing.verdict.value, _STYLES[timing.verdict]), (marks.of(timing.doubts), "yellow")
+        (timing.verdict.value, _STYLES[timing.verdict]), (marks.of(timing.caveats), "yellow")
     )
     return (
         visible(timing.workload),
@@ -149,19 +156,19 @@ def underway_cells(event: RoundsTimed) -> tuple[str | Text, ...]:
 def print_timing(
     timing: Timing, *, base: str, candidate: str, detectable: float | None = None
 ) -> None:
-    """A paired timing: a row a workload and one of means, the doubts, what it amounts to.
+    """A paired timing: a row a workload and one of means, the caveats, what it amounts to.
 
     `base` and `candidate` are how the versions are named here; `detectable` is the smallest
     difference that this measurement could tell, as a fraction.
     """
-    out, marks = console(), DoubtMarks()
+    out, marks = console(), CaveatMarks()
     _print_title(out, timing, base, candidate)
     rows = paired_table()
     for workload in timing.workloads:
         rows.add_row(*done_cells(workload, marks))
     rows.add_row(*_mean_cells(timing), style="bold")
     print_table(out, rows)
-    _print_doubts(out, marks)
+    _print_caveats(out, marks)
     _print_energy(out, timing)
     out.print(Text(overall_words(timing), style=_STYLES[timing.verdict]))
     for reason in timing.reasons[1:]:
@@ -200,17 +207,17 @@ def _mean_cells(timing: Timing) -> tuple[str | Text, ...]:
 
 def print_paper_timing(timing: Timing, *, base: str, candidate: str) -> None:
     """The same by the paper's protocol alone, which has no interval and so no verdict."""
-    out, marks = console(), DoubtMarks()
+    out, marks = console(), CaveatMarks()
     _print_title(out, timing, base, candidate)
     rows = table(*_PAPER_COLUMNS)
     for workload in timing.workloads:
         paper = workload.paper
         if paper is not None:
-            ratio = f"{paper.speedup:.3f}{marks.of(workload.doubts)}"
+            ratio = f"{paper.speedup:.3f}{marks.of(workload.caveats)}"
             times = _us(paper.base_us), _us(paper.candidate_us)
             rows.add_row(visible(workload.workload), *times, ratio)
     print_table(out, rows)
-    _print_doubts(out, marks)
+    _print_caveats(out, marks)
     _print_energy(out, timing)
     mean = _geometric_mean([w.paper.speedup if w.paper else None for w in timing.workloads])
     out.print(f"geometric mean {mean}; the paper's protocol has no interval, and so no verdict")
@@ -232,11 +239,11 @@ def _print_title(out: Console, timing: Timing, base: str, candidate: str) -> Non
         clock = f", at {low:.0f} MHz" if high - low < 1 else f", at {low:.0f} to {high:.0f} MHz"
     beside = "itself" if timing.base == timing.candidate else visible(base)
     out.print("")
-    out.print(Text(f"{visible(candidate)} beside {beside}", style="bold"), end="")
+    out.print(Text(f"{visible(candidate)} against {beside}", style="bold"), end="")
     out.print(f"  ({timing.device}{clock}, {timing.seconds:.1f} s)")
 
 
-def _print_doubts(out: Console, marks: DoubtMarks) -> None:
+def _print_caveats(out: Console, marks: CaveatMarks) -> None:
     for line in marks.lines():
         indented(out, line, 2)
 

@@ -74,7 +74,7 @@ def _counters(verified: CandidateVerification) -> Iterator[str]:
 
 
 def _timing(pair: TimingPair) -> str:
-    head = f"  time      beside {pair.base[:_HASH_LENGTH]}: "
+    head = f"  time      against {pair.base[:_HASH_LENGTH]}: "
     if pair.measured is None:
         return f"{head}not timed here (recorded: {_ratio(pair.recorded)})"
     return (

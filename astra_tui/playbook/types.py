@@ -63,7 +63,7 @@ def named_type(name: str) -> str:
 
 
 def is_float(node: Node, function: Function) -> bool:
-    """Whether an expression is a float32 beyond doubt."""
+    """Whether an expression is a float32 beyond caveat."""
     return type_of(node, function) == "float"
 
 

@@ -352,7 +352,7 @@ class _Widener:
     def _check_order(self, access: Access, stores: dict[str, tuple[Access, str]]) -> None:
         for store, _ in stores.values():
             if may_alias(self.source, self.function, access.root, store.root):
-                raise refusal(access.node, "a load behind a store to the same buffer")
+                raise refusal(access.node, "a load after a store to the same buffer")
 
     def _declared(self, access: Access, name: str, stored: bool) -> str:
         kind = f"{self.names.pack}<{access.element}, {self.names.width}>"

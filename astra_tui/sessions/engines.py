@@ -177,12 +177,12 @@ async def end_engine(path: Path, session: str, folder: Path) -> None:
 
 def _none(names: Sequence[str], session: str | None) -> NoSuchEngine:
     if session is None:
-        hint = "begin or go on with a session: astra-tui run TASK [--session FOLDER]"
+        hint = "start or resume a session: astra-tui run TASK [--session FOLDER]"
         return NoSuchEngine("no engine runs", hint=hint)
     hint = (
         nearest(session, names)
         if names
-        else "one that has ended goes on with: astra-tui run TASK --session FOLDER"
+        else "resume one that has ended with: astra-tui run TASK --session FOLDER"
     )
     return NoSuchEngine(f"no engine runs session '{session}'", hint=hint)
 

@@ -110,7 +110,7 @@ BASELINE, PRODUCTION = "baseline.cu", "production.cu"
 
 
 class FinalTiming(msgspec.Struct, frozen=True):
-    """The best candidate on a GPU, measured anew; `beside` names the other version's file."""
+    """The best candidate on a GPU, measured again; `beside` names the other version's file."""
 
     beside: str
     timing: Timing
@@ -167,7 +167,7 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
 def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
     """The best candidate beside baseline.cu and production.cu; empty where nothing was timed.
 
-    A winner is measured anew beside these two and no other version.
+    A winner is measured again beside these two and no other version.
     """
     if state.opened is None:
         return ()

@@ -168,7 +168,7 @@ class AstraApp(Shell[ExitState], inherit_bindings=False):
         if error is not None:
             self.report(error)
         elif detached:
-            self.say("detached; the engine goes on")
+            self.say("detached; the engine keeps running")
 
     # -- saying things ---------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
         error = self._exception
         self.breakdown = Breakdown(
             f"the screen broke down: {type(error).__name__}",
-            hint=f"engines that run go on: astra-tui attach. The fault is told in {_keep(error)}",
+            hint=f"engines keep running: astra-tui attach. The fault is told in {_keep(error)}",
         )
         self._close_messages_no_wait()
 

@@ -130,7 +130,7 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
 
 
 def best_words(state: SessionState) -> str:
-    """How good the best is: measured anew beside production.cu, else beside baseline.cu; before
+    """How good the best is: measured again against production.cu, else against baseline.cu; before
     that by the timing beside the version that it was made from; without times by its counters
     beside the baseline's.
 
@@ -244,11 +244,13 @@ def _of_checks(event: Event) -> _Said | None:
             return f"profile of {short(event.candidate)} on {event.profile.device}", Tone.PLAIN
         case WorkloadTimed(timing=timing):
             text = f"{timing.workload} {timing.dtype.value}: {ratio_words(timing.cold.speedup)}"
-            doubts = "".join(f"; {doubt.message}" for doubt in timing.doubts)
-            return f"timed {text}, {timing.verdict.value}{doubts}", Tone.PLAIN
+            caveats = "".join(f"; {caveat.message}" for caveat in timing.caveats)
+            return f"timed {text}, {timing.verdict.value}{caveats}", Tone.PLAIN
         case TimingFinished(timing=timing):
             what = (
-                "the winner, measured anew" if event.final else f"{short(timing.candidate)} timed"
+                "the best candidate, measured again"
+                if event.final
+                else f"{short(timing.candidate)} timed"
             )
             ratio = f": {ratio_words(timing.speedup)}" if timing.speedup else ""
             return f"{what}{ratio}, {timing.verdict.value} ({timing.seconds:.1f} s)", Tone.PLAIN
@@ -283,7 +285,7 @@ def _of_session(event: Event) -> _Said | None:
             words = AutoApproval(event.mode, event.left).describe() or "everything is asked"
             return f"{words}, set by {event.by.describe()}", Tone.CAUTION
         case Paused():
-            dropped = "; the step was dropped and begins anew" if event.interrupted else ""
+            dropped = "; the step was dropped and starts again" if event.interrupted else ""
             return f"paused by {event.by.describe()}{dropped}", Tone.CAUTION
         case Resumed():
             return f"continued by {event.by.describe()}", Tone.PLAIN

@@ -149,7 +149,7 @@ def test_a_detached_engine_goes_on_and_says_how_to_come_back(shell: Shell) -> No
     ada.answers("d")
     code, last_words = ada.leaves()
     assert code == ExitCode.OK, last_words
-    assert "come back with: astra-tui attach s" in last_words
+    assert "reattach with: astra-tui attach s" in last_words
     assert shell.run("ps").out.splitlines()[1].split()[:3] == ["s", "silu_and_mul", "waiting"]
     refused = shell.run("run", "silu_and_mul", "--session", "s", "--headless")
     assert refused.code == ExitCode.BAD_INPUT
@@ -166,7 +166,7 @@ def test_an_engine_that_nobody_comes_back_to_ends_by_itself(shell: Shell) -> Non
     engine.ends()
     closed = assert_whole(shell, engines=1)
     assert closed.reason is StopReason.UNATTENDED
-    assert closed.message == "nobody was there for 0.2 s to decide 1.0.plan"
+    assert closed.message == "no one was there for 0.2 s to decide 1.0.plan"
     again = Engineer(shell, *RUN)
     shown = again.answers("r no")
     assert "round 0" not in shown, "what an earlier run did is not told again"
@@ -239,7 +239,7 @@ def test_ctrl_c_cancels_the_run(shell: Shell) -> None:
     ada.types("\x03")
     code, last_words = ada.leaves()
     assert code == ExitCode.INTERRUPTED, last_words
-    assert "go on with: astra-tui resume s" in last_words
+    assert "resume with: astra-tui resume s" in last_words
     closed = assert_whole(shell, engines=1)
     assert (closed.reason, closed.message) == (StopReason.CANCELLED, "cancelled by engineer ada")
 
@@ -254,7 +254,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_engine(shell: Shell) -> None:
     ada.types("\x03")
     code, last_words = ada.leaves()
     assert code == ExitCode.INTERRUPTED, last_words
-    assert "come back with: astra-tui attach s" in last_words
+    assert "reattach with: astra-tui attach s" in last_words
     os.kill(engine.pid, signal.SIGCONT)
     engine.ends()
     assert assert_whole(shell, engines=1).reason is StopReason.CANCELLED
@@ -291,7 +291,7 @@ def test_which_engine_is_meant_has_to_be_clear(shell: Shell) -> None:
     ended = shell.run("attach", "./two")
     assert ended.code == ExitCode.FAILED
     assert "two: no engine works on session './two'" in ended.err
-    assert "astra-tui replay ./two, or go on: astra-tui resume ./two" in ended.err
+    assert "astra-tui replay ./two, or resume it: astra-tui resume ./two" in ended.err
 
 
 def test_without_a_terminal_attach_only_shows(shell: Shell) -> None:

@@ -127,7 +127,7 @@ def test_one_source_is_beside_itself_in_a_live_table(scripted: Shell) -> None:
     assert len(re.findall(r"\d+ rounds", shown.out)) > 1, "the interval was seen to narrow"
     *_, result = shown.out.rpartition("silu_and_mul: cuda:0, Scripted GPU, ")
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result)
-    assert "baseline.cu beside itself" in plain
+    assert "baseline.cu against itself" in plain
     row = next(x for x in plain.splitlines() if x.startswith("8x128 "))
     assert row.split()[6:7] == ["same"]
     assert re.search(r"differences down to 0\.\d\d % can be told apart here", plain)
@@ -151,9 +151,9 @@ def test_a_kernel_that_is_wrong_when_it_is_timed_decides_nothing(scripted: Shell
     assert [s.verdict.value for s in answer.sources] == ["passed", "passed"]
     (timing,) = (c.timing for c in answer.comparisons)
     assert timing.verdict is TimingVerdict.INCONCLUSIVE
-    doubts = [d for w in timing.workloads for d in w.doubts if d.kind == WRONG_OUTPUT]
-    assert doubts
-    assert all(d.voids for d in doubts)
+    caveats = [d for w in timing.workloads for d in w.caveats if d.kind == WRONG_OUTPUT]
+    assert caveats
+    assert all(d.invalidates for d in caveats)
 
 
 def test_a_kernel_that_dies_when_it_is_timed_is_said_to(scripted: Shell) -> None:
@@ -171,8 +171,8 @@ def test_sources_of_the_same_name_are_told_apart(scripted: Shell) -> None:
     flags = ("--workload", "8x128", "--protocol", "paired")
     outcome = scripted.run(*BENCH, "baseline.cu", "mine/baseline.cu", *flags)
     assert outcome.code == ExitCode.OK
-    title = next(x for x in outcome.out.splitlines() if " beside " in x)
-    assert title.startswith("mine/baseline.cu beside ")
+    title = next(x for x in outcome.out.splitlines() if " against " in x)
+    assert title.startswith("mine/baseline.cu against ")
     assert "/silu_and_mul/baseline.cu  (cuda:0, " in title
     checks = next(x for x in outcome.out.splitlines() if x.startswith("checked on the GPU: "))
     assert "; mine/baseline.cu: " in checks

@@ -149,7 +149,7 @@ def test_ctrl_c_leaves_a_session_that_goes_on(shell: Shell) -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == ExitCode.INTERRUPTED
-    assert b"go on with: astra-tui resume s" in said
+    assert b"resume with: astra-tui resume s" in said
     assert b"Traceback" not in said
     again = shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--json")
     assert again.code == ExitCode.OK
@@ -171,7 +171,7 @@ def test_an_engineer_decides_at_the_terminal(shell: Shell) -> None:
     engineer.answers("q")
     code, last_words = engineer.leaves()
     assert code == ExitCode.INTERRUPTED, last_words
-    assert "go on with: astra-tui resume s" in last_words
+    assert "resume with: astra-tui resume s" in last_words
     assert decisions_of(state_of(shell, "s")) == [
         (Gate.PLAN, ApprovalStatus.ACCEPTED, ""),
         (Gate.DIFF, ApprovalStatus.ACCEPTED, ""),

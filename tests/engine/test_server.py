@@ -461,7 +461,7 @@ def test_an_engine_that_only_waits_ends_when_nobody_is_there(
             closed = await engine.end()
         assert closed.reason is StopReason.UNATTENDED
         what = "end the pause" if paused else "decide 1.0.plan"
-        assert closed.message == f"nobody was there for 0.1 s to {what}"
+        assert closed.message == f"no one was there for 0.1 s to {what}"
 
     run(test())
 

@@ -58,7 +58,7 @@ def test_what_only_the_emulator_sees_fails_a_source(checker: Checker) -> None:
     assert report.verdict is Verdict.FAILED
     (failed,) = report.failed_cases
     assert failed.case.name == "typical, on the emulator"
-    assert "nobody has written them" in failed.message
+    assert "nothing has written them" in failed.message
 
 
 def test_a_gpu_meets_many_rows_of_every_kind_of_value(

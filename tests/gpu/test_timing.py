@@ -25,7 +25,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu import bench as bench_module
 from astra_tui.lab.on_gpu import measuring
 from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
-from astra_tui.lab.on_gpu.floors import Floors, floor_doubts
+from astra_tui.lab.on_gpu.floors import Floors, floor_caveats
 from astra_tui.lab.on_gpu.measuring import Measured, MeasurementFailed, Options, Progress, Timer
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.gpu import GpuCounters
@@ -185,10 +185,10 @@ def test_outputs_of_timed_launches_are_looked_at(stand: Stand, version: MakeVers
     lazy = Scripted("lazy_silu", 0.5 * US, options={"diligent": 50})
     (measured,) = stand.time(version(Scripted("silu", US)), version(lazy))
     timing = measured.timing
-    wrong = [d for d in timing.doubts if d.kind == "wrong_output"]
-    (doubt,) = wrong
-    assert doubt.voids
-    assert "a timed launch was wrong: it gave other outputs than the launch" in doubt.message
+    wrong = [d for d in timing.caveats if d.kind == "wrong_output"]
+    (caveat,) = wrong
+    assert caveat.invalidates
+    assert "a timed launch was wrong: it gave other outputs than the launch" in caveat.message
     assert timing.voided
     assert timing.verdict is TimingVerdict.INCONCLUSIVE
 
@@ -198,9 +198,9 @@ def test_a_kernel_that_leaves_alone_what_is_right_gains_nothing_and_is_void(
 ) -> None:
     (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("skipping_silu", US)))
     assert measured.timing.cold.speedup.value == pytest.approx(1, abs=0.005)
-    (doubt,) = (d for d in measured.timing.doubts if d.kind == "outputs_matter")
-    assert doubt.voids
-    assert "149.9 % between poison and its own outputs" in doubt.message or "150" in doubt.message
+    (caveat,) = (d for d in measured.timing.caveats if d.kind == "outputs_matter")
+    assert caveat.invalidates
+    assert "149.9 % between poison and its own outputs" in caveat.message or "150" in caveat.message
     assert measured.timing.verdict is TimingVerdict.INCONCLUSIVE
 
 
@@ -210,9 +210,9 @@ def test_a_row_that_is_wrong_in_some_sets_is_seen(
 ) -> None:
     picky = Scripted("picky_silu", US, options={"of": 4096, "after": after})
     (measured,) = stand.time(version(Scripted("silu", US)), version(picky))
-    wrong = [d for d in measured.timing.doubts if d.kind == "wrong_output"]
+    wrong = [d for d in measured.timing.caveats if d.kind == "wrong_output"]
     assert wrong
-    assert all(d.voids for d in wrong)
+    assert all(d.invalidates for d in wrong)
 
 
 def test_last_bits_may_vary_where_sums_of_floats_are_atomic(
@@ -220,11 +220,11 @@ def test_last_bits_may_vary_where_sums_of_floats_are_atomic(
 ) -> None:
     base, adding = version(Scripted("silu", US)), version(Scripted("adding_silu", US))
     (measured,) = stand.time(base, adding)
-    assert [d.kind for d in measured.timing.doubts if d.voids] == ["wrong_output"]
+    assert [d.kind for d in measured.timing.caveats if d.invalidates] == ["wrong_output"]
     ptx = "atom.global.add.f32 %f1, [%rd1], %f2;"
     atomic = replace_compilation(adding, ptx)
     (measured,) = stand.time(base, atomic)
-    assert "float_atomics" in [d.kind for d in measured.timing.doubts]
+    assert "float_atomics" in [d.kind for d in measured.timing.caveats]
     assert not measured.timing.voided
     assert measured.timing.verdict is TimingVerdict.SAME
 
@@ -238,13 +238,13 @@ def test_a_time_that_no_kernel_can_reach_is_void() -> None:
     facts = replace(FACTS, peak_bytes_per_us=1e4)
     size = GraphSize(4, 8, 0, True)
     least = ((1 << 20) - (8 << 10) / 8) / 1e4
-    assert not list(floor_doubts(floor, least, size, facts))
-    (doubt,) = floor_doubts(floor, 0.9 * least, size, facts)
-    assert doubt.voids
-    assert not list(floor_doubts(floor, 0.95, size, FACTS)), "an unknown peak"
-    (doubt,) = floor_doubts(floor, 0.85, size, FACTS)
-    assert doubt.voids
-    assert "less than an empty launch takes" in doubt.message
+    assert not list(floor_caveats(floor, least, size, facts))
+    (caveat,) = floor_caveats(floor, 0.9 * least, size, facts)
+    assert caveat.invalidates
+    assert not list(floor_caveats(floor, 0.95, size, FACTS)), "an unknown peak"
+    (caveat,) = floor_caveats(floor, 0.85, size, FACTS)
+    assert caveat.invalidates
+    assert "less than an empty launch takes" in caveat.message
 
 
 def test_warm_and_paper_times_are_there_when_asked_for(
@@ -327,7 +327,7 @@ def test_where_buffers_lie_cancels_where_they_are_swapped(
         assert mirror == tuple(1 - family for family in row)
 
 
-def test_too_little_memory_for_cold_launches_is_a_doubt(
+def test_too_little_memory_for_cold_launches_is_a_caveat(
     stand_with: partial[Stand],
     version: MakeVersion,
     tmp_path: Path,
@@ -341,7 +341,7 @@ def test_too_little_memory_for_cold_launches_is_a_doubt(
     attributes = {**FACTS.attributes, "l2_cache_bytes": 32 << 10}
     stand = stand_with(facts=replace(FACTS, attributes=attributes), module="small_gpu")
     (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("silu", US)))
-    assert "partly_warm" in [d.kind for d in measured.timing.doubts]
+    assert "partly_warm" in [d.kind for d in measured.timing.caveats]
     assert measured.timing.verdict is TimingVerdict.SAME
 
 

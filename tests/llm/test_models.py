@@ -156,7 +156,7 @@ def test_the_package_is_imported_without_openai() -> None:
 def test_replaying_needs_no_openai() -> None:
     modules = modules_after(
         "import asyncio; from astra_tui.llm import *; "
-        "q = Request((Message(Role.USER, 'x'),), 'm', 1); "
+        "q = Request((Message(Speaker.USER, 'x'),), 'm', 1); "
         "r = asyncio.run(Replayer([Exchange(q.hash, q, 0.0, Reply('y'))]).complete(q)); "
         "assert r.text == 'y'"
     )

@@ -611,7 +611,7 @@ def test_missing_files_are_named(tmp_path: Path, missing: str) -> None:
     (folder / missing).unlink()
     with pytest.raises(TaskError) as caught:
         load_task(folder)
-    assert caught.value.describe() == f"{folder / 'task.toml'}: {missing} is missing beside it"
+    assert caught.value.describe() == f"{folder / 'task.toml'}: {missing} is missing in its folder"
 
 
 def test_a_folder_without_a_task_says_how_to_make_one(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.gpu.timing.validity import DoubtKind, clock_gap_doubt, doubts_of_block
+from astra_tui.gpu.timing.validity import CaveatKind, caveats_of_block, clock_gap_caveat
 from astra_tui.model.gpu import (
     GpuCounters,
     GpuIdentity,
@@ -12,7 +12,7 @@ from astra_tui.model.gpu import (
     GpuSample,
     ThrottleReason,
 )
-from astra_tui.model.timing import Doubt
+from astra_tui.model.timing import Caveat
 from tests.nvml.strategies import COUNTERS, IDENTITIES, SAMPLES
 
 H100 = GpuIdentity(max_sm_mhz=1980, ecc_enabled=True, mig_enabled=False)
@@ -26,17 +26,17 @@ def changed(**fields: object) -> GpuSample:
 
 
 def test_a_clean_block() -> None:
-    assert doubts_of_block(H100, (CLEAN, CLEAN), 1900.0, QUIET) == ()
+    assert caveats_of_block(H100, (CLEAN, CLEAN), 1900.0, QUIET) == ()
 
 
 @pytest.mark.parametrize(("mhz", "low"), [(1485.0, False), (1484.0, True)])
 def test_clock_below_three_quarters(mhz: float, low: bool) -> None:
-    doubts = doubts_of_block(H100, (CLEAN, CLEAN), mhz, QUIET)
-    assert [(d.kind, d.voids) for d in doubts] == ([(DoubtKind.CLOCK, True)] if low else [])
+    caveats = caveats_of_block(H100, (CLEAN, CLEAN), mhz, QUIET)
+    assert [(d.kind, d.invalidates) for d in caveats] == ([(CaveatKind.CLOCK, True)] if low else [])
 
 
 @pytest.mark.parametrize(
-    ("reason", "voids"),
+    ("reason", "invalidates"),
     [
         (ThrottleReason.HW_SLOWDOWN, True),
         (ThrottleReason.SW_THERMAL, True),
@@ -46,54 +46,56 @@ def test_clock_below_three_quarters(mhz: float, low: bool) -> None:
         (ThrottleReason.OTHER, False),
     ],
 )
-def test_throttle_reasons(reason: ThrottleReason, voids: bool) -> None:
+def test_throttle_reasons(reason: ThrottleReason, invalidates: bool) -> None:
     after = changed(throttle_reasons=(ThrottleReason.GPU_IDLE, reason))
-    (doubt,) = doubts_of_block(H100, (CLEAN, after), 1900.0, QUIET)
-    assert (doubt.kind, doubt.voids) == (DoubtKind.THROTTLE, voids)
-    assert reason.replace("_", " ") in doubt.message
+    (caveat,) = caveats_of_block(H100, (CLEAN, after), 1900.0, QUIET)
+    assert (caveat.kind, caveat.invalidates) == (CaveatKind.THROTTLE, invalidates)
+    assert reason.replace("_", " ") in caveat.message
 
 
-def test_idle_and_chosen_clocks_are_no_doubt() -> None:
+def test_idle_and_chosen_clocks_are_no_caveat() -> None:
     reasons = (ThrottleReason.GPU_IDLE, ThrottleReason.APPLICATION_CLOCKS)
     idle = changed(throttle_reasons=reasons)
-    assert doubts_of_block(H100, (idle, idle), 1900.0, QUIET) == ()
+    assert caveats_of_block(H100, (idle, idle), 1900.0, QUIET) == ()
 
 
 def test_counters_see_what_samples_miss() -> None:
     after = GpuCounters(1, 9, power_violation_ns=4_000_000, thermal_violation_ns=250_000)
-    power, heat = doubts_of_block(H100, (CLEAN, CLEAN), 1900.0, (QUIET[0], after))
-    assert power == Doubt(
-        "throttle", "clocks held down by the power limit for 4 ms of the block", voids=False
+    power, heat = caveats_of_block(H100, (CLEAN, CLEAN), 1900.0, (QUIET[0], after))
+    assert power == Caveat(
+        "throttle", "clocks held down by the power limit for 4 ms of the block", invalidates=False
     )
-    assert heat == Doubt(
-        "throttle", "clocks held down by heat for 0.25 ms of the block", voids=True
+    assert heat == Caveat(
+        "throttle", "clocks held down by heat for 0.25 ms of the block", invalidates=True
     )
 
 
 def test_other_processes() -> None:
     before, after = (changed(other_processes=(GpuProcess(pid),)) for pid in (31, 7))
-    (doubt,) = doubts_of_block(H100, (before, after), 1900.0, QUIET)
-    assert doubt == Doubt("processes", "other processes on the GPU: 7, 31", voids=True)
+    (caveat,) = caveats_of_block(H100, (before, after), 1900.0, QUIET)
+    assert caveat == Caveat("processes", "other processes on the GPU: 7, 31", invalidates=True)
 
 
 def test_processes_that_a_container_hides() -> None:
     why = "not visible from this container: NVML lists no process"
     hidden = changed(other_processes=None, missing={"other_processes": why})
-    (doubt,) = doubts_of_block(H100, (hidden, hidden), 1900.0, QUIET)
-    assert doubt == Doubt("processes", f"other processes: {why}", voids=False)
+    (caveat,) = caveats_of_block(H100, (hidden, hidden), 1900.0, QUIET)
+    assert caveat == Caveat("processes", f"other processes: {why}", invalidates=False)
 
 
 def test_memory_errors() -> None:
-    (doubt,) = doubts_of_block(H100, (CLEAN, changed(uncorrected_ecc=2)), 1900.0, QUIET)
-    assert doubt == Doubt("ecc", "uncorrected memory errors: 2 during the block", voids=True)
+    (caveat,) = caveats_of_block(H100, (CLEAN, changed(uncorrected_ecc=2)), 1900.0, QUIET)
+    assert caveat == Caveat(
+        "ecc", "uncorrected memory errors: 2 during the block", invalidates=True
+    )
     before = changed(uncorrected_ecc=2)
-    assert doubts_of_block(H100, (before, before), 1900.0, QUIET) == ()
+    assert caveats_of_block(H100, (before, before), 1900.0, QUIET) == ()
 
 
 def test_mig() -> None:
     sliced = GpuIdentity(max_sm_mhz=1980, ecc_enabled=True, mig_enabled=True)
-    (doubt,) = doubts_of_block(sliced, (CLEAN, CLEAN), 1900.0, QUIET)
-    assert (doubt.kind, doubt.voids) == (DoubtKind.MIG, True)
+    (caveat,) = caveats_of_block(sliced, (CLEAN, CLEAN), 1900.0, QUIET)
+    assert (caveat.kind, caveat.invalidates) == (CaveatKind.MIG, True)
 
 
 def test_without_nvml_everything_is_unknown() -> None:
@@ -101,20 +103,20 @@ def test_without_nvml_everything_is_unknown() -> None:
     fields = ("throttle_reasons", "other_processes", "uncorrected_ecc")
     sample = GpuSample(0.0, missing=dict.fromkeys(fields, why))
     identity = GpuIdentity(missing=dict.fromkeys(("max_sm_mhz", "mig_enabled"), why))
-    doubts = doubts_of_block(identity, (sample, sample), None)
-    assert [d.kind for d in doubts] == list(DoubtKind)
-    assert not any(d.voids for d in doubts)
-    assert all(why in d.message for d in doubts[1:])
+    caveats = caveats_of_block(identity, (sample, sample), None)
+    assert [d.kind for d in caveats] == list(CaveatKind)
+    assert not any(d.invalidates for d in caveats)
+    assert all(why in d.message for d in caveats[1:])
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "voids"),
+    ("one", "other", "invalidates"),
     [(1900.0, 1900.0, None), (1900.0, 1918.0, None), (1900.0, 1925.0, True), (None, 1900.0, False)],
 )
-def test_clock_gap(one: float | None, other: float | None, voids: bool | None) -> None:
-    doubt, mirrored = clock_gap_doubt(one, other), clock_gap_doubt(other, one)
-    assert (doubt.voids if doubt else None) is voids
-    assert (mirrored.voids if mirrored else None) is voids
+def test_clock_gap(one: float | None, other: float | None, invalidates: bool | None) -> None:
+    caveat, mirrored = clock_gap_caveat(one, other), clock_gap_caveat(other, one)
+    assert (caveat.invalidates if caveat else None) is invalidates
+    assert (mirrored.invalidates if mirrored else None) is invalidates
 
 
 PAIRS = st.none() | st.tuples(COUNTERS, COUNTERS)
@@ -129,13 +131,13 @@ def test_order_of_samples_does_not_matter(
     counters: tuple[GpuCounters, GpuCounters] | None,
     random: object,
 ) -> None:
-    doubts = doubts_of_block(identity, samples, mhz, counters)
+    caveats = caveats_of_block(identity, samples, mhz, counters)
     shuffled = list(samples)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert doubts_of_block(identity, shuffled, mhz, counters) == doubts
-    order = list(DoubtKind)
-    assert [order.index(DoubtKind(d.kind)) for d in doubts] == sorted(
-        order.index(DoubtKind(d.kind)) for d in doubts
+    assert caveats_of_block(identity, shuffled, mhz, counters) == caveats
+    order = list(CaveatKind)
+    assert [order.index(CaveatKind(d.kind)) for d in caveats] == sorted(
+        order.index(CaveatKind(d.kind)) for d in caveats
     )
 
 
@@ -143,20 +145,20 @@ def test_order_of_samples_does_not_matter(
 def test_more_samples_never_clear_a_block(
     identity: GpuIdentity, some: list[GpuSample], more: list[GpuSample], mhz: float | None
 ) -> None:
-    voided = {d.kind for d in doubts_of_block(identity, some, mhz) if d.voids}
-    assert voided <= {d.kind for d in doubts_of_block(identity, some + more, mhz) if d.voids}
+    voided = {d.kind for d in caveats_of_block(identity, some, mhz) if d.invalidates}
+    assert voided <= {d.kind for d in caveats_of_block(identity, some + more, mhz) if d.invalidates}
 
 
 @given(IDENTITIES, st.lists(SAMPLES, min_size=1, max_size=3), CLOCKS)
 def test_what_could_not_be_seen_is_said(
     identity: GpuIdentity, samples: list[GpuSample], mhz: float | None
 ) -> None:
-    kinds = {d.kind for d in doubts_of_block(identity, samples, mhz)}
+    kinds = {d.kind for d in caveats_of_block(identity, samples, mhz)}
     if mhz is None or identity.max_sm_mhz is None:
-        assert DoubtKind.CLOCK in kinds
+        assert CaveatKind.CLOCK in kinds
     if identity.mig_enabled is None:
-        assert DoubtKind.MIG in kinds
+        assert CaveatKind.MIG in kinds
     if any(s.other_processes is None for s in samples):
-        assert DoubtKind.PROCESSES in kinds
+        assert CaveatKind.PROCESSES in kinds
     if any(s.throttle_reasons is None for s in samples):
-        assert DoubtKind.THROTTLE in kinds
+        assert CaveatKind.THROTTLE in kinds

@@ -61,9 +61,11 @@ def test_device_and_timings_are_lines_and_samples_are_not() -> None:
     written = lines_of(session(StageBegan("time", 1), sample, *FINAL))
     assert "device cuda:0, NVIDIA H100, driver unknown" in written
     assert "  time ..." in written
-    assert "    16x4096: 2.00 to 1.50 us, ratio 1.333 +-0.75 %, faster; dirty: processes" in written
-    assert f"  timed beside {BASELINE[:12]}: faster: geometric mean 1.3333" in written
-    anew = [x for x in written if x.startswith("  measured anew beside ")]
+    assert (
+        "    16x4096: 2.00 to 1.50 us, ratio 1.333 +-0.75 %, faster; caveats: processes" in written
+    )
+    assert f"  timed against {BASELINE[:12]}: faster: geometric mean 1.3333" in written
+    anew = [x for x in written if x.startswith("  measured again against ")]
     assert [x.split()[3] for x in anew] == [f"{BASELINE[:12]}:", f"{PRODUCTION[:12]}:"]
     assert not any("1755" in x for x in written)
 
@@ -81,7 +83,7 @@ def test_the_end_has_the_best_beside_baseline_and_production(
     print_run(fold(session(*FINAL)), tmp_path)
     out = capsys.readouterr().out
     for other in ("baseline.cu", "production.cu"):
-        assert f"\n{BETTER[:12]} beside {other}  (cuda:0, " in out
+        assert f"\n{BETTER[:12]} against {other}  (cuda:0, " in out
     assert out.count("faster: geometric mean 1.3333\n") == 2
     assert "NVIDIA H100" in out
     assert "counted by the emulator" in out
@@ -93,7 +95,7 @@ def test_only_final_timings_count_as_the_result(
     state = fold(whole_session())
     assert final_timings(state) == ()
     print_run(state, tmp_path)
-    assert " beside " not in capsys.readouterr().out
+    assert " against " not in capsys.readouterr().out
     assert run_report(state, tmp_path).timings == ()
 
 

@@ -12,7 +12,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.timing import (
-    Doubt,
+    Caveat,
     Floor,
     PairedEnergy,
     PairedTime,
@@ -24,7 +24,7 @@ from astra_tui.model.timing import (
 )
 from astra_tui.plain.live_timing import TimingProgress
 from astra_tui.plain.timing import (
-    DoubtMarks,
+    CaveatMarks,
     done_cells,
     energy_words,
     gpu_words,
@@ -37,13 +37,13 @@ from astra_tui.plain.timing import (
     workload_line,
 )
 
-THROTTLED = Doubt("throttle", "throttled by its power limit for 0.3 s")
-HIDDEN = Doubt("processes", "other processes: not visible from this container")
-DRIFTED = Doubt("drift", "the two halves disagree", voids=True)
+THROTTLED = Caveat("throttle", "throttled by its power limit for 0.3 s")
+HIDDEN = Caveat("processes", "other processes: not visible from this container")
+DRIFTED = Caveat("drift", "the two halves disagree", invalidates=True)
 
 
 def workload(
-    name: str, verdict: TimingVerdict, speedup: Ratio, *doubts: Doubt, of_floor: float = 0.75
+    name: str, verdict: TimingVerdict, speedup: Ratio, *caveats: Caveat, of_floor: float = 0.75
 ) -> WorkloadTiming:
     """Of a base that takes 8 us."""
     candidate_us = 8.0 / speedup.value
@@ -58,7 +58,7 @@ def workload(
         paper=PaperTime(10.0, 8.0),
         floor=Floor(1.0, of_floor * candidate_us, 1024),
         sm_mhz=1755.0,
-        doubts=doubts,
+        caveats=caveats,
     )
 
 
@@ -79,12 +79,12 @@ TIMING = Timing(
 )
 
 
-def test_a_timing_is_a_table_with_marks_for_doubts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixture[str]) -> None:
     print_timing(TIMING, base="baseline.cu", candidate="mine.cu", detectable=0.0012)
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "",
-        "mine.cu beside baseline.cu  (cuda:0, at 1755 MHz, 3.2 s)",
+        "mine.cu against baseline.cu  (cuda:0, at 1755 MHz, 3.2 s)",
         "workload    base us  cand. us  ratio           verdict       floor   warm  paper",
         "16x4096        8.00      5.00  1.600 +-0.63 %  faster [1,2]   75 %  1.200  1.250",
         "1024x13824     8.00      8.00  1.000 +-0.20 %  same [2]       75 %  1.200  1.250",
@@ -98,7 +98,7 @@ def test_a_timing_is_a_table_with_marks_for_doubts(capsys: pytest.CaptureFixture
 
 
 def test_on_a_narrow_terminal_only_marks_wrap() -> None:
-    made, marks = paired_table(), DoubtMarks()
+    made, marks = paired_table(), CaveatMarks()
     made.add_row(*done_cells(TIMING.workloads[0], marks))
     console = Console(width=74, highlight=False)
     with console.capture() as captured:
@@ -110,7 +110,7 @@ def test_on_a_narrow_terminal_only_marks_wrap() -> None:
 
 
 def test_what_was_not_measured_is_left_blank(capsys: pytest.CaptureFixture[str]) -> None:
-    first = replace(TIMING.workloads[0], warm=None, paper=None, floor=None, doubts=())
+    first = replace(TIMING.workloads[0], warm=None, paper=None, floor=None, caveats=())
     timing = replace(TIMING, workloads=(first, TIMING.workloads[1]))
     print_timing(timing, base="baseline.cu", candidate="mine.cu")
     lines = capsys.readouterr().out.splitlines()
@@ -134,7 +134,7 @@ def test_a_voided_workload_says_that_it_decides_nothing(capsys: pytest.CaptureFi
 
 def test_the_same_source_twice_is_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
     print_timing(replace(TIMING, candidate=TIMING.base), base="a.cu", candidate="a.cu")
-    assert capsys.readouterr().out.startswith("\na.cu beside itself  (")
+    assert capsys.readouterr().out.startswith("\na.cu against itself  (")
 
 
 def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +162,7 @@ def test_the_environment_names_gpu_and_protocol(capsys: pytest.CaptureFixture[st
 
 def test_one_line_for_a_workload_and_for_its_rounds() -> None:
     line = "16x4096: 8.00 to 5.00 us, ratio 1.600 +-0.63 %, faster, 75 % of the floor"
-    assert workload_line(TIMING.workloads[0]) == f"{line}; dirty: throttle, processes"
+    assert workload_line(TIMING.workloads[0]) == f"{line}; caveats: throttle, processes"
     event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
     assert rounds_line(event) == ("16x4096: ratio 1.600 +-6.25 % after 20 rounds (8.00 to 5.00 us)")
     assert ratio_words(Ratio(1.6, 0.0, math.inf, 4)) == "1.600", "no interval from 4 rounds"
@@ -175,7 +175,7 @@ def shown(progress: TimingProgress, height: int) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_the_live_table_has_the_latest_rows_and_their_doubts() -> None:
+def test_the_live_table_has_the_latest_rows_and_their_caveats() -> None:
     progress = TimingProgress(["a.cu", "b.cu"])
     event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
     progress.rounds(0, event)
@@ -203,7 +203,7 @@ def test_in_a_pipe_every_workload_is_a_line(capsys: pytest.CaptureFixture[str]) 
     assert captured.out == ""
     assert captured.err == (
         "1024x13824: 8.00 to 8.00 us, ratio 1.000 +-0.20 %, same, 75 % of the floor; "
-        "dirty: processes\n"
+        "caveats: processes\n"
     )
 
 

@@ -13,7 +13,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event, TimingFinished
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import (
-    Doubt,
+    Caveat,
     Floor,
     PairedTime,
     PaperTime,
@@ -36,11 +36,11 @@ from tests.sessions.samples import (
 )
 
 PRODUCTION = "c" * 64
-DRIFT = Doubt("drift", "the ratio was 1.2 in the first half of the rounds and 1.4 in the second")
-VOID = Doubt("throttled", "the clocks fell to 1,200 MHz", voids=True)
+DRIFT = Caveat("drift", "the ratio was 1.2 in the first half of the rounds and 1.4 in the second")
+VOID = Caveat("throttled", "the clocks fell to 1,200 MHz", invalidates=True)
 
 
-def workload(name: str, base: float, best: float, *doubts: Doubt) -> WorkloadTiming:
+def workload(name: str, base: float, best: float, *caveats: Caveat) -> WorkloadTiming:
     found = base / best
     return WorkloadTiming(
         workload=name,
@@ -57,7 +57,7 @@ def workload(name: str, base: float, best: float, *doubts: Doubt) -> WorkloadTim
         offset_us=2.736,
         sm_mhz=1994.9,
         verified_sets=3,
-        doubts=doubts,
+        caveats=caveats,
     )
 
 
@@ -81,7 +81,7 @@ def final(base: str, factor: float) -> TimingFinished:
 
 
 def timed_session() -> list[Event]:
-    """The sample with its winner measured anew beside both other versions."""
+    """The sample with its winner measured again beside both other versions."""
     *events, closed = whole_session()
     return [*events, final(BASELINE, 1.1), final(PRODUCTION, 0.9), closed]
 

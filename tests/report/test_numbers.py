@@ -68,7 +68,7 @@ def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> N
     ]
     rows = timing["workloads"]
     page = page_of(timed)
-    cold = table(page, f"Best beside {beside}: paired, cold (decides)")
+    cold = table(page, f"Best against {beside}: paired, cold (decides)")
     assert values(cold.column(f"{beside} µs")) == [w["cold"]["base_us"] for w in rows]
     assert values(cold.column("best µs")) == [w["cold"]["candidate_us"] for w in rows]
     of_workloads = [w["cold"]["speedup"]["value"] for w in rows]
@@ -77,9 +77,9 @@ def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> N
     assert values(cold.column("95 % interval")) == [r[k] for r in ratios for k in ("low", "high")]
     assert values(cold.column("threshold")) == [w["threshold"] for w in rows]
     assert values(cold.column("floor µs")) == [w["floor"]["copy_us"] for w in rows]
-    assert [c.text for c in cold.column("doubts")] == ["[2]", "[2] [3] decides nothing", ""]
+    assert [c.text for c in cold.column("caveats")] == ["[2]", "[2] [3] decides nothing", ""]
 
-    other = table(page, f"Best beside {beside}: paired, warm, and the paper's protocol")
+    other = table(page, f"Best against {beside}: paired, warm, and the paper's protocol")
     assert values(other.column(f"warm {beside} µs")) == [w["warm"]["base_us"] for w in rows]
     assert values(other.column("warm best µs")) == [w["warm"]["candidate_us"] for w in rows]
     assert values(other.column(f"paper {beside} µs")) == [w["paper"]["base_us"] for w in rows]
@@ -131,7 +131,7 @@ def test_cost_is_that_of_the_exchanges(timed: Path) -> None:
     assert [c.text for c in by_model[:2]] == ["plan", "qwen3"]
 
 
-def test_every_doubt_is_explained_where_its_mark_leads(timed: Path) -> None:
+def test_every_caveat_is_explained_where_its_mark_leads(timed: Path) -> None:
     found = table(page_of(timed), "Reasons not to trust a measurement fully")
     assert [c.text for c in found.column("mark")] == ["[1]", "[2]", "[3]"]
     assert [c.text for c in found.column("what was seen")][1:] == [DRIFT.message, VOID.message]
@@ -142,15 +142,15 @@ def test_the_summary_has_the_verdict_with_its_interval(timed: Path) -> None:
     page = page_of(timed)
     (header,) = page.all("header")
     best, production = (1.1 * 2.4137, 0.9 * 2.4137)
-    assert f"FASTER beside baseline.cu, speedup {best:.4f} (95 % interval 2.6400" in header.text
-    assert f"FASTER beside production.cu, speedup {production:.4f}" in header.text
-    assert "Doubts were raised about 4 of 4 measurements, and 2 of them decide" in header.text
+    assert f"FASTER against baseline.cu, speedup {best:.4f} (95 % interval 2.6400" in header.text
+    assert f"FASTER against production.cu, speedup {production:.4f}" in header.text
+    assert "Caveats were raised about 4 of 4 measurements, and 2 of them decide" in header.text
 
 
 def test_a_winner_that_was_not_measured_anew_is_said_to_be_so(written: Written) -> None:
     (header,) = page_of(written(whole_session())).all("header")
-    assert "was not measured anew at the end" in header.text
-    assert "beside the version it started from, speedup 1.3333" in header.text
+    assert "was not measured again at the end" in header.text
+    assert "against the version it started from, speedup 1.3333" in header.text
 
 
 def test_the_emulator_gives_neither_times_nor_ratios_of_them(emulated: Path) -> None:

@@ -70,7 +70,7 @@ from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerV
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (
-    Doubt,
+    Caveat,
     PairedTime,
     Ratio,
     Timing,
@@ -193,7 +193,7 @@ def workload_timing() -> WorkloadTiming:
         verdict=TimingVerdict.FASTER,
         cold=PairedTime(2.0, 1.5, RATIO),
         threshold=0.003,
-        doubts=(Doubt("processes", "other processes: not visible from this container"),),
+        caveats=(Caveat("processes", "other processes: not visible from this container"),),
     )
 
 

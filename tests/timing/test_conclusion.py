@@ -31,7 +31,7 @@ def test_it_says_all_that_the_rounds_allow() -> None:
     assert said.speedup == rounds.ratio(2)
     assert said.control == rounds.ratio(1)
     assert said.threshold == pytest.approx(0.003, abs=0.0005)
-    assert (said.rounds_to_add, said.doubts) == (0, ())
+    assert (said.rounds_to_add, said.caveats) == (0, ())
 
 
 def test_any_version_may_be_the_base() -> None:
@@ -47,7 +47,7 @@ def test_a_ratio_that_moves_within_the_threshold_is_not_the_same() -> None:
     said = conclude(rounds_of(double), candidate=2, control=1)
     assert decide(said.speedup, said.threshold) is TimingVerdict.SAME
     assert said.verdict is TimingVerdict.INCONCLUSIVE
-    assert [doubt.kind for doubt in said.doubts if doubt.voids] == ["drift"]
+    assert [caveat.kind for caveat in said.caveats if caveat.invalidates] == ["drift"]
 
 
 def test_a_ratio_that_moves_but_is_always_faster_is_faster() -> None:
@@ -55,7 +55,7 @@ def test_a_ratio_that_moves_but_is_always_faster_is_faster() -> None:
     double[50:, 2] *= 1.05
     said = conclude(rounds_of(double), candidate=2, control=1)
     assert said.verdict is TimingVerdict.FASTER
-    assert "drift" in [doubt.kind for doubt in said.doubts]
+    assert "drift" in [caveat.kind for caveat in said.caveats]
 
 
 def test_a_noisy_control_keeps_a_small_difference_open() -> None:

@@ -10,7 +10,7 @@ from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.overall import geometric_mean, judge
 from astra_tui.gpu.timing.pairing import BadSamples, ratio_of
 from astra_tui.model.dtypes import DType
-from astra_tui.model.timing import Doubt, PairedTime, Ratio, TimingVerdict, WorkloadTiming
+from astra_tui.model.timing import Caveat, PairedTime, Ratio, TimingVerdict, WorkloadTiming
 
 FASTER, SLOWER, SAME, INCONCLUSIVE = TimingVerdict
 LEAST = 0.003
@@ -136,11 +136,11 @@ def test_a_slower_candidate_stays_so_and_its_gain_is_named() -> None:
 
 def test_a_voided_workload_decides_nothing() -> None:
     void = msgspec.structs.replace(
-        timing("a", 1.5), doubts=(Doubt("clock", "the clock fell", voids=True),)
+        timing("a", 1.5), caveats=(Caveat("clock", "the clock fell", invalidates=True),)
     )
     overall = judge([void, timing("b", 1.5)], narrow(1.5), LEAST)
     assert overall == (INCONCLUSIVE, ("a may decide nothing: the clock fell",))
-    doubted = msgspec.structs.replace(void, doubts=(Doubt("clock", "unknown"),))
+    doubted = msgspec.structs.replace(void, caveats=(Caveat("clock", "unknown"),))
     assert judge([doubted], narrow(1.5), LEAST).verdict is FASTER
 
 

@@ -83,7 +83,7 @@ def test_a_ratio_is_only_of_one_run_that_timed_both() -> None:
     told = Page(100)
     draw_costs(told, (first, best), None, "")
     assert NO_RATIO[:40] in said(told)
-    assert "beside the baseline" in said(told)
+    assert "against the baseline" in said(told)
     known = direct_timing((baseline, best))
     assert known is not None
     assert (known.base, known.candidate) == (baseline.branch.candidate, best.branch.candidate)

@@ -130,7 +130,7 @@ async def test_an_edit_of_what_was_decided_meanwhile_is_kept(
         (kept,) = kept_edits()
         assert kept.read_text().startswith("// mine\n")
         assert f"what you wrote is in {kept}" in notice(ann)
-        assert "goes on with it" not in notice(ann)
+        assert "continues with it" not in notice(ann)
         await ann.until(lambda: ann.session.status is SessionStatus.CLOSED, "the end")
 
 
@@ -150,7 +150,7 @@ async def test_a_plan_that_cannot_be_read_is_opened_again_as_it_was_left(
         await desk.told("the edited plan cannot be read")
         (kept,) = kept_edits()
         assert kept.read_text().startswith("// mine\n{")
-        assert f"what you wrote is in {kept}; ctrl+g goes on with it" in notice(desk)
+        assert f"what you wrote is in {kept}; ctrl+g continues with it" in notice(desk)
         script = tmp_path / "repair.sh"
         script.write_text("#!/bin/sh\nsed -i -e 1d -e 's/fewer/far fewer/' \"$1\"\n")
         script.chmod(0o755)
@@ -199,7 +199,7 @@ async def test_an_edit_that_is_too_long_is_kept_and_the_engine_stays(
         await editor.opens(desk)
         editor.ends()
         await desk.told("this is too long: at most 1 MiB are sent")
-        assert f"{kept_edits()[0]}; ctrl+g goes on with it" in notice(desk)
+        assert f"{kept_edits()[0]}; ctrl+g continues with it" in notice(desk)
         await desk.asked("diff")
         assert desk.session.engine is not None
 

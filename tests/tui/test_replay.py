@@ -141,7 +141,7 @@ async def test_a_session_from_a_gpu_shows_times_floors_and_the_gpu() -> None:
         assert re.search(r"best \d\.\d+x production\.cu", desk.text("#status"))
         assert re.search(r"better +\d\.\d+x", desk.text("#rounds"))
         await desk.press("1", "up", "up", "up", "6")  # Round 3 made the best.
-        await desk.until(lambda: "Time beside the baseline" in desk.text("#profile"), "times")
+        await desk.until(lambda: "Time against the baseline" in desk.text("#profile"), "times")
         for word in ("cold", "warm", "paper", "of floor", "pairs", "registers", "occupancy"):
             assert word in desk.text("#profile")
         await desk.press("7")

@@ -257,7 +257,7 @@ def _problem(before: GpuCounters, after: GpuCounters, launches: int) -> str:
         if counters.energy_mj is None:
             return counters.missing.get("energy_mj", "not read")
     if growth(before, after, "energy_mj") is None:
-        return "the counter went back: the driver was loaded anew"
+        return "the counter went back: the driver was loaded again"
     return ""
 
 

@@ -90,7 +90,7 @@ def _uninitialised(record: Record, placed: Placed) -> Finding | None:
     if match is None or match[1] not in _UNWRITTEN:
         return None
     address, _ = _address(record)
-    what = f"{match[2]} of {match[3]} bytes that nobody has written"
+    what = f"{match[2]} of {match[3]} bytes that nothing has written"
     where = _in_buffer(address, placed) if match[1] == "global" else ""
     return Finding(_UNWRITTEN[match[1]], ", ".join(part for part in (what, where) if part))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from astra_tui.gpu.timing.pairing import PairedRounds
-from astra_tui.gpu.timing.stability import autocorrelation_doubt, drift_doubt, offset_doubt
+from astra_tui.gpu.timing.stability import autocorrelation_caveat, drift_caveat, offset_caveat
 from astra_tui.gpu.timing.verdict import ROUND_LIMIT, decide, rounds_to_add, threshold
-from astra_tui.model.timing import Doubt, Ratio, TimingVerdict
+from astra_tui.model.timing import Caveat, Ratio, TimingVerdict
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Conclusion:
     verdict: TimingVerdict
     rounds_to_add: int
     """0 if the verdict stands."""
-    doubts: tuple[Doubt, ...]
+    caveats: tuple[Caveat, ...]
 
 
 def conclude(
@@ -28,24 +28,24 @@ def conclude(
 ) -> Conclusion:
     """Judges the version `candidate` of `rounds`, where `control` is a copy of `base`.
 
-    The verdict is INCONCLUSIVE if a doubt voids the measurement, whatever its interval says.
+    The verdict is INCONCLUSIVE if a caveat invalidates the measurement, whatever its interval says.
     Raises BadSamples before there are two rounds, and one of them with T(N).
     """
     log_ratios = rounds.log_ratios(candidate, base)
     speedup, beside_itself = rounds.ratio(candidate, base), rounds.ratio(control, base)
     least = threshold(beside_itself)
     found = (
-        drift_doubt(log_ratios, least),
-        autocorrelation_doubt(log_ratios),
-        offset_doubt(rounds),
+        drift_caveat(log_ratios, least),
+        autocorrelation_caveat(log_ratios),
+        offset_caveat(rounds),
     )
-    doubts = tuple(d for d in found if d is not None)
-    voided = any(d.voids for d in doubts)
+    caveats = tuple(d for d in found if d is not None)
+    voided = any(d.invalidates for d in caveats)
     return Conclusion(
         speedup,
         beside_itself,
         least,
         TimingVerdict.INCONCLUSIVE if voided else decide(speedup, least),
         rounds_to_add(speedup, least, rounds.rounds, limit),
-        doubts,
+        caveats,
     )

@@ -101,9 +101,9 @@ def judge(
 
 def _voided(workloads: Sequence[WorkloadTiming]) -> Iterator[str]:
     for timing in workloads:
-        for doubt in timing.doubts:
-            if doubt.voids:
-                yield f"{timing.workload} may decide nothing: {doubt.message}"
+        for caveat in timing.caveats:
+            if caveat.invalidates:
+                yield f"{timing.workload} may decide nothing: {caveat.message}"
 
 
 def _beyond(

@@ -1,6 +1,6 @@
 """Whether the rounds of a measurement are what its interval takes them for: alike and independent.
 
-The doubts found here never change a number. Each test raises a false alarm in less than one of a
+The caveats found here never change a number. Each test raises a false alarm in less than one of a
 hundred sound measurements.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from astra_tui.gpu.timing.intervals import Floats, median_interval
 from astra_tui.gpu.timing.pairing import PairedRounds
-from astra_tui.model.timing import Doubt
+from astra_tui.model.timing import Caveat
 
 LARGEST_OFFSET = 0.02
 """Share of a replay above which the offset is no longer a small correction."""
@@ -32,11 +32,11 @@ _SURE = 2.58
 """Standard deviations that one sound measurement in 200 exceeds on one side."""
 
 
-def drift_doubt(log_ratios: Floats, threshold: float) -> Doubt | None:
-    """A doubt if the ratio is not the same in the first and in the second half.
+def drift_caveat(log_ratios: Floats, threshold: float) -> Caveat | None:
+    """A caveat if the ratio is not the same in the first and in the second half.
 
     `log_ratios` has one value a mirror pair, in the order taken. The halves disagree when their
-    intervals have nothing in common. That voids the measurement if their medians are further
+    intervals have nothing in common. That invalidates the measurement if their medians are further
     apart than `threshold` and not both beyond it on one side: then the verdict would depend on
     when it was measured.
     """
@@ -49,20 +49,20 @@ def drift_doubt(log_ratios: Floats, threshold: float) -> Doubt | None:
     first, second = float(early.median), float(late.median)
     bound = math.log1p(threshold)
     one_side = min(first, second) > bound or max(first, second) < -bound
-    return Doubt(
+    return Caveat(
         "drift",
         f"the ratio was {math.exp(first):.4f} in the first half of the rounds "
         f"and {math.exp(second):.4f} in the second",
-        voids=abs(second - first) > bound and not one_side,
+        invalidates=abs(second - first) > bound and not one_side,
     )
 
 
-def autocorrelation_doubt(log_ratios: Floats) -> Doubt | None:
-    """A doubt if neighbouring mirror pairs are alike, so that the interval is too narrow.
+def autocorrelation_caveat(log_ratios: Floats) -> Caveat | None:
+    """A caveat if neighbouring mirror pairs are alike, so that the interval is too narrow.
 
     The correlation of neighbours is taken of ranks, which outliers cannot dominate; of n
     independent values it has mean -1/n and standard deviation about 1/sqrt(n). Neighbours that
-    differ more than by chance only widen the interval and raise no doubt.
+    differ more than by chance only widen the interval and raise no caveat.
     """
     n = len(log_ratios)
     if n < LEAST_PAIRS:
@@ -76,27 +76,27 @@ def autocorrelation_doubt(log_ratios: Floats) -> Doubt | None:
     if correlation * math.sqrt(n) <= _SURE:
         return None
     wider = math.sqrt((1 + correlation) / (1 - correlation))
-    return Doubt(
+    return Caveat(
         "autocorrelation",
         f"neighbouring rounds are alike (correlation {correlation:.2f}): "
         f"the interval should be about {wider:.1f} times as wide",
     )
 
 
-def offset_doubt(rounds: PairedRounds) -> Doubt | None:
-    """A doubt if the offset is more than 2 % of a replay: too few launches are in the graph."""
+def offset_caveat(rounds: PairedRounds) -> Caveat | None:
+    """A caveat if the offset is more than 2 % of a replay: too few launches are in the graph."""
     share = rounds.offset_share
     if share <= LARGEST_OFFSET:
         return None
-    return Doubt(
+    return Caveat(
         "offset",
         f"the offset of {rounds.offset_us:.2f} us is {100 * share:.1f} % of a replay of "
         f"{2 * rounds.launches} launches; more launches in a graph would make it small",
     )
 
 
-def outputs_doubt(log_ratios: Floats) -> Doubt | None:
-    """A doubt that voids if a version's time depends on what its outputs held before.
+def outputs_caveat(log_ratios: Floats) -> Caveat | None:
+    """A caveat that invalidates if a version's time depends on what its outputs held before.
 
     `log_ratios` has one value a pair of replays that differ in nothing else. No honest kernel
     looks at its outputs; one that leaves alone what is right already does. The bound is on the
@@ -111,11 +111,11 @@ def outputs_doubt(log_ratios: Floats) -> Doubt | None:
         return None
     share = math.expm1(abs(float(found.median)))
     text = f"{100 * share:.1f} % between poison and its own outputs"
-    return Doubt("outputs_matter", f"{_OUTPUTS_MATTER}: {text}", voids=True)
+    return Caveat("outputs_matter", f"{_OUTPUTS_MATTER}: {text}", invalidates=True)
 
 
-def poisons_doubt(nan: Floats, finite: Floats) -> Doubt | None:
-    """A doubt that voids if a ratio depends on whether outputs held NaN or numbers before.
+def poisons_caveat(nan: Floats, finite: Floats) -> Caveat | None:
+    """A caveat that invalidates if a ratio depends on whether outputs held NaN or numbers before.
 
     Log ratios of rounds of either kind. They differ when their intervals are that far apart.
     """
@@ -127,7 +127,7 @@ def poisons_doubt(nan: Floats, finite: Floats) -> Doubt | None:
         return None
     share = math.expm1(abs(float(one.median - other.median)))
     text = f"{100 * share:.1f} % between NaN and finite numbers"
-    return Doubt("outputs_matter", f"{_OUTPUTS_MATTER}: {text}", voids=True)
+    return Caveat("outputs_matter", f"{_OUTPUTS_MATTER}: {text}", invalidates=True)
 
 
 def _ranks(values: Floats) -> Floats:

@@ -157,12 +157,12 @@ class Gate:
 
 def _against(timing: WorkloadTiming) -> tuple[Outcome, str] | None:
     """What a timing of one workload says against a source."""
-    for doubt in timing.doubts:
-        if doubt.kind == WRONG_OUTPUT:
-            return Outcome.WRONG, f"{timing.workload}: {doubt.message}"
-    for doubt in timing.doubts:
-        if doubt.voids:
-            return Outcome.VOID, f"{timing.workload}: {doubt.message}"
+    for caveat in timing.caveats:
+        if caveat.kind == WRONG_OUTPUT:
+            return Outcome.WRONG, f"{timing.workload}: {caveat.message}"
+    for caveat in timing.caveats:
+        if caveat.invalidates:
+            return Outcome.VOID, f"{timing.workload}: {caveat.message}"
     return None
 
 

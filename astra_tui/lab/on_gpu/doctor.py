@@ -67,7 +67,7 @@ def _in_words(facts: DeviceFacts) -> str:
 
 
 def _nvml(facts: DeviceFacts) -> Probe:
-    gives = "clocks, power, throttling and other processes beside every timing"
+    gives = "clocks, power, throttling and other processes with every timing"
     with GpuReader(facts.uuid) as reader:
         identity, sample = reader.identity(), reader.sample()
     if identity.driver is None:
@@ -111,26 +111,26 @@ def _self_comparison(gpu: Gpu, compiler: Compiler) -> Probe:
     """Times a kernel beside itself: the A/A test."""
     gives = "speedups that can be trusted"
     try:
-        timing = time_beside_itself(gpu, compiler)
+        timing = time_against_itself(gpu, compiler)
     except (MeasurementFailed, UserError) as error:
         return Probe("GPU timing", Health.BROKEN, str(error), gives, needed=False)
     workload = timing.workloads[0]
     same = timing.verdict is TimingVerdict.SAME
     detail = (
-        f"{TASK} {workload.workload} beside itself reads {timing.verdict.value}"
+        f"{TASK} {workload.workload} against itself reads {timing.verdict.value}"
         f"{'' if same else ', and should be the same'}: ratio {timing.speedup.value:.4f} "
         f"({timing.speedup.low:.4f} to {timing.speedup.high:.4f}); differences down to "
         f"{100 * minimum_detectable(timing.control):.2f} % can be told ({timing.seconds:.1f} s)"
     )
-    if workload.doubts:
-        detail += "; in doubt: " + ", ".join(dict.fromkeys(d.kind for d in workload.doubts))
+    if workload.caveats:
+        detail += "; with caveats: " + ", ".join(dict.fromkeys(d.kind for d in workload.caveats))
     health, remedy = Health.OK, ""
     if not same:
-        health, remedy = Health.BROKEN, "a GPU that nobody else uses, with steady clocks"
+        health, remedy = Health.BROKEN, "a GPU that nothing else uses, with steady clocks"
     return Probe("GPU timing", health, detail, gives, remedy, needed=False)
 
 
-def time_beside_itself(gpu: Gpu, compiler: Compiler) -> Timing:
+def time_against_itself(gpu: Gpu, compiler: Compiler) -> Timing:
     """The production kernel of a task beside itself, on the first workload.
 
     Raises UserError for a task that cannot be used, MeasurementFailed.

@@ -27,7 +27,7 @@ from astra_tui.gpu.timing.schedule import mirrored_orders, takes_single
 from astra_tui.gpu.timing.sizes import GraphSize, cold_size
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.lab.cache import ContentCache, content_key
-from astra_tui.model.timing import Doubt, Floor
+from astra_tui.model.timing import Caveat, Floor
 
 ROUNDS = 20
 _VERSION = "2"
@@ -43,17 +43,17 @@ LEAST_OF_PEAK = 0.98
 """Of the time at peak bandwidth; the clock of the memory is known to the megahertz."""
 
 
-def floor_doubts(
+def floor_caveats(
     floor: Floor, launch_us: float, size: GraphSize, facts: DeviceFacts
-) -> Iterator[Doubt]:
-    """Doubts that void a time that no kernel can reach.
+) -> Iterator[Caveat]:
+    """Caveats that void a time that no kernel can reach.
 
     Launches are cold, so what has to be moved crosses the memory's pins, but for what L2 holds at
     the end of a replay: results that are still to be written back.
     """
     if launch_us < LEAST_OF_LAUNCH * floor.launch_us:
         text = f"{launch_us:.2f} us are less than an empty launch takes ({floor.launch_us:.2f} us)"
-        yield Doubt("below_floor", text, voids=True)
+        yield Caveat("below_floor", text, invalidates=True)
     if facts.peak_bytes_per_us <= 0 or not size.is_cold:
         return
     kept = facts.attributes["l2_cache_bytes"] / (2 * size.launches)
@@ -63,7 +63,7 @@ def floor_doubts(
             f"{launch_us:.2f} us are less than the {floor.compulsory_bytes} bytes that have to be "
             f"moved take at the memory's peak ({least:.2f} us)"
         )
-        yield Doubt("below_floor", text, voids=True)
+        yield Caveat("below_floor", text, invalidates=True)
 
 
 class Floors:

@@ -1,4 +1,4 @@
-"""Times versions of a kernel on one workload: paired, cold and warm, verified, with its doubts."""
+"""Times versions of a kernel on one workload: paired, cold and warm, verified, with its caveats."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from astra_tui.gpu.timing.pairing import LEAST_ROUNDS, BadSamples, PairedRounds
 from astra_tui.gpu.timing.paper import paper_time
 from astra_tui.gpu.timing.schedule import mirrored_orders, takes_single, takes_stale
 from astra_tui.gpu.timing.sizes import GraphSize, cold_size, warm_size
-from astra_tui.gpu.timing.stability import outputs_doubt, poisons_doubt
+from astra_tui.gpu.timing.stability import outputs_caveat, poisons_caveat
 from astra_tui.gpu.watch import Watch
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.on_gpu.floors import Floors, floor_doubts
+from astra_tui.lab.on_gpu.floors import Floors, floor_caveats
 from astra_tui.lab.on_gpu.verifying import Judged, WholeOutputs
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
 from astra_tui.model.check import OutputError
@@ -44,7 +44,7 @@ from astra_tui.model.device import has_float_atomics
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import (
     WRONG_OUTPUT,
-    Doubt,
+    Caveat,
     PairedEnergy,
     PairedTime,
     PaperTime,
@@ -190,7 +190,7 @@ class _Seen:
         self._all += block.long
         self._is_nan += [poison.byte == NAN_BYTE for poison in poisons]
 
-    def doubts(self, version: int, offset_us: float) -> Iterator[Doubt]:
+    def caveats(self, version: int, offset_us: float) -> Iterator[Caveat]:
         """Whether the time of a version depends on what its outputs held before."""
         if not self._stale:
             return
@@ -199,25 +199,25 @@ class _Seen:
         of_base = np.array(self._all) - offset_us
         beside = np.log(of_base[:, BASE]) - np.log(of_base[:, version])
         is_nan = np.array(self._is_nan)
-        found = (outputs_doubt(ratios), poisons_doubt(beside[is_nan], beside[~is_nan]))
-        yield from (doubt for doubt in found if doubt is not None)
+        found = (outputs_caveat(ratios), poisons_caveat(beside[is_nan], beside[~is_nan]))
+        yield from (caveat for caveat in found if caveat is not None)
 
 
 def _words(digests: bytes) -> list[bytes]:
     return [digests[i : i + 8] for i in range(0, len(digests), 8)]
 
 
-def _wrong(judged: Judged, version: int) -> Iterator[Doubt]:
-    """Doubts about a version whose outputs are not those of the reference; all of them void."""
+def _wrong(judged: Judged, version: int) -> Iterator[Caveat]:
+    """Caveats about a version whose outputs are not those of the reference; all of them void."""
     for error in judged.errors:
         if version == BASE and not np.isfinite(error.error):
             text = f"a timed launch of the base was wrong: {_where(error)}"
-            yield Doubt("wrong_base", text, voids=True)
+            yield Caveat("wrong_base", text, invalidates=True)
         elif version != BASE and not error.ok:
             text = f"a timed launch was wrong: {_where(error)}"
-            yield Doubt(WRONG_OUTPUT, text, voids=True)
+            yield Caveat(WRONG_OUTPUT, text, invalidates=True)
     if judged.note:
-        yield Doubt("oracle", f"{judged.note}: {judged.sets} buffer sets were judged")
+        yield Caveat("oracle", f"{judged.note}: {judged.sets} buffer sets were judged")
 
 
 def _where(error: OutputError) -> str:
@@ -225,15 +225,15 @@ def _where(error: OutputError) -> str:
     return f"{error.argument}: {error.problem} (the first or worst at [{place}])"
 
 
-def _changed(version: int, number: int) -> Doubt:
+def _changed(version: int, number: int) -> Caveat:
     if version == BASE:
         text = f"timed launches of the base gave different outputs (first seen in set {number})"
-        return Doubt("wrong_base", text, voids=True)
+        return Caveat("wrong_base", text, invalidates=True)
     text = (
         "a timed launch was wrong: it gave other outputs than the launch that was judged "
         f"(first seen in set {number})"
     )
-    return Doubt(WRONG_OUTPUT, text, voids=True)
+    return Caveat(WRONG_OUTPUT, text, invalidates=True)
 
 
 class _Run:
@@ -283,8 +283,8 @@ class _Run:
                 cold = self._add_block(cold)
                 if cold.rounds >= LEAST_ROUNDS:
                     yield from self._progress(cold)
-        for index, more_doubts in self._verify_again(size).items():
-            wrong[index] = (*wrong.get(index, ()), *more_doubts)
+        for index, more_caveats in self._verify_again(size).items():
+            wrong[index] = (*wrong.get(index, ()), *more_caveats)
         paper = self._paper()
         energy = self._energy()
         cold_only = set(self.seen.unsteady)
@@ -292,22 +292,22 @@ class _Run:
         for index in set(self.seen.unsteady) - cold_only:
             if not self.may_vary[index]:
                 wrong[index] = (*wrong.get(index, ()), _changed(index, self.seen.unsteady[index]))
-        doubts = self.timer.watch.end(self._sm_mhz())
+        caveats = self.timer.watch.end(self._sm_mhz())
         if not size.is_cold:
             text = "the buffers fit in the L2 cache: partly warm"
-            doubts = (*doubts, Doubt("partly_warm", text))
+            caveats = (*caveats, Caveat("partly_warm", text))
         measured = []
         for index in self.candidates:
             found = conclude(cold, index, self.control, limit=self.timer.options.round_limit)
             reasons = (
-                *found.doubts,
-                *doubts,
+                *found.caveats,
+                *caveats,
                 *wrong.get(BASE, ()),
                 *wrong.get(index, ()),
-                *self.seen.doubts(index, cold.offset_us),
-                *floor_doubts(floor, cold.launch_us(index), size, self.timer.facts),
+                *self.seen.caveats(index, cold.offset_us),
+                *floor_caveats(floor, cold.launch_us(index), size, self.timer.facts),
             )
-            voided = any(d.voids for d in reasons)
+            voided = any(d.invalidates for d in reasons)
             timing = replace(
                 self._timing(cold, index, found, size),
                 verdict=TimingVerdict.INCONCLUSIVE if voided else found.verdict,
@@ -315,7 +315,7 @@ class _Run:
                 paper=paper.get(index),
                 energy=energy.get(index),
                 floor=floor,
-                doubts=reasons,
+                caveats=reasons,
             )
             ratios = cold.log_ratios(index), cold.log_ratios(self.control)
             rounds_us = cold.launches_us((BASE, index))
@@ -399,14 +399,14 @@ class _Run:
             found += [Poison(*kinds, first, last)] * 2
         return tuple(found)
 
-    def _verify(self, size: GraphSize) -> dict[int, tuple[Doubt, ...]]:
+    def _verify(self, size: GraphSize) -> dict[int, tuple[Caveat, ...]]:
         """Replays every version's long graph once and judges all outputs of all its sets.
 
         From then on the digests of these outputs stand for them.
         """
         self.sets = size.sets
         whole = self._whole()
-        found: dict[int, tuple[Doubt, ...]] = {}
+        found: dict[int, tuple[Caveat, ...]] = {}
         allowed: dict[str, Allowance] = {}
         for version in (BASE, *self.candidates):
             self.seen.expect(version, self._replay_once(version))
@@ -419,13 +419,13 @@ class _Run:
         self.seen.expect(self.control, self.seen.expected[BASE])
         return found
 
-    def _verify_again(self, size: GraphSize) -> dict[int, tuple[Doubt, ...]]:
-        """Judges versions anew whose outputs were not the same in every replay.
+    def _verify_again(self, size: GraphSize) -> dict[int, tuple[Caveat, ...]]:
+        """Judges versions again whose outputs were not the same in every replay.
 
-        A wrong digest voids, except where the order of float atomics may change the last bits.
+        A wrong digest invalidates, unless the order of float atomics may change the last bits.
         """
         whole = self._whole()
-        found: dict[int, tuple[Doubt, ...]] = {}
+        found: dict[int, tuple[Caveat, ...]] = {}
         for version in sorted(self.seen.unsteady):
             if version == self.control:
                 continue
@@ -433,7 +433,7 @@ class _Run:
                 found[version] = (_changed(version, self.seen.unsteady[version]),)
                 continue
             text = "float atomics: its outputs vary in the last bits, judged by tolerance"
-            found[version] = (Doubt("float_atomics", text),)
+            found[version] = (Caveat("float_atomics", text),)
             for _ in range(JUDGED_AGAIN):
                 self._replay_once(version)
                 judged = self._judged(whole, size, {})

@@ -114,7 +114,7 @@ async def once_more(attempt: Callable[[str], Awaitable[R]]) -> R:
     hint = f" ({problem.hint})" if problem.hint else ""
     return await attempt(
         f"\nAn earlier answer to this could not be used: {problem.message}{hint}. "
-        "Answer anew, in full, and not longer than needed.\n"
+        "Answer again, in full, and not longer than needed.\n"
     )
 
 

@@ -66,7 +66,7 @@ def load_task(folder: Path) -> KernelTask:
     task = parse_task(file.read_text(encoding="utf-8", errors="replace"), folder)
     for needed in (task.reference_file, task.baseline_file):
         if not needed.is_file():
-            raise TaskError(f"{needed.name} is missing beside it", file=str(file))
+            raise TaskError(f"{needed.name} is missing in its folder", file=str(file))
     return task
 
 

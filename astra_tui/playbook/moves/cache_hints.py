@@ -58,7 +58,7 @@ class CacheHints:
             )
         plan = Plan(
             title="Stream what is touched once",
-            bottleneck="data that nobody reads again takes the place of data that is reused",
+            bottleneck="data that nothing reads again takes the place of data that is reused",
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS),
             change=f"{lines_text(nodes)}: loads by __ldcs and stores by __stcs, which caches "
             "give up first. Neither results nor counters change; only a GPU can tell the effect.",

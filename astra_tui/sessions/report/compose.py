@@ -15,7 +15,7 @@ from astra_tui.sessions.report.facts import gather
 from astra_tui.sessions.report.opening import opening, subtitle, title
 from astra_tui.sessions.report.sources import sources_section
 from astra_tui.sessions.report.story import ledger_section, story_section
-from astra_tui.sessions.report.timings import doubt_section, timing_section
+from astra_tui.sessions.report.timings import caveat_section, timing_section
 
 
 def compose(session: Session) -> Document:
@@ -27,7 +27,7 @@ def compose(session: Session) -> Document:
     facts = gather(session)
     sections = (
         timing_section(facts),
-        doubt_section(facts),
+        caveat_section(facts),
         story_section(facts),
         counters_section(facts),
         sources_section(facts),

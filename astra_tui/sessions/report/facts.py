@@ -21,7 +21,7 @@ from astra_tui.model.fold import fold
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
-from astra_tui.model.timing import Doubt, Timing
+from astra_tui.model.timing import Caveat, Timing
 from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.integrity import Session, Trust
 from astra_tui.sessions.limits import LARGEST_JOURNAL
@@ -86,8 +86,8 @@ class Facts:
     finals: tuple[FinalTiming, ...]
     timings: tuple[Timing, ...]
     """All of them, round by round and then the final ones."""
-    doubts: tuple[Doubt, ...]
-    """Every doubt about any measurement once; marks count from 1 in this order."""
+    caveats: tuple[Caveat, ...]
+    """Every caveat about any measurement once; marks count from 1 in this order."""
     notes: tuple[tuple[int, NoteAdded], ...]
     cases_added: tuple[tuple[int, CaseAdded], ...]
     """With the number of the round in which they came."""
@@ -133,9 +133,9 @@ class Facts:
         """Whether a candidate took the baseline's place."""
         return self.state.best != self.opened.baseline
 
-    def marks(self, doubts: tuple[Doubt, ...]) -> tuple[int, ...]:
-        """The marks of some doubts, in ascending order."""
-        return tuple(sorted({self.doubts.index(d) + 1 for d in doubts}))
+    def marks(self, caveats: tuple[Caveat, ...]) -> tuple[int, ...]:
+        """The marks of some caveats, in ascending order."""
+        return tuple(sorted({self.caveats.index(d) + 1 for d in caveats}))
 
 
 def gather(session: Session) -> Facts:
@@ -159,7 +159,7 @@ def gather(session: Session) -> Facts:
         trials=tuple(_trials(state)),
         finals=final_timings(state),
         timings=timings,
-        doubts=tuple(dict.fromkeys(d for t in timings for w in t.workloads for d in w.doubts)),
+        caveats=tuple(dict.fromkeys(d for t in timings for w in t.workloads for d in w.caveats)),
         notes=tuple((n, e) for n, e in _with_rounds(contents.events) if isinstance(e, NoteAdded)),
         cases_added=tuple(
             (n, e) for n, e in _with_rounds(contents.events) if isinstance(e, CaseAdded)

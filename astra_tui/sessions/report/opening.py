@@ -76,7 +76,7 @@ def _result(facts: Facts) -> Line:
         return (Strong("No candidate was correct and better"), ": the best is the baseline.")
     best = Code(facts.best.hash[:12])
     if facts.finals:
-        words: list[Inline] = ["The best candidate ", best, ", measured anew at the end, is "]
+        words: list[Inline] = ["The best candidate ", best, ", measured again at the end, is "]
         for number, final in enumerate(facts.finals):
             words += [" and " if number else "", *_beside(final)]
         return (*words, ". These are geometric means over the workloads, cold.")
@@ -88,7 +88,7 @@ def _result(facts: Facts) -> Line:
 def _beside(final: FinalTiming) -> Line:
     speedup = final.timing.speedup
     return (
-        Strong(f"{final.timing.verdict.value.upper()}"), " beside ", Code(final.beside),
+        Strong(f"{final.timing.verdict.value.upper()}"), " against ", Code(final.beside),
         ", speedup ", ratio(speedup.value), " (95 % interval ", *interval(speedup), ")",
     )  # fmt: skip
 
@@ -99,8 +99,8 @@ def _of_its_round(facts: Facts) -> Line:
     if timing is None:
         return ("The best candidate ", best, " was not timed; see its round for why it was kept.")
     return (
-        "The best candidate ", best, " was not measured anew at the end. In its round it was ",
-        Strong(timing.verdict.value.upper()), " beside the version it started from, speedup ",
+        "The best candidate ", best, " was not measured again at the end. In its round it was ",
+        Strong(timing.verdict.value.upper()), " against the version it started from, speedup ",
         ratio(timing.speedup.value), " (95 % interval ", *interval(timing.speedup), ", cold).",
     )  # fmt: skip
 
@@ -124,13 +124,13 @@ def _by_counters(facts: Facts) -> Line:
 def _caveats(facts: Facts) -> Line:
     shown = [f.timing for f in facts.finals] or list(facts.timings)
     workloads = [w for t in shown for w in t.workloads]
-    doubted = sum(bool(w.doubts) for w in workloads)
+    doubted = sum(bool(w.caveats) for w in workloads)
     voided = sum(w.voided for w in workloads)
     if not doubted:
-        return ("No doubt was raised about these measurements.",)
-    text = f"Doubts were raised about {doubted} of {counted(len(workloads), 'measurement')}"
+        return ("No caveat was raised about these measurements.",)
+    text = f"Caveats were raised about {doubted} of {counted(len(workloads), 'measurement')}"
     text += f", and {voided} of them decide nothing" if voided else ""
-    return (text + "; each is marked in its table and explained under Doubts.",)
+    return (text + "; each is marked in its table and explained under Caveats.",)
 
 
 def _minute(time: str) -> str:

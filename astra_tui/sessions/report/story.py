@@ -72,7 +72,7 @@ def _overview(facts: Facts) -> Table:
             cells.append(speedup_line(comparison.speedup if comparison else None))
         rows.append(tuple(cells))
     base = "the version it started from"
-    return Table(f"All plans; every outcome is beside {base}", tuple(columns), tuple(rows))
+    return Table(f"All plans; every outcome is against {base}", tuple(columns), tuple(rows))
 
 
 def _said(facts: Facts) -> Items:
@@ -258,5 +258,5 @@ def ledger_section(facts: Facts) -> Section:
     )
     if not rows:
         return Section("Predictions", "ledger", (Paragraph(("No plan was proposed.",)),))
-    table = Table("Predictions beside measurements", columns, rows, frozenset(range(1, 6)))
+    table = Table("Predictions against measurements", columns, rows, frozenset(range(1, 6)))
     return Section("Predictions", "ledger", (Paragraph((text,)), table))

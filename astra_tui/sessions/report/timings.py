@@ -1,4 +1,4 @@
-"""Tables of paired timings by both protocols, and the doubts about them."""
+"""Tables of paired timings by both protocols, and the caveats about them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def timing_section(facts: Facts) -> Section | None:
     if not facts.finals:
         why = "the best is the baseline" if not facts.won else "the session ended before that"
         blocks.append(
-            Paragraph((f"Nothing was measured anew at the end: {why}. Each round has its own.",))
+            Paragraph((f"Nothing was measured again at the end: {why}. Each round has its own.",))
         )
     for final in facts.finals:
         blocks += final_tables(facts, final.timing, final.beside)
@@ -62,7 +62,7 @@ def timing_section(facts: Facts) -> Section | None:
 _PROTOCOLS = (
     "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
     "turn, in random order over rotated buffers; cold, where every launch finds its data outside "
-    "the L2 cache, decides, and warm stands beside it. The Astra paper's protocol (arXiv "
+    "the L2 cache, decides, and warm stands next to it. The Astra paper's protocol (arXiv "
     "2509.07506, section 4.1) is 20 warm-ups and 100 launches from the host with an event pair "
     "around each, and the arithmetic mean; it times the launch path as well and has no interval. A "
     "speedup is the time of the older version over that of the newer one."
@@ -71,7 +71,7 @@ _PROTOCOLS = (
 
 def final_tables(facts: Facts, timing: Timing, beside: str) -> list[Block]:
     """Both protocols of one pair, with what the verdict rests on."""
-    title = f"Best beside {beside}"
+    title = f"Best against {beside}"
     blocks: list[Block] = [Paragraph((_badge(timing.verdict), " ", Strong(title)))]
     blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
     names = beside, "best"
@@ -94,7 +94,7 @@ def cold_table(facts: Facts, timing: Timing, caption: str, names: Names) -> Tabl
     )  # fmt: skip
     columns = (
         "workload", f"{names[0]} µs", f"{names[1]} µs", "speedup", "95 % interval",
-        "threshold", "verdict", "floor µs", "of floor", "doubts",
+        "threshold", "verdict", "floor µs", "of floor", "caveats",
     )  # fmt: skip
     made = Table(caption, columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 7, 8}))
     return made.without_empty_columns()
@@ -113,7 +113,7 @@ def _cold_row(facts: Facts, timing: WorkloadTiming) -> tuple[Line, ...]:
         (_badge(timing.verdict),),
         (microseconds(floor.us),) if floor else _EMPTY,
         (percent(share),) if share else _EMPTY,
-        doubt_marks(facts, timing),
+        caveat_marks(facts, timing),
     )
 
 
@@ -149,11 +149,11 @@ def workload_name(timing: WorkloadTiming) -> Line:
     return timing.workload, " ", timing.dtype.value
 
 
-def doubt_marks(facts: Facts, timing: WorkloadTiming) -> Line:
-    """Links to the doubts about one measurement."""
+def caveat_marks(facts: Facts, timing: WorkloadTiming) -> Line:
+    """Links to the caveats about one measurement."""
     words: list[Inline] = []
-    for number in facts.marks(timing.doubts):
-        words += [" " if words else "", Link(f"[{number}]", f"doubt-{number}")]
+    for number in facts.marks(timing.caveats):
+        words += [" " if words else "", Link(f"[{number}]", f"caveat-{number}")]
     if timing.voided:
         words.append(" decides nothing")
     return tuple(words)
@@ -186,38 +186,38 @@ def _others(timing: Timing) -> str:
 
 def _beside(timing: Timing) -> str:
     own = timing.base == timing.candidate
-    return "beside itself" if own else f"beside {timing.base[:12]}"
+    return "against itself" if own else f"against {timing.base[:12]}"
 
 
-def doubt_section(facts: Facts) -> Section | None:
-    """Every doubt about a measurement; None where nothing was timed."""
+def caveat_section(facts: Facts) -> Section | None:
+    """Every caveat about a measurement; None where nothing was timed."""
     if not facts.timings:
         return None
-    if not facts.doubts:
+    if not facts.caveats:
         text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
-        return Section("Doubts", "doubts", (Paragraph((text,)),))
+        return Section("Caveats", "caveats", (Paragraph((text,)),))
     rows = tuple(
-        ((f"[{n}]",), (d.kind.replace("_", " "),), (d.message,), (_weight(d.voids),),
+        ((f"[{n}]",), (d.kind.replace("_", " "),), (d.message,), (_weight(d.invalidates),),
          (_where(facts, n),))
-        for n, d in enumerate(facts.doubts, start=1)
+        for n, d in enumerate(facts.caveats, start=1)
     )  # fmt: skip
-    anchors = tuple(f"doubt-{n}" for n in range(1, len(rows) + 1))
+    anchors = tuple(f"caveat-{n}" for n in range(1, len(rows) + 1))
     table = Table(
         "Reasons not to trust a measurement fully",
         ("mark", "kind", "what was seen", "weight", "measurements"),
         rows,
         anchors=anchors,
     )
-    return Section("Doubts", "doubts", (table,))
+    return Section("Caveats", "caveats", (table,))
 
 
-def _weight(voids: bool) -> Inline:
-    return Strong("the measurement decides nothing") if voids else "shown, the verdict stands"
+def _weight(invalidates: bool) -> Inline:
+    return Strong("the measurement decides nothing") if invalidates else "shown, the verdict stands"
 
 
 def _where(facts: Facts, number: int) -> str:
-    doubt = facts.doubts[number - 1]
-    workloads = [w for t in facts.timings for w in t.workloads if doubt in w.doubts]
+    caveat = facts.caveats[number - 1]
+    workloads = [w for t in facts.timings for w in t.workloads if caveat in w.caveats]
     names = list(dict.fromkeys(w.workload for w in workloads))
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"{len(workloads)}: {', '.join(names[:4])}{more}"

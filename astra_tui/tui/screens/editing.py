@@ -196,8 +196,8 @@ class Editing:
 
 def _how_to_go_on(question: Question) -> str:
     if editor_command():
-        return "; ctrl+g goes on with it"
-    return "; e goes on with it" if question.gate is Gate.DIFF else ""
+        return "; ctrl+g continues with it"
+    return "; e continues with it" if question.gate is Gate.DIFF else ""
 
 
 def _changed(question: Question, shown: str, text: str) -> Plan | str | None:

@@ -61,8 +61,8 @@ class KernelList(RowsView):
     HELP = (
         "The kernel tasks that are known: those in ./kernels, in $ASTRA_TUI_KERNELS, and the "
         "bundled ones. Enter starts a session on the chosen one. The best known result is the "
-        "best candidate of any session below: measured anew at its end beside production.cu, the "
-        "yardstick, where there is one, else beside baseline.cu, its slow start."
+        "best candidate of any session below: measured again at its end against production.cu, the "
+        "yardstick, where there is one, else against baseline.cu, its slow start."
     )
 
     def may_choose(self, row: int) -> bool:
@@ -76,7 +76,7 @@ class SessionList(RowsView):
     TITLE = "Sessions"
     HELP = (
         "Sessions on the disk, newest first. Enter attaches to one that runs, and replays one "
-        "that does not. c goes on with one that has ended or was interrupted. w marks one, and w "
+        "that does not. c resumes one that has ended or was interrupted. w marks one, and w "
         "on another compares the best candidates of both."
     )
 
@@ -317,7 +317,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self.app.open_session(partial(open_saved, path))
 
     def _ask_for_run(self, task: str, folder: Path | None = None) -> None:
-        """Asks how to run a task, or how to go on with a session."""
+        """Asks how to run a task, or how to resume a session."""
         from astra_tui.tui.forms import resuming, run_fields, run_of
         from astra_tui.tui.screens.form import FormScreen
 

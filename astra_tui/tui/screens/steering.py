@@ -141,14 +141,14 @@ class Steering:
         except UserError as error:
             self._app.report(error)
             return
-        self._app.say(f"branched off: {made}. Home goes on with it, as does astra-tui resume")
+        self._app.say(f"branched off: {made}. Home resumes it, as does astra-tui resume")
 
     def ask_how_to_leave(self) -> None:
         """Asks whether the engine is to go on."""
         from astra_tui.tui.screens.dialogs import ChoiceDialog, Option
 
         options = (
-            Option("d", "detach: the engine goes on, astra-tui attach comes back", "detach"),
+            Option("d", "detach: the engine keeps running; astra-tui attach reattaches", "detach"),
             Option("x", "end the run: what is done is kept and can be resumed", "end"),
         )
         text = "An engine works on this session."

@@ -43,7 +43,7 @@ class PlanPane(Pane):
     HELP = (
         "The plan of the chosen proposal: the bottleneck it sees, the numbers that speak for it, "
         "the change, and what it expects. Once the candidate was profiled, the measured ratio "
-        "stands beside the predicted one. Below it, what a model is writing right now.\n\n"
+        "stands next to the predicted one. Below it, what a model is writing right now.\n\n"
         "Under each piece of evidence stand the numbers that it cites, each compared with what was "
         "measured of the version that the plan starts from. c and C go from one to the next, "
         "enter or a click looks the number up on the Profile or Source pane, and backspace comes "

@@ -32,12 +32,12 @@ class ProfilePane(Pane):
 
     TITLE = "Profile"
     HELP = (
-        "What the chosen candidate costs, beside the version it was made from. Counters of the "
+        "What the chosen candidate costs, against the version it was made from. Counters of the "
         "emulator are exact for memory traffic; it gives no time and no speedup. Less is better "
         "for every counter. Occupancy is resident warps over what one SM can hold.\n\n"
         "On a GPU, ratios are old time over new with their 95 % interval. Cold decides, the "
-        "paper's protocol stands beside it, and the bar is the share of the floor: the time of a "
-        "copy of the same bytes. NOT CLEAN says that something spoils the measurement. "
+        "paper's protocol stands next to it, and the bar is the share of the floor: the time of a "
+        "copy of the same bytes. CAVEATS says that something spoils the measurement. "
         "Hardware counters are those of ncu, whose own durations are no times."
     )
 

@@ -31,7 +31,7 @@ class RoundsPane(RowsPane):
 
     TITLE = "Rounds"
     HELP = (
-        "Every plan of every round with what came of it. The mark in front repeats the verdict: "
+        "Every plan of every round with its result. The mark in front repeats the verdict: "
         "+ better, = same, - worse, ? inconclusive or unsupported, x wrong or not compiled, "
         "/ rejected, > at work; none where the run ended first. A star is the best so far, on "
         "which later rounds build.\n\n"

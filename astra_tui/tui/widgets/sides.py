@@ -36,7 +36,7 @@ NO_RATIO = (
     "These times are of different runs, so that no ratio of A and B is formed from them: clocks, "
     "temperature and neighbours differ from run to run."
 )
-HOW_TO_TIME = "t times A and B beside each other, where there is a GPU."
+HOW_TO_TIME = "t times A against B, where there is a GPU."
 
 
 def draw_plans(page: Page, sides: Sides) -> None:
@@ -74,7 +74,7 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
     """
     _draw_counters(page, sides)
     known = timed or direct_timing(sides)
-    page.heading("Time of A and B beside each other")
+    page.heading("Time of A against B")
     if _same_task(sides) or said:
         page.paragraph(said or HOW_TO_TIME, Tone.PLAIN if said else Tone.DIM)
     if known is not None:
@@ -87,7 +87,7 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
         page.paragraph(NO_RATIO, Tone.CAUTION)
     else:
         page.paragraph("The sessions ran on different tasks: their times do not compare.", Tone.DIM)
-    page.heading("Times that the sessions have, each beside another version in a run of its own")
+    page.heading("Times that the sessions have, each against another version in a run of its own")
     _beside(page, sides, _draw_times)
 
 
@@ -160,7 +160,7 @@ def _draw_times(page: Page, side: Side) -> None:
         page.paragraph("none", Tone.DIM)
     for timing in side.branch.timings:
         page.blank()
-        page.line(span(f"beside {_base_words(side, timing)}", Tone.TITLE))
+        page.line(span(f"against {_base_words(side, timing)}", Tone.TITLE))
         page.line(span(f"on {timing.gpu or timing.device}", Tone.DIM))
         page.field("all", ratio_words(timing.speedup), VERDICT_TONES[timing.verdict])
         for workload in timing.workloads:
@@ -169,7 +169,7 @@ def _draw_times(page: Page, side: Side) -> None:
 
 def _draw_workload(page: Page, timing: WorkloadTiming) -> None:
     page.line(span(f"{timing.workload} {timing.dtype.value}"))
-    void = " VOID" if timing.voided else " (doubts)" if timing.doubts else ""
+    void = " VOID" if timing.voided else " (caveats)" if timing.caveats else ""
     words = f"{ratio_words(timing.cold.speedup)}{void}"
     page.field("  cold", words, Tone.BAD if void else VERDICT_TONES[timing.verdict], column=8)
 

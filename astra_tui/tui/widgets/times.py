@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.events import RoundsTimed
-from astra_tui.model.timing import Doubt, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.model.timing import Caveat, Timing, TimingVerdict, WorkloadTiming
 from astra_tui.tui.text_layout import Page, Span, Tone, span
 from astra_tui.tui.widgets.cited import Pointer
 from astra_tui.tui.words import microseconds, ratio_words
@@ -20,7 +20,7 @@ VERDICT_TONES = {
 
 def draw_timing(page: Page, timing: Timing, base: str, pointer: Pointer, *, final: bool) -> None:
     """A finished timing: all workloads together, then each. `base` says beside what."""
-    page.heading(f"Time beside {base}" + (", measured anew at the end" if final else ""))
+    page.heading(f"Time against {base}" + (", measured again at the end" if final else ""))
     together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
     page.line(
         Span(timing.verdict.value.upper(), VERDICT_TONES[timing.verdict]),
@@ -32,13 +32,13 @@ def draw_timing(page: Page, timing: Timing, base: str, pointer: Pointer, *, fina
 
 
 def draw_workload(page: Page, timing: WorkloadTiming, pointer: Pointer) -> None:
-    """One workload: the ratio that decides, the floor, what else was measured, and doubts."""
+    """One workload: the ratio that decides, the floor, what else was measured, and caveats."""
     tone = VERDICT_TONES[timing.verdict]
     page.line(
         span(f"{timing.workload} {timing.dtype.value}  ", Tone.TITLE),
         Span(timing.verdict.value, tone),
         Span(f"  {timing.cold.speedup.rounds} pairs", Tone.DIM),
-        Span("  NOT CLEAN", Tone.BAD) if timing.doubts else Span(""),
+        Span("  CAVEATS", Tone.BAD) if timing.caveats else Span(""),
     )
     cold = timing.cold
     times = f"{microseconds(cold.base_us)} to {microseconds(cold.candidate_us)}"
@@ -61,14 +61,14 @@ def draw_workload(page: Page, timing: WorkloadTiming, pointer: Pointer) -> None:
             Span(f" {100 * timing.of_floor:.0f} % of {microseconds(timing.floor.us)}"),
         )
         pointer.drawn(page, timing.workload, "of_floor", "floor_us")
-    draw_doubts(page, timing.doubts)
+    draw_caveats(page, timing.caveats)
 
 
-def draw_doubts(page: Page, doubts: tuple[Doubt, ...]) -> None:
+def draw_caveats(page: Page, caveats: tuple[Caveat, ...]) -> None:
     """Why a measurement is not to be trusted, or not fully."""
-    for doubt in doubts:
-        what = "void" if doubt.voids else "doubt"
-        page.field(f"  {what}", doubt.message, Tone.BAD if doubt.voids else Tone.CAUTION)
+    for caveat in caveats:
+        what = "void" if caveat.invalidates else "doubt"
+        page.field(f"  {what}", caveat.message, Tone.BAD if caveat.invalidates else Tone.CAUTION)
 
 
 def draw_running(page: Page, rounds: tuple[RoundsTimed, ...]) -> None:

@@ -54,7 +54,7 @@ def counters_figure(facts: Facts) -> Figure | None:
     if not shown:
         return None
     axis = LogAxis.over([*shown, 1.0], _BOTTOM, _TOP)
-    title = "Counters of each round beside the baseline's"
+    title = "Counters of each round against the baseline's"
     description = (
         "Each count over the baseline's, added up over the workloads, on a logarithmic axis; below "
         "1 is less work. The line follows the best. " + LEGEND + "."

@@ -39,7 +39,7 @@ def roofline_figure(facts: Facts) -> Figure | None:
     rows = _rows(timings)
     if not rows:
         return None
-    title = "Times beside the floor, per workload"
+    title = "Times against the floor, per workload"
     others = ", ".join(f"{_SIGNS[tone]} {name}" for name, tone, _ in rows[0].others)
     description = (
         "Cold times in microseconds on a logarithmic axis: | the floor, which is the longer of an "

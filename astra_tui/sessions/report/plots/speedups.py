@@ -46,19 +46,19 @@ def speedup_figure(facts: Facts) -> Figure | None:
     if not values:
         return None
     finals = [
-        _Point(f.beside, f"final, beside {f.beside}: {f.timing.verdict.value}",
+        _Point(f.beside, f"final, against {f.beside}: {f.timing.verdict.value}",
                f.timing.speedup, TIMINGS[f.timing.verdict], True)
         for f in facts.finals
     ]  # fmt: skip
     values += [v for p in finals if p.speedup for v in _plottable(p.speedup)]
-    title = "Speedup of each round beside the version it started from"
+    title = "Speedup of each round against the version it started from"
     description = (
         "Time of the older version over that of the newer one, geometric mean over the workloads, "
         "cold, with 95 % intervals, on a logarithmic axis; above 1 is faster. " + LEGEND + "; "
         "a ring marks what the next rounds built on."
     )
     if finals:
-        description += " Behind the rule: the winner, measured anew."
+        description += " After the rule: the best candidate, measured again."
     svg = _drawn(title, description, points, finals, values)
     return Figure(title, description, svg)
 
@@ -96,7 +96,7 @@ def _drawn(
         parts += [line(rule, _TOP, rule, _BOTTOM + 24, "rule"), last.drawn(_BOTTOM + 20)]
         parts += [_point(p, last.x(i), axis) for i, p in enumerate(finals)]
         middle = (rule + width - _RIGHT) / 2
-        parts.append(words("winner, beside", middle, _BOTTOM + 42, "label middle"))
+        parts.append(words("winner, against", middle, _BOTTOM + 42, "label middle"))
     return drawing("speedups", title, description, (width, _HEIGHT), parts)
 
 

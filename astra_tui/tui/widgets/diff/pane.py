@@ -43,7 +43,7 @@ class DiffPane(CodePane):
     HELP: ClassVar[str] = """\
 J and K go from hunk to hunk, space accepts or refuses the one at the cursor, * all of them.
 enter opens a fold, or shows the line in the source; + and - show more or less around a hunk.
-s changes between one column and two. c shows or hides the counters beside the lines, which \
+s changes between one column and two. c shows or hides the counters next to the lines, which \
 are shown at first where they leave enough room for the code.
 m and M go to the next and the previous compiler error or finding.
 / searches, ; and ' go to the next and the previous match. y copies the
