@@ -63,10 +63,10 @@ class Command(click.Command):
             name = error.option_name.partition("=")[0]
             flags = [o for p in self.params for o in p.opts if o.startswith("--")]
             raise BadUsage(ctx, f"there is no flag {name}", nearest(name, flags)) from None
-        if ctx.args:
+        if ctx.args and not ctx.resilient_parsing:
             hint = f"see: {ctx.command_path} --help"
             raise BadUsage(ctx, f"one argument too many: {ctx.args[0]}", hint)
-        return []
+        return ctx.args
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """The flag that shows the help."""

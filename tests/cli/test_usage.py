@@ -102,3 +102,28 @@ def test_flags_may_stand_between_arguments(shell: Shell, sources: dict[str, str]
     outcome = shell.run("check", "silu_and_mul", "--case", "float16/d=1", "good.cu", "-v")
     assert outcome.code == ExitCode.OK
     assert "PASSED silu_and_mul good.cu" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("chec",), {"check"}),
+        (("re",), {"replay", "resume", "report"}),
+        (("audit", "--mu"), {"--mutants"}),
+        (("run", "x", "--team", "llm"), {"llm", "llm-single"}),
+    ],
+)
+def test_a_shell_completes_commands_flags_and_words(
+    shell: Shell, typed: tuple[str, ...], offered: set[str]
+) -> None:
+    line = {"COMP_WORDS": " ".join(["astra-tui", *typed]), "COMP_CWORD": str(len(typed))}
+    outcome = shell.run(_ASTRA_TUI_COMPLETE="bash_complete", **line)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert {row.partition(",")[2] for row in outcome.out.splitlines()} == offered
+    assert "astra-tui" in shell.run(_ASTRA_TUI_COMPLETE="zsh_source").out
+
+
+def test_flags_that_exclude_each_other_are_refused(shell: Shell) -> None:
+    outcome = shell.run("report", "s", "--html-only", "--markdown-only")
+    assert outcome.code == ExitCode.BAD_INPUT
+    assert "--html-only and --markdown-only exclude each other" in outcome.err
