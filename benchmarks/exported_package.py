@@ -2,7 +2,7 @@
 
     python exported_package.py PACKAGE_FOLDER OPERATOR '{"dims": {...}, "scalars": {...}}'
 
-Its last line is JSON: what was tried, and what came of it. Results of the operator are compared
+Its last line is JSON: what was tried, and its result. Results of the operator are compared
 with its own plain call, which gpu_exports.py has compared with the reference before.
 """
 

@@ -41,7 +41,7 @@ HELP = 20_000
 
 
 def main() -> None:
-    """Runs everything and writes what came of it after every source."""
+    """Runs everything and writes its result after every source."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("gpu_tools.json"))
     parser.add_argument("--seconds", type=float, default=30.0)

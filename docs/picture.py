@@ -37,7 +37,7 @@ async def draw(key: str) -> str:
         while getattr(app.screen, "view", None) is None:
             await pilot.pause()
         await pilot.press(key)
-        for _ in range(50):  # Highlighting goes on between frames.
+        for _ in range(50):  # Highlighting continues between frames.
             await pilot.pause()
         return app.export_screenshot(title="astra-tui")
 

@@ -132,7 +132,7 @@ def _wanted(options: Options) -> _Wanted:
     task = find_task(options.task)
     files = [find_source(task, name) for name in options.sources]
     sources = [(file, read_text(file)) for file in files]
-    if len(sources) == 1:  # Beside itself: what this machine can tell apart.
+    if len(sources) == 1:  # Against itself: what this machine can tell apart.
         sources *= 2
     workloads = _workloads(task, options.workload)
     return _Wanted(task, options.task, workloads, tuple(sources), options.protocol, options.energy)
@@ -205,7 +205,7 @@ def _environment(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
 
 def _checked(wanted: _Wanted, opened: _Opened, *, quiet: bool) -> tuple[CheckReport, ...]:
     """A report for each text; those that did not pass are printed unless `quiet`."""
-    from astra_tui.lab.check.beside import EmulatorCheck
+    from astra_tui.lab.check.emulator_check import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.check.suite import build_suite
 
@@ -214,9 +214,9 @@ def _checked(wanted: _Wanted, opened: _Opened, *, quiet: bool) -> tuple[CheckRep
     for file, text in wanted.sources:
         files.setdefault(text, file)
     reports = []
-    with EmulatorCheck(wanted.task) as beside:
+    with EmulatorCheck(wanted.task) as emulator_check:
         parts = wanted.task, opened.device, opened.compiler, opened.oracle
-        checker = Checker(*parts, chosen_seed(None), beside)
+        checker = Checker(*parts, chosen_seed(None), emulator_check)
         for text, file in files.items():
             report = check_source(checker, file, text, None, total)
             reports.append(report)

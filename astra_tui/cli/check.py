@@ -123,7 +123,7 @@ def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
 
 def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[CheckReport]:
     """Checks the sources one after the other; one that cannot be checked does not stop the rest."""
-    from astra_tui.lab.check.beside import EmulatorCheck
+    from astra_tui.lab.check.emulator_check import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.on_gpu.opening import open_oracle
 
@@ -137,10 +137,12 @@ def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[
         compiler = opened.enter_context(open_compiler())
         device = opened.enter_context(open_device(options.device, compiler))
         oracle = opened.enter_context(open_oracle(wanted.task, device.gpu))
-        beside = EmulatorCheck(wanted.task) if device.gpu is not None else None
-        if beside is not None:
-            opened.enter_context(beside)
-        checker = Checker(wanted.task, device.device, compiler, oracle, options.seed, beside)
+        emulator_check = EmulatorCheck(wanted.task) if device.gpu is not None else None
+        if emulator_check is not None:
+            opened.enter_context(emulator_check)
+        checker = Checker(
+            wanted.task, device.device, compiler, oracle, options.seed, emulator_check
+        )
         for file, text in texts.items():
             try:
                 chosen = wanted.cases if options.case else None

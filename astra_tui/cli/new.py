@@ -1,4 +1,4 @@
-"""`astra-tui new`: a kernel task from somebody's CUDA source."""
+"""`astra-tui new`: a kernel task from someone's CUDA source."""
 
 from __future__ import annotations
 

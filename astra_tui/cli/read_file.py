@@ -10,7 +10,7 @@ from astra_tui.model.errors import UserError
 
 MOST_BYTES = 16 << 20
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""A pipe that nobody writes would be waited for without O_NONBLOCK."""
+"""A pipe that no one writes would be waited for without O_NONBLOCK."""
 
 
 def read_given(file: Path, what: str = "file") -> bytes:

@@ -45,7 +45,7 @@ class GoingOn(NamedTuple):
 
 
 def prepare(folder: Path, options: Options, choices: Choices) -> GoingOn:
-    """Finds out how a session goes on here; nothing is run.
+    """Finds out how a session continues here; nothing is run.
 
     Raises UserError for a session that was altered, and where its task or its device is not on
     this machine.

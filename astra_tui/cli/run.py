@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 def run(options: Options) -> int:
     """Runs a session to its end; the result goes to stdout, what happens meanwhile to stderr.
 
-    Somebody at a terminal attends an engine in a process of its own. Without anybody the engine
+    Someone at a terminal attends an engine in a process of its own. Without anyone the engine
     is in this process: it has nothing to outlive.
     """
     return carry_out(run_request(options, read_choices(options)), options)
@@ -129,7 +129,7 @@ async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
 
 
 async def _host(request: RunRequest) -> tuple[SessionState, Path]:
-    """Runs the engine in this process; nobody is asked."""
+    """Runs the engine in this process; no one is asked."""
     from astra_tui.engine.opening import open_run
     from astra_tui.engine.server import Server
 

@@ -31,7 +31,7 @@ OF_REASON = {
 def end_session(
     state: SessionState, folder: Path, *, as_json: bool, settings: RunSettings | None = None
 ) -> ExitCode:
-    """Prints what came of a session that was closed; returns the exit code for it.
+    """Prints the result of a session that was closed; returns the exit code for it.
 
     `settings` are those of the last run, where they are not those that the session began with.
     """
@@ -77,7 +77,7 @@ def say_how_to_go_on(reason: StopReason, settings: RunSettings, folder: Path) ->
 
 
 def resuming(settings: RunSettings, folder: Path) -> str:
-    """The command that goes on with a session; it says again what a session alone may not say."""
+    """The command that continues with a session; it says again what a session alone may not say."""
     has_name = folder.resolve().parent == Path(DEFAULT_FOLDER).resolve()
     words = ["astra-tui", "resume", folder.name if has_name else str(folder)]
     if Path(settings.task).name != settings.task:

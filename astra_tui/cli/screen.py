@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def has_terminal() -> bool:
-    """Whether somebody sits at a terminal that can show a screen."""
+    """Whether someone sits at a terminal that can show a screen."""
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     return at_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
@@ -39,7 +39,7 @@ def choices_for_screen(options: Options) -> Choices | None:
 def show_run(
     request: RunRequest, choices: Choices, found: Sequence[Difference] = (), *, as_json: bool
 ) -> int:
-    """Begins or goes on with a session on the screen; prints what came of it afterwards.
+    """Begins or continues with a session on the screen; prints its result afterwards.
 
     What differs from where a session ran is shown over it at first.
     """

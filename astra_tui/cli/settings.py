@@ -39,7 +39,7 @@ _Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """Everything that can be set; None where nobody has. The TOML file has these keys."""
+    """Everything that can be set; None where no one has. The TOML file has these keys."""
 
     team: TeamKind | None = None
     device: str | None = None
@@ -85,7 +85,7 @@ def read_choices(options: Options, environment: Mapping[str, str] | None = None)
 def run_settings(
     choices: Choices, task: str, environment: Mapping[str, str], before: RunSettings | None = None
 ) -> RunSettings:
-    """The settings of a run. Where nobody chose, those of the session `before` hold, or defaults.
+    """The settings of a run. Where no one chose, those of the session `before` hold, or defaults.
 
     Raises UserError for a device or a file of decisions that does not exist.
     """

@@ -12,7 +12,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 def refuse_foreign_server(
     before: RunSettings, choices: Choices, folder: Path, *, trust: bool
 ) -> None:
-    """A key must not go to a server that nobody here has named."""
+    """A key must not go to a server that no one here has named."""
     if choices.base_url is not None or trust or not before.base_url:
         return
     if (choices.team or before.team) is not TeamKind.PLAYBOOK:

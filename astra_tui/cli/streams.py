@@ -28,7 +28,7 @@ class _Output(io.FileIO):
 
 
 class _Remarks(io.FileIO):
-    """A file for what need not be heard: where it is full, a command goes on without."""
+    """A file for what need not be heard: where it is full, a command continues without."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes, if that is possible."""

@@ -1,4 +1,4 @@
-"""Drafts a kernel task from somebody's CUDA source: the rest is listed."""
+"""Drafts a kernel task from someone's CUDA source: the rest is listed."""
 
 from astra_tui.drafting.draft import Draft, draft_task
 

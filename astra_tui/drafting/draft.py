@@ -1,4 +1,4 @@
-"""Drafts a kernel task from somebody's CUDA source, and says what is left to decide."""
+"""Drafts a kernel task from someone's CUDA source, and says what is left to decide."""
 
 from __future__ import annotations
 

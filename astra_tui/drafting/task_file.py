@@ -227,7 +227,7 @@ def reference(
 
 
 def reference_stub(task: TaskDraft) -> str:
-    """A reference.py that fails until somebody writes it."""
+    """A reference.py that fails until someone writes it."""
     read = [t for t in task.tensors if t.role is not ArgumentRole.OUT]
     arguments = [f"    {t.name}: torch.Tensor," for t in read]
     arguments += [f"    {s.name}: {'float' if s.dtype.is_float else 'int'}," for s in task.scalars]

@@ -1,4 +1,4 @@
-"""Asynchronous copies (cp.async) that nobody has waited for: they happen at the wait.
+"""Asynchronous copies (cp.async) that no one has waited for: they happen at the wait.
 
 So a missing wait shows: until then the words they will write count as not written.
 """

@@ -100,7 +100,7 @@ class Chunk:
 
     @cached_property
     def shared_state(self) -> Any:
-        """Which words of shared memory somebody has written."""
+        """Which words of shared memory someone has written."""
         return np.zeros(self.blocks * self.machine.shared.words_per_block, np.bool_)
 
     @cached_property
@@ -118,7 +118,7 @@ class Chunk:
 
     @cached_property
     def copies(self) -> PendingCopies:
-        """Asynchronous copies that nobody has waited for yet."""
+        """Asynchronous copies that no one has waited for yet."""
         return PendingCopies(self.width, len(self.shared_state))
 
     @property

@@ -2,7 +2,7 @@
 
 Of all lanes that can run, those at the lowest instruction go first, all at once. Code that
 diverges comes together again by itself, because whoever is ahead waits. Lanes at a barrier or a
-warp operation wait until it is complete; when nobody can run, it is either complete now, or the
+warp operation wait until it is complete; when no one can run, it is either complete now, or the
 launch is stuck and says so.
 """
 

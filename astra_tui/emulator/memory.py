@@ -177,7 +177,7 @@ class GlobalMemory:
         return f"byte {offset - nearest.begin} of {nearest.name}, which has {nearest.size}"
 
     def require_defined(self, offsets: Any, size: int, buffer: Buffer | None) -> None:
-        """Raises Fault where a load reads bytes of an output or workspace that nobody wrote.
+        """Raises Fault where a load reads bytes of an output or workspace that no one wrote.
 
         `offsets` are places in `heap`.
         """
@@ -206,7 +206,7 @@ class GlobalMemory:
         return (first[:, None] + np.arange(count)).reshape(-1)
 
     def unwritten(self, source: DeviceBuffer) -> tuple[int, int] | None:
-        """The first byte of an output that nobody wrote, and how many there are; None if none."""
+        """The first byte of an output that no one wrote, and how many there are; None if none."""
         buffer = next(b for b in self.buffers if b.name == source.name)
         granules = self.defined[self._granules(buffer)]
         offset = buffer.begin & ((1 << self.granule_bits) - 1)

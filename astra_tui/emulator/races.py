@@ -7,7 +7,7 @@ has arrived before the lanes exchange anything. Atomics do not race with each ot
 
 For every word the table keeps its last writer, and of its readers since the last barrier: one of
 them, whether there was a second in the same warp, in another warp, in another block. That is
-enough to answer, for any writer, whether somebody else has read with nothing in between.
+enough to answer, for any writer, whether someone else has read with nothing in between.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Accessors:
 
     `thread` counts from 1, its upper bits being the block, its bits above the fifth the warp.
     `epoch` counts the barriers that the thread's block has passed. `time` is that of the launch,
-    which goes on at each operation of a warp; `sync` is when the whole warp last synchronised,
+    which advances at each operation of a warp; `sync` is when the whole warp last synchronised,
     `exchange` when it last did or exchanged values.
     """
 
@@ -70,7 +70,7 @@ Unchanged = Callable[[], Any]
 
 
 class AccessHistory:
-    """The table for one memory. An atomic's writer is negative; zero is nobody's, and no epoch's.
+    """The table for one memory. An atomic's writer is negative; zero is no one's, and no epoch's.
 
     What is not used yet is zero, and costs nothing.
     """
@@ -163,7 +163,7 @@ class AccessHistory:
             self._note_earlier(words, by, kept, lost)
 
     def _note_earlier(self, words: Any, by: Accessors, earlier: Any, which: Any) -> None:
-        """Keeps that somebody else has read, as far as nothing has ordered it since."""
+        """Keeps that someone else has read, as far as nothing has ordered it since."""
         self.any_second_reader = True
         at = np.flatnonzero(which)
         word, other, thread = words[at], earlier[at], by.thread[at]

@@ -214,7 +214,7 @@ class Scheduler:
     # -- block barriers ----------------------------------------------------------------------------
 
     def _barrier_is_complete(self, group: Group, step: Step) -> bool:
-        """Whether the group is all that its blocks have left, and nobody waits elsewhere."""
+        """Whether the group is all that its blocks have left, and no one waits elsewhere."""
         if self.at_barrier or self._barrier_name(step, group)[1]:
             return False
         if group.everyone:

@@ -28,7 +28,7 @@ from astra_tui.model.state import SessionState
 
 
 class Policy(Protocol):
-    """Answers that need nobody."""
+    """Answers that need no one."""
 
     def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
         """An answer, or None when it is not for this policy to decide."""
@@ -54,7 +54,7 @@ class Approvals:
         self._desk = desk
         self._policies = policies
         self._wait = wait
-        """Whether to wait for somebody to come when nobody attends."""
+        """Whether to wait for someone to come when no one attends."""
         self._clock = clock
         self._auto_set = float("-inf")
         self._settling = asyncio.Lock()
@@ -62,7 +62,7 @@ class Approvals:
     def begin(self, engineer: Author) -> None:
         """Keeps the mode that a resumed session has only where this engineer set it.
 
-        The session, with the mode in it, may come from somebody else; so may one that was set by
+        The session, with the mode in it, may come from someone else; so may one that was set by
         an engineer without a name. To be called before EngineStarted, behind which nothing that
         was set stands in the way of the policy that this engine was started with.
         """
@@ -78,7 +78,7 @@ class Approvals:
     async def decide(self, question: Question, plan: Plan) -> Decision:
         """The decision on a question: the one of the journal, else a new one.
 
-        Raises Stop when nobody is there to ask.
+        Raises Stop when no one is there to ask.
         """
         taken = self._record.state.decisions.get(question.id)
         if taken is not None and taken.subject == question.subject:
@@ -93,7 +93,7 @@ class Approvals:
             raise Stop(
                 StopReason.UNATTENDED,
                 f"the {question.gate.value} of round {question.round} waits for a decision, "
-                "and there is nobody to take it",
+                "and there is no one to take it",
             )
         self._record.emit(AnswerAwaited(question))
         return await self._desk.ask(question, self._keep)

@@ -44,7 +44,7 @@ class Place:
 async def compile_candidate(
     record: Record, lab: Lab, candidate: str, place: Place
 ) -> CompileFinished:
-    """Compiles a candidate unless the journal says what came of it."""
+    """Compiles a candidate unless the journal says its result."""
     known = record.state.candidate(candidate).compilation
     if known is not None:
         return known
@@ -176,7 +176,7 @@ async def time_candidate(
 
 
 async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Timing:
-    """Times a winner anew: the best of many measurements flatters whoever was lucky.
+    """Times a winner again: the best of many measurements flatters whoever was lucky.
 
     In a fresh process, with new inputs and orders, and by the paper's protocol as well.
     """

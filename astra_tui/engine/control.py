@@ -36,7 +36,7 @@ class Control:
             self._go.clear()
 
     def go_on(self, by: Author) -> None:
-        """Ends a pause, also one that is still to come. A step that was interrupted begins anew."""
+        """Ends a pause, also one that is still to come. An interrupted step begins again."""
         if self._interrupted is not None:
             self._continued = by
         elif not self._go.is_set():
@@ -58,7 +58,7 @@ class Control:
             self._step.cancel()
 
     def end(self, stop: Stop) -> None:
-        """Ends the run for a reason that nobody gave, such as that nobody is there."""
+        """Ends the run for a reason that no one gave, such as that no one is there."""
         self._ending = self._ending or stop
         self._go.set()
         if self._step is not None:

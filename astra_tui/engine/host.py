@@ -53,7 +53,7 @@ def open_session(
 
 
 def resume_session(folder: Path, task: KernelTask, redactor: Redactor) -> OpenSession:
-    """A session that goes on where its journal ends.
+    """A session that continues where its journal ends.
 
     Raises UserError when the journal is damaged, but for an end that is cut off, and when the task
     is no longer the one of the session.

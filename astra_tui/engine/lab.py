@@ -101,7 +101,7 @@ class Lab:
         """Ids of the processes through which each has hold of the GPU."""
         self._gpu_lock = ReadWriteLock()
         self._taking = asyncio.Lock()
-        """Held while idle processes are spoken to, so that nobody takes one meanwhile."""
+        """Held while idle processes are spoken to, so that no one takes one meanwhile."""
 
     @property
     def times(self) -> bool:

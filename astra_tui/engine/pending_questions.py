@@ -33,7 +33,7 @@ class PendingQuestions:
         return tuple(waiting.question for waiting in self._waiting.values())
 
     async def ask(self, question: Question, keep: Keep) -> Decision:
-        """Waits until somebody decides, and returns the decision as `keep` has journaled it."""
+        """Waits until someone decides, and returns the decision as `keep` has journaled it."""
         waiting = _Waiting(question, keep, asyncio.Future())
         self._waiting[question.id] = waiting
         try:

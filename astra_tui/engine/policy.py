@@ -1,4 +1,4 @@
-"""Answers that need nobody at the keyboard: a policy that was set, or a file of decisions."""
+"""Answers that need no one at the keyboard: a policy that was set, or a file of decisions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DecisionsFile:
     """Decisions taken in order; each question takes the first unused one that matches it.
 
     `state` is the session's: the decisions of this file that it holds are used up already, so that
-    a session goes on in the file where it stopped. Raises UserError for a file that cannot be used.
+    a session continues in the file where it stopped. Raises UserError for a file that is no use.
     """
 
     def __init__(self, path: Path, state: SessionState | None = None):
@@ -186,7 +186,7 @@ class AutoPolicy:
         self.approval = approval
 
     def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
-        """The answer to a question; None when somebody has to be asked."""
+        """The answer to a question; None when someone has to be asked."""
         if state.auto.covers(question, plan):
             by = state.auto.author
         elif not state.auto.replaces and self._accepts(question, plan):

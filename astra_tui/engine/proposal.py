@@ -1,7 +1,7 @@
 """One proposal of a round, from its plan to its verdict.
 
 Every step looks at the state first: what the journal holds is not done again, so that a session
-goes on where it stopped.
+continues where it stopped.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class _Failed:
-    """A candidate that did not do, and the verdict if nobody mends it."""
+    """A candidate that did not do, and the verdict if no one mends it."""
 
     failure: Failure
     outcome: Outcome

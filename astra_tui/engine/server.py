@@ -45,14 +45,14 @@ FAREWELL_SECONDS = 5.0
 """How long front ends have, once the session is closed, to read the end of it."""
 
 _LOOKS = 20
-"""How often in `linger_seconds` it is looked whether somebody attends."""
+"""How often in `linger_seconds` it is looked whether someone attends."""
 
 
 class Server:
     """Runs an engine and serves it. `run` is used in place of the engine's own `run`.
 
-    `folder` is the session's. With `linger_seconds`, a session that only waits for somebody is
-    closed when nobody who could answer was there for that long.
+    `folder` is the session's. With `linger_seconds`, a session that only waits for someone is
+    closed when no one who could answer was there for that long.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Server:
             peer.reply(Refused(0, reason, error.hint))
 
     async def _dismiss(self) -> None:
-        """Sends everybody the end of the session, then hangs up."""
+        """Sends everyone the end of the session, then hangs up."""
         peers = list(self._connections.values())
         tasks = list(self._connections)
         await asyncio.gather(*(peer.finish(FAREWELL_SECONDS) for peer in peers))
@@ -232,7 +232,7 @@ class Server:
             case Paused(interrupted=True):  # The step that asked is gone; the next one asks again.
                 self._awaited.clear()
 
-    # -- nobody there ----------------------------------------------------------------------------
+    # -- no one there ----------------------------------------------------------------------------
 
     async def _watch_attendance(self) -> None:
         if self._linger is None:
@@ -249,7 +249,7 @@ class Server:
                 return
 
     def _waits_for_nobody(self) -> bool:
-        """Whether nothing goes on before somebody comes, and nobody is there."""
+        """Whether nothing continues before someone comes, and no one is there."""
         if self._engine.desk.clients:
             return False
         state = self._engine.state

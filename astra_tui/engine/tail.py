@@ -36,7 +36,7 @@ class Tail:
     def past(self, end: int) -> list[bytes]:
         """The records in the first bytes of the journal, a line each; damaged lines are left out.
 
-        It opens the file anew, so that a thread may do it.
+        It opens the file again, so that a thread may do it.
         """
         with reading(self._folder, JOURNAL_NAME) as handle:
             content = handle.read(end)

@@ -45,7 +45,7 @@ class NoGpuForArtefact(ArtefactFailed):
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of a set of cases; `wrong` has the first few that failed."""
+    """The result of a set of cases; `wrong` has the first few that failed."""
 
     passed: int
     refused: int

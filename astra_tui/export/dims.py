@@ -47,7 +47,7 @@ def dim_sources(task: KernelTask, tensors: Iterable[Argument]) -> dict[str, DimS
 def _inverse(size: Expression, given: Expression) -> Expression | None:
     """The one name in `size` as an expression of its value; None where that is not simple.
 
-    The shapes are computed anew from the answer and compared, so that a remainder shows.
+    The shapes are computed again from the answer and compared, so that a remainder shows.
     """
     match size:
         case Name():

@@ -63,7 +63,7 @@ class GpuProcess:
         self.opened: Opened | None = None
 
     def start(self) -> None:
-        """Lets the process start and take hold of the GPU while the caller goes on.
+        """Lets the process start and take hold of the GPU while the caller continues.
 
         What fails is tried again, and told, at the first request.
         """

@@ -16,7 +16,7 @@ import msgspec
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.gpu.device import CudaDevice
-from astra_tui.lab.check.beside import EmulatorCheck
+from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
@@ -47,8 +47,10 @@ class _Worker:
         self.opened = opened
         self.compiler = compiler
         self.oracle = oracle
-        self.beside = EmulatorCheck(task) if opened.gpu is not None else None
-        self.checker = Checker(task, opened.device, compiler, oracle, beside=self.beside)
+        self.emulator_check = EmulatorCheck(task) if opened.gpu is not None else None
+        self.checker = Checker(
+            task, opened.device, compiler, oracle, emulator_check=self.emulator_check
+        )
         self._bench: Bench | None = None
 
     def answer(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -125,7 +127,7 @@ class _Worker:
         return self._bench
 
     def settle(self) -> None:
-        """Waits until nothing that this process has begun goes on by itself."""
+        """Waits until nothing that this process has begun continues by itself."""
         if isinstance(self.opened.device, CudaDevice):
             self.opened.device.settle()
 
@@ -141,8 +143,8 @@ class _Worker:
     def close(self) -> None:
         """Ends the processes that hold the GPU, and the emulator's."""
         self._rest()
-        if self.beside is not None:
-            self.beside.close()
+        if self.emulator_check is not None:
+            self.emulator_check.close()
 
     def _workloads(self, request: dict[str, Any]) -> tuple[Workload, ...]:
         """Those that were asked for by name; all if none was."""

@@ -205,4 +205,4 @@ def _parameters(body: Json) -> frozenset[str]:
 
 
 def _ignore(delta: Delta) -> None:
-    """Nobody watches."""
+    """No one watches."""

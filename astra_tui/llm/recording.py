@@ -34,7 +34,7 @@ class RecordedError(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A request and what came of it: a reply or an error, after `seconds`.
+    """A request and its result: a reply or an error, after `seconds`.
 
     It holds whole kernel sources: whoever stores it decides who may read it.
     """

@@ -83,7 +83,7 @@ class StreamedReply:
     def reply(self, attempts: int) -> Reply:
         """The whole answer.
 
-        Raises Truncated where it stopped at a limit, BrokenOff where nobody says that it ended,
+        Raises Truncated where it stopped at a limit, BrokenOff where no one says that it ended,
         BadAnswer where the model or its server's filter declined.
         """
         for kind, keeper in self._keepers.items():

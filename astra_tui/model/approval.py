@@ -34,7 +34,7 @@ class ApprovalStatus(StrEnum):
 
     @property
     def lets_pass(self) -> bool:
-        """Whether the round goes on past the gate."""
+        """Whether the round continues past the gate."""
         return self in (ApprovalStatus.ACCEPTED, ApprovalStatus.EDITED)
 
 
@@ -80,9 +80,9 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer that was taken, as the journal keeps it: sources by their hash.
 
-    `result` is the hash of what goes on: of the plan or source as shown, or as edited. It is
-    empty where nothing goes on. `partial` lists the accepted hunks where some were refused; the
-    source that they make is then asked about anew.
+    `result` is the hash of what runs: of the plan or source as shown, or as edited. It is
+    empty where nothing continues. `partial` lists the accepted hunks where some were refused; the
+    source that they make is then asked about again.
     """
 
     question: str

@@ -1,4 +1,4 @@
-"""Which questions are accepted without asking anybody, once an engineer has said so."""
+"""Which questions are accepted without asking anyone, once an engineer has said so."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class AutoApproval(msgspec.Struct, frozen=True):
     """What an engineer has set last.
 
     `left` more questions are accepted whatever their risk. `spared` are those that were open when
-    it was set: somebody may be looking at them, so that they stay the engineer's.
+    it was set: someone may be looking at them, so that they stay the engineer's.
     """
 
     mode: AutoMode = AutoMode.ASK
     left: int = 0
     by: Author | None = None
-    """None until somebody sets it."""
+    """None until someone sets it."""
     spared: tuple[str, ...] = ()
     replaces: bool = False
     """Whether it holds in place of the policy that the engine was started with: it was set later.

@@ -1,4 +1,4 @@
-"""Cases and what came of them: the words that screens, agents and files share."""
+"""Cases and the result of them: the words that screens, agents and files share."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class CaseTrail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of one case."""
+    """The result of one case."""
 
     case: Case
     outcome: CaseOutcome

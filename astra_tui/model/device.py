@@ -155,7 +155,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What came of one case: contents of all buffers, findings, counters."""
+    """The result of one case: contents of all buffers, findings, counters."""
 
     contents: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()

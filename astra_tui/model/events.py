@@ -114,13 +114,13 @@ class PlanningFinished(Event, frozen=True, tag="plans_ended"):
 
 
 class ApprovalAsked(Event, frozen=True, tag="approval_asked"):
-    """Somebody has to decide."""
+    """Someone has to decide."""
 
     question: Question
 
 
 class DecisionTaken(Event, frozen=True, tag="decision_taken"):
-    """Somebody has."""
+    """Someone has."""
 
     decision: Decision
 
@@ -335,7 +335,7 @@ class Paused(Event, frozen=True, tag="paused"):
 
 
 class Resumed(Event, frozen=True, tag="continued"):
-    """The engine goes on."""
+    """The engine continues."""
 
     by: Author
 
@@ -357,7 +357,7 @@ class StopReason(StrEnum):
     """The baseline itself fails, so that there is nothing to build on."""
     CANCELLED = "cancelled"
     UNATTENDED = "unattended"
-    """A decision is needed and there is nobody to take it."""
+    """A decision is needed and there is no one to take it."""
     TROUBLE = "trouble"
     ROOFLINE = "roofline"
     """The best candidate is about as fast as this GPU can move the bytes."""
@@ -400,7 +400,7 @@ class StageBegan(Transient, frozen=True, tag="stage_began"):
 
 
 class AnswerAwaited(Transient, frozen=True, tag="answer_awaited"):
-    """A question waits for somebody who attends; also after a session was resumed."""
+    """A question waits for someone who attends; also after a session was resumed."""
 
     question: Question
 
@@ -430,4 +430,4 @@ SYNCED = (
     SessionOpened,
     SessionClosed,
 )
-"""Events that are on the disk before the loop goes on."""
+"""Events that are on the disk before the loop continues."""

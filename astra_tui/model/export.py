@@ -1,4 +1,4 @@
-"""What came of an export, and what was checked of it where."""
+"""The result of an export, and what was checked of it where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine code as a session stores it: a short text, read again only when somebody looks at it."""
+"""Machine code as a session stores it: a short text, read again only when someone looks at it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan of an earlier round, or of this one, and what came of it."""
+    """A plan of an earlier round, or of this one, and its result."""
 
     round: int
     plan: Plan

@@ -101,7 +101,7 @@ class NotUnderstood(UserError):
 
 
 class NotTaken(NotUnderstood):
-    """An edit that is no answer; `edit` goes on with what was written."""
+    """An edit that is no answer; `edit` continues with what was written."""
 
     def __init__(self, error: UserError, edit: Edit):
         super().__init__(

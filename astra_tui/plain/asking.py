@@ -41,7 +41,7 @@ class Asking:
         """Whether a line is being read that may have started an editor."""
 
     def notice(self, event: Event, state: SessionState) -> None:
-        """Takes note of a question that waits, and of one that somebody else has decided."""
+        """Takes note of a question that waits, and of one that someone else has decided."""
         self._state = state
         if isinstance(event, AnswerAwaited):
             self._waiting[event.question.id] = event.question
@@ -134,7 +134,7 @@ class Asking:
     async def _read(
         self, line: str, question: Question, shown: Plan | str, kept: Edit | None
     ) -> Read:
-        """What a line says. It may start an editor, and the engine goes on telling meanwhile."""
+        """What a line says. It may start an editor, and the engine continues telling meanwhile."""
         self._hold()
         self.is_reading = True
         by = user_at_terminal()

@@ -26,7 +26,7 @@ class Leaving(Enum):
     ENDED = "ended"
     """The session was closed."""
     DETACHED = "detached"
-    """The engineer goes, the engine goes on."""
+    """The engineer goes, the engine continues."""
     FORCED = "forced"
     """The engineer did not wait until the run was cancelled."""
 

@@ -65,7 +65,7 @@ def _print_totals(out: Console, compulsory_bytes: int, versions: Sequence[Counte
 def _totals(
     counters: Sequence[Counters], compulsory_bytes: int
 ) -> Iterator[tuple[str, list[int], str]]:
-    """Name, a value for each version, and a remark; what nobody does is left out."""
+    """Name, a value for each version, and a remark; what no one does is left out."""
     compulsory = f"of 32 bytes; compulsory: {compulsory_bytes / 32:,.0f}"
     yield "sectors", [c.sectors for c in counters], compulsory
     yield "requests", [c.requests for c in counters], "to global memory, one a warp"

@@ -1,4 +1,4 @@
-"""What came of an export, in words."""
+"""The result of an export, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as lines of text: what happens, on stderr, and at the end what came of it, on stdout."""
+"""A run as lines of text: what happens, on stderr, and at the end its result, on stdout."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class RunLines:
                 return f"  {again} against {base}: {overall_words(event.timing)}"
 
     def _sanitizer(self, event: Sanitized) -> str:
-        """What nobody looked at is said once, and again when its reason is another."""
+        """What no one looked at is said once, and again when its reason is another."""
         lines = sanitizer_lines(event.reports)
         before, self._sanitized = self._sanitized, lines
         looked = any(report.looked for report in event.reports)

@@ -11,11 +11,11 @@ _LONGEST_LINE = 4096
 
 
 class HungUp(Exception):
-    """Nobody is at the terminal any more."""
+    """No one is at the terminal any more."""
 
 
 class EndOfInput(Exception):
-    """Somebody at the terminal has ended the input (Ctrl-D)."""
+    """Someone at the terminal has ended the input (Ctrl-D)."""
 
 
 class TerminalLine:

@@ -1,4 +1,4 @@
-"""Asks every move, and holds each answer to the same standard before anybody sees it."""
+"""Asks every move, and holds each answer to the same standard before anyone sees it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Child:
         return self._process.pid if self._process is not None else 0
 
     def start(self) -> None:
-        """Starts the process if it does not run; it gets ready while the caller goes on."""
+        """Starts the process if it does not run; it gets ready while the caller continues."""
         if self.running:
             return
         self.close()

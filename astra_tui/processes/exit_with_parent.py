@@ -11,7 +11,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def exit_with_parent(read_fd: int) -> None:
-    """Ends this process as soon as nobody holds the other end of its pipe of requests.
+    """Ends this process as soon as no one holds the other end of its pipe of requests.
 
     Reading tells as much, but not to a process that computes for long, or for ever.
     """

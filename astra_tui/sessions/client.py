@@ -83,7 +83,7 @@ class EngineClient:
     ) -> EngineClient:
         """Connects to the engine behind a socket.
 
-        Raises EngineGone when nobody is there, and UserError when it speaks another version.
+        Raises EngineGone when no one is there, and UserError when it speaks another version.
         """
         reader, writer = await _open(path)
         try:
@@ -107,7 +107,7 @@ class EngineClient:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection; the engine goes on. A second call does nothing."""
+        """Ends the connection; the engine continues. A second call does nothing."""
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.close()
@@ -227,7 +227,7 @@ def user_at_terminal() -> Author:
 
 
 async def ask_welcome(path: Path) -> Welcome:
-    """What the engine behind a socket says of itself. Raises EngineGone when nobody is there."""
+    """What the engine behind a socket says of itself. Raises EngineGone when no one is there."""
     reader, writer = await _open(path)
     try:
         return await _welcome(path, reader)

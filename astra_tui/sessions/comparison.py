@@ -24,7 +24,7 @@ LARGEST_SOURCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A plan on the way from the baseline to a candidate, as it was decided, and what came of it.
+    """A plan on the way from the baseline to a candidate, as it was decided, and its result.
 
     `measured` is None where the plan's counter was not measured.
     """

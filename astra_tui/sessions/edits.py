@@ -43,7 +43,7 @@ class Edit:
             return not self.file.exists()
 
     def drop(self) -> None:
-        """Removes it; its text is elsewhere, or nobody wants it."""
+        """Removes it; its text is elsewhere, or no one wants it."""
         shutil.rmtree(self.file.parent, ignore_errors=True)
 
 

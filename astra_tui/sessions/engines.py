@@ -197,7 +197,7 @@ def _several(welcomes: Sequence[Welcome], session: str | None) -> UserError:
 
 
 LINGER_SECONDS = 3600.0
-"""How long an engine waits for somebody to decide before it ends by itself; it can be resumed."""
+"""How long an engine waits for someone to decide before it ends by itself; it can be resumed."""
 
 LOG_NAME = "engine.log"
 """In the session's folder: what the engine process wrote to its standard error."""
@@ -210,7 +210,7 @@ _LAST_WORDS = 4_000
 class RunRequest(msgspec.Struct, frozen=True):
     """What an engine is started for. Relative paths are meant from the current folder.
 
-    The session is the one in `folder`, which goes on where it has a journal; where `folder` is
+    The session is the one in `folder`, which continues where it has a journal; where `folder` is
     empty, a new one is made in `sessions`. Prices are dollars for a million tokens.
     """
 
@@ -272,7 +272,7 @@ async def start_engine(request: RunRequest) -> Ready:
     """Starts an engine; front ends can connect to it once this returns.
 
     Raises the UserError of the engine where it cannot open the session, and EngineNotStarted where
-    it breaks down. Cancelled, it ends the engine: nobody would know of it.
+    it breaks down. Cancelled, it ends the engine: no one would know of it.
     """
     with tempfile.TemporaryFile() as errors:
         process = _spawn(errors)

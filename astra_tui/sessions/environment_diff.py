@@ -1,4 +1,4 @@
-"""What a session that goes on meets here, beside what it ran on before."""
+"""What a session that continues meets here, beside what it ran on before."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class WriterLock:
 
 
 def writer_of(folder: Path) -> Holder | None:
-    """Who writes the session now; None when nobody does.
+    """Who writes the session now; None when no one does.
 
     It looks at the name in the lock and not at the lock, which a look would take for a moment.
     """

@@ -55,7 +55,7 @@ class FlawKind(StrEnum):
 
     ALTERED = "altered"
     CUT = "cut"
-    """The end is not there: an engine was killed, still runs, or somebody cut it off."""
+    """The end is not there: an engine was killed, still runs, or someone cut it off."""
 
 
 class Flaw(msgspec.Struct, frozen=True):

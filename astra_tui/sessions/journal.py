@@ -159,7 +159,7 @@ class Journal:
 
     @classmethod
     def reopen(cls, folder: Path, redactor: Redactor) -> Journal:
-        """A session that goes on. An incomplete last line is put aside as `journal.damaged-N`.
+        """A session that continues. An incomplete last line is put aside as `journal.damaged-N`.
 
         Raises UserError where another line cannot be read or was altered, for a part of the state
         would be missing; and for a folder with links in it, through which it would write elsewhere.

@@ -99,7 +99,7 @@ def fold_within_bounds(events: Iterable[Event]) -> SessionState:
 
 
 def _copied(before: SessionState, after: SessionState) -> int:
-    """The parts of what was made anew."""
+    """The parts of what was made again."""
     if after is before:
         return 0
     copied = len(after.questions) if after.auto is not before.auto else 0  # All are looked at.

@@ -1,4 +1,4 @@
-"""What came of a session, as `astra-tui run --json` prints it."""
+"""The result of a session, as `astra-tui run --json` prints it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class EvidenceReport(msgspec.Struct, frozen=True):
 
 
 class ProposalReport(msgspec.Struct, frozen=True):
-    """One plan as it was decided, what it predicted, and what came of it."""
+    """One plan as it was decided, what it predicted, and its result."""
 
     title: str
     author: str

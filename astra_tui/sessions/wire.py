@@ -86,7 +86,7 @@ class Greeting(Message, frozen=True, tag="greeting"):
     protocol: int
     by: Author
     answers: bool = True
-    """Whether somebody there may answer questions."""
+    """Whether someone there may answer questions."""
     follows: bool = True
     """Whether it wants records and events."""
 

@@ -39,7 +39,7 @@ class ComparisonContext:
 class ExitState:
     """How the engineer left a session, and how far it was; nothing of it where home was left.
 
-    `welcome` is of the engine, which goes on where `detached`.
+    `welcome` is of the engine, which continues where `detached`.
     """
 
     state: SessionState = SessionState()

@@ -22,7 +22,7 @@ class Step(Enum):
     HIDE = auto()
     SHOW = auto()
     WAIT = auto()
-    """Somebody types: look again in a moment."""
+    """Someone types: look again in a moment."""
 
 
 class Deciding:

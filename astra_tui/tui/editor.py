@@ -27,7 +27,7 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 async def edit_outside(app: Shell[Any], file: Path) -> None:
-    """Has the engineer edit a file; the app goes on meanwhile, but shows nothing.
+    """Has the engineer edit a file; the app continues meanwhile, but shows nothing.
 
     Raises UserError where there is no editor, where it fails, and where the app cannot give its
     terminal away, as in a browser.

@@ -109,9 +109,9 @@ def run_of(values: Mapping[str, str], before: RunRequest) -> RunRequest:
 
 
 def resuming(request: RunRequest, folder: Path) -> RunRequest:
-    """A request that goes on with a session, with at least one round to do.
+    """A request that continues with a session, with at least one round to do.
 
-    A session may come from somebody else: the model's server is the one of our own settings, and
+    A session may come from someone else: the model's server is the one of our own settings, and
     the task has to be one that has a name here. Raises UserError where it has none, and when the
     journal cannot be read or was altered.
     """

@@ -1,4 +1,4 @@
-"""What home lists: kernel tasks, saved sessions with what came of them, and running engines."""
+"""What home lists: kernel tasks, saved sessions with the result of them, and running engines."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Shelved:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an engine can go on with it: nobody does, and its journal can be read and added
+        """Whether an engine can go on with it: no one does, and its journal can be read and added
         to, as a packed one cannot.
         """
         is_free = self.socket is None and bool(self.summary.task)

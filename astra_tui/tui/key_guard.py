@@ -1,7 +1,7 @@
 """Keeps keys that were meant for something else from deciding a question.
 
 People type on while a question appears. So a question is not drawn before typing has paused, and
-once it is drawn no key answers it for a moment, nor while somebody still types into a field.
+once it is drawn no key answers it for a moment, nor while someone still types into a field.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class KeyGuard:
 
     @property
     def may_draw(self) -> bool:
-        """Whether nobody is in the middle of typing."""
+        """Whether no one is in the middle of typing."""
         return self._clock() - self._key >= TYPING_PAUSE
 
     @property
     def just_typed(self) -> bool:
-        """Whether somebody typed into a field until a moment ago; letters may be meant for it."""
+        """Whether someone typed into a field until a moment ago; letters may be meant for it."""
         return self._clock() - self._text < TYPING_PAUSE
 
     @property

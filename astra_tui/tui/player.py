@@ -74,7 +74,7 @@ class Player:
         self._wake()
 
     def seek(self, position: int) -> None:
-        """Goes to a record, or to the nearest end; what played goes on from there."""
+        """Goes to a record, or to the nearest end; what played continues from there."""
         self.position, self._last = max(0, min(position, self.length)), self.length
         self.playing = self.playing and self.position < self.length
         self._wake()

@@ -198,7 +198,7 @@ class Presenter:
     def _enter(self, scene: Scene) -> None:
         """Takes the state of a scene, and the latest of its records into the log.
 
-        Where it goes on from the scene before, only what is new is put into words.
+        Where it continues from the scene before, only what is new is put into words.
         """
         new = scene.position - self._position
         if not 0 <= new <= LOG_LENGTH:

@@ -39,9 +39,9 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
 
     @contextlib.contextmanager
     def terminal_given_away(self) -> Iterator[None]:
-        """Leaves the terminal to another program while the event loop goes on.
+        """Leaves the terminal to another program while the event loop continues.
 
-        Raises SuspendNotSupported. What is raised within goes on once the terminal is ours again.
+        Raises SuspendNotSupported. What is raised within continues once the terminal is ours again.
         """
         failure: Exception | None = None
         with self.batch_update(), self.suspend(), _signals_left_to_others():

@@ -39,7 +39,7 @@ class Source(Protocol):
         """What happens, from the first event on; of a saved session, scenes without end."""
 
     async def close(self) -> None:
-        """Lets go. An engine goes on."""
+        """Lets go. An engine continues."""
 
 
 class LiveSource:

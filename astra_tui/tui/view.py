@@ -39,7 +39,7 @@ class View:
     Of a session that runs `state` holds the results of cases of the chosen candidate and of some
     others, as `tui/held_cases.py` says.
 
-    `streams` holds what each role is writing, by role. `awaiting` is the question that somebody
+    `streams` holds what each role is writing, by role. `awaiting` is the question that someone
     has to answer; a saved session never has one. `since` is when the stage began, in seconds of
     the screen's clock.
     """
@@ -61,7 +61,7 @@ class View:
 
     @property
     def asked(self) -> Question | None:
-        """The question that waits for somebody; in a saved session, the one that waited here."""
+        """The question that waits for someone; in a saved session, the one that waited here."""
         return self.awaiting or next(iter(self.state.pending), None)
 
     @property
@@ -113,7 +113,7 @@ def find_round(state: SessionState, number: int) -> RoundState | None:
 
 
 def newest_choice(state: SessionState, awaiting: Question | None) -> Choice:
-    """What somebody who follows the work looks at: the question, else the latest proposal."""
+    """What someone who follows the work looks at: the question, else the latest proposal."""
     if awaiting is not None:
         return Choice(awaiting.round, awaiting.proposal)
     for round_ in reversed(state.rounds):

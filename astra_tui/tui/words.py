@@ -89,7 +89,7 @@ STAGES = {
     "time": "timing",
     "hardware": "reading hardware counters",
 }
-"""What goes on in a stage, by its name in StageBegan."""
+"""What runs in a stage, by its name in StageBegan."""
 
 _Said = tuple[str, Tone]
 

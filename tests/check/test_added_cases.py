@@ -1,4 +1,4 @@
-"""Cases that somebody adds: what cannot be run is refused before it is recorded."""
+"""Cases that someone adds: what cannot be run is refused before it is recorded."""
 
 from __future__ import annotations
 

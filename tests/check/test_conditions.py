@@ -15,13 +15,13 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.emulator.ptx.inline import inline_calls
 from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.lab.check import source_check
-from astra_tui.lab.check.execution import Run, resolve_case, run_case
+from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.contract import launches_of
-from astra_tui.lab.conditions.coverage import Coverage, compile_reporting
+from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.lab.conditions.flow import Flow
 from astra_tui.lab.conditions.query import way_to
 from astra_tui.lab.conditions.source import instrument
@@ -29,7 +29,7 @@ from astra_tui.model.check import Case, CaseResult, CheckReport, ConditionStatus
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
-from astra_tui.model.task import load_task, parse_task
+from astra_tui.model.task import KernelTask, load_task, parse_task
 from astra_tui.sessions.records import decode_record, encode_record
 
 SILU = Path(__file__).parents[2] / "kernels" / "silu_and_mul"
@@ -247,7 +247,9 @@ def test_what_is_seen_is_what_happens_and_no_proof_denies_it(
     _no_proof_denies(reporting.compilation.ptx, coverage, reporting, task, source)
 
 
-def _no_proof_denies(ptx, coverage, reporting, task, source) -> None:  # type: ignore[no-untyped-def]
+def _no_proof_denies(
+    ptx: str, coverage: Coverage, reporting: Reporting, task: KernelTask, source: Source
+) -> None:
     kernel = reporting.compilation.kernel("k")
     flow = Flow(inline_calls(parse_ptx(ptx), kernel.symbol))
     assert flow.is_reducible()

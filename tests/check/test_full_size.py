@@ -43,7 +43,7 @@ def at_full_size(checker: Checker, text: str, workload: str, seed: int = 0) -> F
 def with_sides(
     checker: Checker, text: str, workload: str, seed: int = 0, *, report: bool = True
 ) -> tuple[FullSizeResult, set[tuple[str, bool]]]:
-    """What came of a workload, and the sides of conditions that its threads took, with `report`."""
+    """The result of a workload, and the sides of conditions that threads took, with `report`."""
     task = checker.task
     assert isinstance(checker.device, Emulator)
     source = read_source(task, text, "candidate.cu")

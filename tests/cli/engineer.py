@@ -1,4 +1,4 @@
-"""Somebody at a terminal of their own, and what is left when they go."""
+"""Someone at a terminal of their own, and what is left when they go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Engineer:
 
     @classmethod
     def running(cls, shell: Shell, command: list[str]) -> Engineer:
-        """Somebody who runs another command than ours."""
+        """Someone who runs another command than ours."""
         engineer = cls.__new__(cls)
         engineer._start(shell, command, {"USER": "ada"})
         return engineer

@@ -1,4 +1,4 @@
-"""The engine process and its front ends: hang-ups, two engineers, and everybody's way out."""
+"""The engine process and its front ends: hang-ups, two engineers, and everyone's way out."""
 
 from __future__ import annotations
 

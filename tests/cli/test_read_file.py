@@ -14,7 +14,7 @@ from astra_tui.model.errors import UserError
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Path:
-    """A named pipe that nobody writes."""
+    """A named pipe that no one writes."""
     os.mkfifo(tmp_path / "pipe.cu")
     return tmp_path / "pipe.cu"
 

@@ -60,7 +60,7 @@ def alter(folder: Path, old: str, new: str) -> None:
 
 
 def forge(folder: Path, old: str, new: str) -> None:
-    """Changes a number as somebody who computes every seal and digest anew."""
+    """Changes a number as someone who computes every seal and digest again."""
     alter(folder, old, new)
     records = read_journal(folder).records
     shutil.move(journal_path(folder), folder / "before")

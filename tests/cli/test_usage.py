@@ -1,4 +1,4 @@
-"""Help, unknown names and bad values: what somebody sees who mistypes."""
+"""Help, unknown names and bad values: what someone sees who mistypes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _HOLD = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), b'x'); os.r
 
 
 def hang() -> NoReturn:
-    """Waits for ever, for a byte that nobody can send."""
+    """Waits for ever, for a byte that no one can send."""
     read_end, _write_end = os.pipe()
     os.read(read_end, 1)
     raise AssertionError

@@ -111,7 +111,7 @@ PIECES = [
 def test_whatever_the_compiler_would_open_the_scan_refuses(compiler: Compiler, text: str) -> None:
     source = text + '\n#include "/no/such"\n'
     if not scan(source, compiler):
-        # An #error that goes on to the next line quotes it, and opens nothing.
+        # An #error that continues to the next line quotes it, and opens nothing.
         assert not re.search("open.*/no/such", compiler.raw_log(source))
 
 

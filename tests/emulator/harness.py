@@ -20,7 +20,7 @@ _FORMATS = {"int": "<i", "unsigned int": "<I", "long long": "<q", "float": "<f",
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of one kernel: the buffers afterwards, and what was found and counted."""
+    """The result of one kernel: the buffers afterwards, and what was found and counted."""
 
     arrays: Mapping[str, Any]
     findings: tuple[Finding, ...]

@@ -1,4 +1,4 @@
-"""Kills a run again and again, resumes it, and compares what came of it with an unkilled run.
+"""Kills a run again and again, resumes it, and compares its result with an unkilled run.
 
     python -m tests.engine.kill_runs [--runs 200] [--rounds 2] [--seed 0]
 
@@ -40,7 +40,7 @@ class Result:
 
 
 def command(task: Path, session: Path, rounds: int) -> list[str]:
-    """The command that begins a session and, given again, goes on with it."""
+    """The command that begins a session and, given again, continues with it."""
     run = [sys.executable, "-m", "astra_tui", "run", str(task), "--team", "playbook"]
     flags = ["--approve", "auto", "--headless", "--rounds", str(rounds), "--json"]
     return [*run, *flags, "--session", str(session)]
@@ -68,7 +68,7 @@ def run_for(arguments: list[str], seconds: float | None) -> bool:
 
 
 def result_of(session: Path) -> Result:
-    """Reads the journal anew and folds it."""
+    """Reads the journal again and folds it."""
     events = read_journal(session).events
     closed = events[-1]
     assert isinstance(closed, SessionClosed), closed

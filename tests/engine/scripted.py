@@ -148,7 +148,7 @@ class Session:
         return self.opened.journal
 
     async def run(self) -> None:
-        """To the end; nobody attends."""
+        """To the end; no one attends."""
         async for event in self.engine.run():
             self.events.append(event)
         self.journal.close()

@@ -1,4 +1,4 @@
-"""Answers that need nobody: the automatic policy and the file of decisions."""
+"""Answers that need no one: the automatic policy and the file of decisions."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_name_may_hold_anything_and_what_ends_meanwhile_is_left_out(tmp_path: 
 
 @given(st.dictionaries(st.integers(2, 12), st.integers(1, 12), max_size=11))
 def test_even_a_ring_of_parents_ends(parents: dict[int, int]) -> None:
-    """The files are read one after the other, so that ids may be given anew in between."""
+    """The files are read one after the other, so that ids may be given again in between."""
     with tempfile.TemporaryDirectory() as folder:
         for pid, parent in parents.items():
             write(Path(folder), pid, parent)

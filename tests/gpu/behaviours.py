@@ -143,7 +143,7 @@ def adding_silu(running: Running) -> None:
 
 
 def lazy_silu(running: Running) -> None:
-    """As `silu`, but after `diligent` launches it finds out that nobody looks."""
+    """As `silu`, but after `diligent` launches it finds out that no one looks."""
     if running.before < running.script.options["diligent"]:
         silu(running)
 

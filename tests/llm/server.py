@@ -221,7 +221,7 @@ class Answering:
         return True
 
     async def flood(self, status: int, size: int) -> bool:
-        """One line without an end, as long as somebody reads it."""
+        """One line without an end, as long as someone reads it."""
         kind = "text/event-stream" if status == 200 else "application/json"
         self.head(status, kind, {"Transfer-Encoding": "chunked"})
         part = b"x" * 65_536

@@ -205,7 +205,7 @@ def run_engine(
     seed: int = 0,
     **settings: Any,
 ) -> Ran:
-    """A whole run of the loop with a model's team; nobody attends."""
+    """A whole run of the loop with a model's team; no one attends."""
     kind = TeamKind.LLM_SINGLE if single else TeamKind.LLM
     chosen = RunSettings(task=task.name, team=kind, approval=approval, model=MODEL, **settings)
     earlier = remembered_steps(folder)

@@ -24,7 +24,7 @@ class FakeNvml:
         self._library = library
 
     def reset(self) -> None:
-        """All answers as at first; whatever hangs goes on."""
+        """All answers as at first; whatever hangs continues."""
         self._library.fake_reset()
 
     def value(self, name: str, value: int) -> None:

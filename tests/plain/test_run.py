@@ -1,4 +1,4 @@
-"""A session on a GPU as lines, and what came of it."""
+"""A session on a GPU as lines, and its result."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def edit_figure(folder: Path, draw: random.Random) -> None:
 
 
 def cut_lines(folder: Path, draw: random.Random) -> None:
-    """Cuts the journal off behind a line, as somebody who hides what followed."""
+    """Cuts the journal off behind a line, as someone who hides what followed."""
     lines = damage._lines(folder)
     _write(folder, lines[: draw.randint(1, len(lines))])
 

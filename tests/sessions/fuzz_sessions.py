@@ -89,7 +89,7 @@ def overwrite(folder: Path, draw: random.Random) -> None:
 
 
 def change_value(folder: Path, draw: random.Random) -> None:
-    """Puts something hostile in the place of one value of an event, and seals the line anew."""
+    """Puts something hostile in the place of one value of an event, and seals the line again."""
     lines = _lines(folder)
     number = draw.randrange(len(lines))
     with contextlib.suppress(ValueError, RecursionError, IndexError):
@@ -101,7 +101,7 @@ def change_value(folder: Path, draw: random.Random) -> None:
 
 
 def shuffle_lines(folder: Path, draw: random.Random) -> None:
-    """Takes lines out, doubles or moves them, numbers and seals them anew."""
+    """Takes lines out, doubles or moves them, numbers and seals them again."""
     lines = _lines(folder)
     for _ in range(draw.randint(1, 4)):
         line = lines.pop(draw.randrange(len(lines))) if lines else b"{}"

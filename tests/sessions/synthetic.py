@@ -1,4 +1,4 @@
-"""Long sessions that nobody has run, event by event as an engine would have written them."""
+"""Long sessions that no one has run, event by event as an engine would have written them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Clock:
 
 @dataclass
 class Desk:
-    """The app as somebody who sits before it: looks, waits until something is there, types."""
+    """The app as someone who sits before it: looks, waits until something is there, types."""
 
     app: AstraApp
     pilot: Pilot[ExitState]
@@ -110,12 +110,12 @@ class Desk:
         deciding = self.session._answering.deciding
 
         def is_asked() -> bool:
-            self.clock.advance(0.5)  # Nobody types meanwhile.
+            self.clock.advance(0.5)  # No one types meanwhile.
             question = deciding.question
             return question is not None and question.gate.value == gate and deciding.may_answer
 
         await self.until(is_asked, f"a question about the {gate}")
-        # What is drawn anew, as after a refusal, is deaf from then on: after what is to be drawn.
+        # What is drawn again, as after a refusal, is deaf from then on: after what is to be drawn.
         await self.pilot.pause()
         await self.until(is_asked, f"a question about the {gate}")
 

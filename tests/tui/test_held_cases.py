@@ -45,7 +45,7 @@ class LiveJournal:
 
 
 class Looker:
-    """Somebody before the screen, who sees the latest picture."""
+    """Someone before the screen, who sees the latest picture."""
 
     def __init__(self, folder: Path):
         self.view: View | None = None

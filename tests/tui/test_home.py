@@ -1,4 +1,4 @@
-"""Home: what it lists, and how a session begins, is replayed, goes on, and is come back to."""
+"""Home: what it lists, and how a session begins, is replayed, continues, and is come back to."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path
 async def test_a_session_goes_on_by_its_form(
     tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Home reads its sessions anew as the form closes; that stops nothing."""
+    """Home reads its sessions again as the form closes; that stops nothing."""
     shutil.copytree(saved, tmp_path / saved.name)
     write_quick_task(tmp_path / "kernels")
     monkeypatch.chdir(tmp_path)

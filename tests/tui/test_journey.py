@@ -36,7 +36,7 @@ class WatchedPlaybook(PlaybookTeam):
 
 
 class Reader:
-    """Somebody who reads before deciding: `seen` has the hash of what was on the screen."""
+    """Someone who reads before deciding: `seen` has the hash of what was on the screen."""
 
     def __init__(self, desk: Desk):
         self.desk = desk

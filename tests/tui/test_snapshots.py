@@ -2,7 +2,7 @@
 
     ASTRA_TUI_NEW_SNAPSHOTS=1 pytest tests/tui/test_snapshots.py
 
-draws them anew. They follow the pinned version of Textual; look at them before committing.
+draws them again. They follow the pinned version of Textual; look at them before committing.
 """
 
 from __future__ import annotations

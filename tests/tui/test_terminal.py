@@ -24,7 +24,7 @@ from tests.cli.engineer import _take_terminal
 from tests.quick import write_quick_task
 
 PATIENCE = 2.5
-"""Seconds without output after which somebody presses a key again.
+"""Seconds without output after which someone presses a key again.
 
 More than the second without typing and the half second of deafness with which a question comes:
 whoever presses keys all the time never sees one.
@@ -34,7 +34,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
 
 
 class Sitting:
-    """Somebody before a terminal with a screen."""
+    """Someone before a terminal with a screen."""
 
     def __init__(self, at: Shell, *arguments: str, columns: int = 100, **variables: str):
         self._ours, theirs = open_terminal(columns)
@@ -145,7 +145,7 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
 
 
 def test_nothing_is_written_over_an_editor(shell: Shell) -> None:  # noqa: F811
-    """Somebody else decides while the editor is open: told behind it, and the edit is kept."""
+    """Someone else decides while the editor is open: told behind it, and the edit is kept."""
     write_quick_task(shell.folder / "kernels")
     go_on = shell.folder / "go-on"
     editor = shell.folder / "editor.sh"

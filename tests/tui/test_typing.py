@@ -100,7 +100,7 @@ class Asker:
 
 
 class Typist:
-    """Somebody who writes notes, letter by letter, and types on for a while after sending one."""
+    """Someone who writes notes, letter by letter, and types on for a while after sending one."""
 
     def __init__(self, desk: Desk, random_: random.Random):
         self._desk = desk

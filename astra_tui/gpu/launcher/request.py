@@ -24,9 +24,9 @@ class WatchRequest(msgspec.Struct, frozen=True):
     uuid: str
     cases: tuple[WatchedCase, ...]
     rounds: int = 1
-    """How often all launches of a case run, each time on inputs uploaded anew."""
+    """How often all launches of a case run, each time on inputs uploaded again."""
     seconds: float = 60.0
-    """After which the launcher ends itself, should nobody else do it."""
+    """After which the launcher ends itself, should no one else do it."""
     watcher: int = 0
     """The process that waits for the answer; when it is gone, so are the launcher and the tool."""
 

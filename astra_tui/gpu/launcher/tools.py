@@ -42,7 +42,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """What came of one run under a tool."""
+    """The result of one run under a tool."""
 
     log: str
     """What the tool itself wrote."""

@@ -264,7 +264,7 @@ class NvmlDevice:
         return bool(current)
 
     def persistence(self) -> bool:
-        """Whether the driver stays loaded with nobody using the GPU."""
+        """Whether the driver stays loaded with no one using the GPU."""
         return bool(self._ask("nvmlDeviceGetPersistenceMode"))
 
     def sm_mhz(self) -> int:

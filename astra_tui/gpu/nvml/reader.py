@@ -51,7 +51,7 @@ def other_processes(
     """The processes that are not the session's own. Raises NvmlRefusal where that is hidden.
 
     `own` are processes that hold a context on this GPU now. A list without them shows that NVML
-    does not list everybody. With none of our own, whoever is listed is somebody else.
+    does not list everyone. With none of our own, whoever is listed is someone else.
     """
     if not own and listed:
         return listed

@@ -200,7 +200,7 @@ class GpuSampler:
         return False
 
     def _abandoned(self) -> bool:
-        """Whether this sample came after close, when nobody expects it any more."""
+        """Whether this sample came after close, when no one expects it any more."""
         with self._changed:
             return self._closed
 

@@ -67,7 +67,7 @@ class CaseRunner:
         return self._driver.download(self._memory, image.size)
 
     def _image(self, placed: list[_Placed], size: int) -> Any:
-        """The memory before a run: contents, and between them a pattern nobody can guess.
+        """The memory before a run: contents, and between them a pattern no one can guess.
 
         As half, bfloat16 or float every word of the pattern is NaN, so that a kernel that
         computes with what it reads out of bounds gives itself away.

@@ -92,7 +92,7 @@ def main() -> int:
     """Runs the request of the file with the real driver and writes the answer beside it."""
     file = Path(sys.argv[1])
     request = read_request(file)
-    # Nobody catches it: a kernel that never ends goes with this process.
+    # No one catches it: a kernel that never ends goes with this process.
     signal.alarm(math.ceil(request.seconds))
     end_with(request.watcher)
     unlimit_memory()

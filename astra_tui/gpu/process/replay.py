@@ -146,7 +146,7 @@ class Replayer:
         )
 
     def build(self, request: Build) -> Built:
-        """Draws the sets anew, as many as asked for, and makes the graphs."""
+        """Draws the sets again, as many as asked for, and makes the graphs."""
         began = time.perf_counter()
         self._free_built()
         if self._sets[0].count != request.sets:

@@ -30,7 +30,7 @@ def geometric_mean(workloads: Sequence[Floats], seed: int = 0, resamples: int = 
     """The geometric mean of the workloads' ratios, and its interval by the bootstrap.
 
     `workloads` holds one array a workload, of one log ratio a mirror pair. In each of `resamples`
-    resamples every workload's pairs are drawn anew with replacement, and the geometric mean of the
+    resamples every workload's pairs are drawn again with replacement, and the geometric mean of the
     medians is taken; the interval has 2.5 % of them on either side. The workloads themselves are
     not drawn: they are the ones that count, not a sample of others. `rounds` is the sum over the
     workloads. Raises BadSamples if one has fewer than 6 pairs.
@@ -76,7 +76,7 @@ def judge(
 
     - a voided workload: its number may decide nothing, so no mean with it does;
     - FASTER or SAME, but a workload is SLOWER, cold, by more than `largest_loss`: it could be the
-      one that somebody serves;
+      one that someone serves;
     - SAME, but a workload is FASTER by as much: they differ, in both directions.
 
     A candidate that is SLOWER as a whole stays so, and a workload that gained is named. Cold

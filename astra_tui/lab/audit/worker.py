@@ -27,7 +27,7 @@ class _OutOfTime(BaseException):
 
 
 def main() -> None:
-    """Answers requests until nobody asks any more; ends itself after a hang."""
+    """Answers requests until no one asks any more; ends itself after a hang."""
     read_fd, write_fd, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     seed = int(sys.argv[4])
     os.environ[CACHE_VARIABLE] = sys.argv[5]

@@ -60,7 +60,7 @@ class BulkJob(msgspec.Struct, frozen=True):
 
 
 class BulkPart(msgspec.Struct, frozen=True):
-    """What came of one output of a job. Places are (set, flat index), counted within the job."""
+    """The result of one output of a job. Places are (set, flat index), counted within the job."""
 
     elements: int
     worst: float

@@ -33,7 +33,7 @@ class Count:
     kernels: tuple[str, ...]
     faults: tuple[Finding, ...] = ()
     problem: str = ""
-    """What is wrong with the outputs, where somebody has judged them."""
+    """What is wrong with the outputs, where someone has judged them."""
 
 
 def workload_case(task: KernelTask, name: str | None, rows: int | None) -> Case:

@@ -218,9 +218,9 @@ class FullSize:
         if sampled.fault is not None:
             return self._fault(sampled.fault)
         self.result = msgspec.structs.replace(self.result, findings=sampled.findings)
-        beside = self._beside_rows(sampled)
-        if beside:
-            return self._end(CaseOutcome.WRONG, beside)
+        stray = self._between_rows(sampled)
+        if stray:
+            return self._end(CaseOutcome.WRONG, stray)
         result = self._judged(sampled, judge)
         if result.outcome is not CaseOutcome.PASSED or not decided:
             return result
@@ -531,7 +531,7 @@ class FullSize:
         self.result = msgspec.structs.replace(self.result, blocks_run=run)
         return sampled
 
-    def _beside_rows(self, sampled: Sampled) -> str:
+    def _between_rows(self, sampled: Sampled) -> str:
         """Where a block that ran wrote between the rows of a tensor."""
         memory = sampled.memory
         for argument in self.task.outputs:

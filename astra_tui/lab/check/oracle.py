@@ -71,7 +71,7 @@ class Oracle:
         self.close()
 
     def start(self) -> None:
-        """Starts importing torch now; the caller goes on meanwhile."""
+        """Starts importing torch now; the caller continues meanwhile."""
         if self._child.running:
             return
         self._ready = False

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.beside import EmulatorCheck
+from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
 from astra_tui.lab.check.fullsize import Written
@@ -92,14 +92,14 @@ class Checker:
         compiler: Compiler,
         oracle: Oracle,
         seed: int = 0,
-        beside: EmulatorCheck | None = None,
+        emulator_check: EmulatorCheck | None = None,
     ):
         self.task = task
         self.device = device
         self.compiler = compiler
         self.oracle = oracle
         self.seed = seed
-        self.beside = beside
+        self.emulator_check = emulator_check
         """What checks every source on the emulator as well, where the device is a GPU."""
         self._baseline: tuple[Source, Compilation] | None = None
         self._allowances: dict[tuple[str, str, Variation], Allowance] = {}
@@ -148,7 +148,7 @@ class Checker:
         if seed == self.seed:
             return self
         parts = self.task, self.device, self.compiler, self.oracle
-        return Checker(*parts, seed, self.beside)
+        return Checker(*parts, seed, self.emulator_check)
 
     def kernels_of(self, source: Source) -> tuple[str, ...]:
         """The kernels that a check of the whole suite needs, as C++ names. Raises PlanError."""

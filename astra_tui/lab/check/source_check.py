@@ -115,11 +115,11 @@ class SourceCheck:
         if not compilation.ok:
             yield self._report(compilation, Verdict.COMPILE_ERROR, _first_error(compilation))
             return
-        if self.checker.beside is not None:
+        if self.checker.emulator_check is not None:
             known = {case.id for case in build_suite(self.task)}
             added = tuple(case for case in self.suite if case.id not in known)
             only = None if whole_suite else self.suite
-            self.checker.beside.begin(self.source, added, only, self.checker.seed)
+            self.checker.emulator_check.begin(self.source, added, only, self.checker.seed)
         if whole_suite and self.checker.device.name == EMULATOR:
             self._let_conditions_report(expressions)
         for case in tried:
@@ -145,10 +145,10 @@ class SourceCheck:
                 self.seen.fakes.append(fake)
                 yield fake
             yield from self._close_conditions(compilation)
-        if self.checker.beside is not None:
-            self.seen.beside = self.checker.beside.result()
-            self.seen.results += self.seen.beside.failed
-            yield from self.seen.beside.failed
+        if self.checker.emulator_check is not None:
+            self.seen.on_emulator = self.checker.emulator_check.result()
+            self.seen.results += self.seen.on_emulator.failed
+            yield from self.seen.on_emulator.failed
         yield self._report(compilation, *verdict_of(self.seen), whole_suite)
 
     def _ended(self, last: CaseResult, cases: int) -> str:
@@ -540,6 +540,7 @@ class SourceCheck:
         launches = {launch.place.line for launch in self.source.plan.launches()}
         counted = [r.counters for r in self.seen.results if r.counters is not None]
         counters: Counters | None = add_counters(counted) if counted else None
+        on_emulator = self.seen.on_emulator
         return CheckReport(
             task=self.task.name,
             task_hash=self.task.hash,
@@ -556,8 +557,8 @@ class SourceCheck:
             full_size=tuple(self.seen.full_size),
             counters=counters,
             seconds=time.perf_counter() - self.started,
-            emulated=self.seen.beside.cases if self.seen.beside is not None else 0,
-            not_emulated=self.seen.beside.not_emulated if self.seen.beside is not None else (),
+            emulated=on_emulator.cases if on_emulator is not None else 0,
+            not_emulated=on_emulator.not_emulated if on_emulator is not None else (),
             seed=self.checker.seed,
             untried_lines=tuple(sorted(launches - self.lines)) if whole_suite else (),
             conditions=self.seen.conditions,

@@ -1,6 +1,6 @@
 """The cases that follow from a task: sizes, layouts, values, and why each is there.
 
-The floor suite is fixed: agents and engineers may add cases, nobody removes or loosens one. Cases
+The floor suite is fixed: agents and engineers may add cases, no one removes or loosens one. Cases
 that are drawn from the seed of a session come on top, so that no candidate can know all of them.
 """
 
@@ -60,7 +60,7 @@ def build_suite(task: KernelTask, seed: int = 0) -> tuple[Case, ...]:
         for case in (*suite.floor(), *suite.drawn(seed)):
             cases.setdefault(case.id, case)
         for case in suite.added():
-            # A case that somebody added never takes the place of one of the floor suite.
+            # A case that someone added never takes the place of one of the floor suite.
             while case.id in cases:
                 case = msgspec.structs.replace(case, name=f"{case.name} (added)")
             cases[case.id] = case

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from astra_tui.lab.check.beside import Beside
+from astra_tui.lab.check.emulator_check import EmulatorVerdict
 from astra_tui.model.check import (
     CaseOutcome,
     CaseResult,
@@ -29,8 +29,8 @@ class Seen:
     fakes: list[FakeResult] = field(default_factory=list)
     full_size: list[FullSizeResult] = field(default_factory=list)
     conditions: tuple[ConditionResult, ...] = ()
-    beside: Beside | None = None
-    """What the emulator's check beside a GPU's came to."""
+    on_emulator: EmulatorVerdict | None = None
+    """What the emulator said, where a GPU checks."""
 
     @property
     def has_failed(self) -> bool:
@@ -64,8 +64,8 @@ def verdict_of(seen: Seen) -> tuple[Verdict, str]:
         return Verdict.UNSUPPORTED, unsupported[0].message
     if bad:
         return Verdict.INCONCLUSIVE, f"{bad[0].case.id}: {bad[0].message}"
-    if seen.beside is not None and seen.beside.open:
-        return Verdict.INCONCLUSIVE, f"on the emulator: {seen.beside.open}"
+    if seen.on_emulator is not None and seen.on_emulator.open:
+        return Verdict.INCONCLUSIVE, f"on the emulator: {seen.on_emulator.open}"
     if at_size:
         return (
             Verdict.UNSUPPORTED

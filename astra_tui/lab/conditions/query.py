@@ -41,7 +41,7 @@ class Query:
         """Whether it is proved that nothing takes the side.
 
         Fewer facts make a proof cheaper, so those about the condition's own variables that need
-        no product or quotient of unknowns come first. `thorough` goes on to all, and to what holds
+        no product or quotient of unknowns come first. `thorough` goes to all, and to what holds
         on the way.
         """
         own = self._facts_about(self.sides)

@@ -42,7 +42,7 @@ class OwnSize:
     def drawn(
         cls, task: KernelTask, workload: Workload, device: CudaDevice, oracle: Oracle
     ) -> OwnSize:
-        """With a seed that nobody knows before."""
+        """With a seed that no one knows before."""
         return cls(task, workload, device, oracle, secrets.randbits(63))
 
     def check(self, compiled: Compiled, allowed: Allowed) -> CaseResult:

@@ -32,7 +32,7 @@ _ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of the outputs of some sets. `where` is the device that the reference ran on."""
+    """The result of the outputs of some sets. `where` is the device that the reference ran on."""
 
     errors: tuple[OutputError, ...]
     sets: int

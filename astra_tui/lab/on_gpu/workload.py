@@ -32,7 +32,7 @@ class Compiled:
 
 
 class WorkloadBuffers:
-    """The tensors of a workload, and their values wherever somebody needs them."""
+    """The tensors of a workload, and their values wherever someone needs them."""
 
     def __init__(self, task: KernelTask, workload: Workload, seed: int):
         self.task = task

@@ -107,7 +107,7 @@ def summary_of(answer: str) -> str:
 
 
 def is_long(source: str) -> bool:
-    """Whether a source is changed in blocks instead of being written anew."""
+    """Whether a source is changed in blocks instead of being written again."""
     return source.count("\n") > LONGEST_WHOLE_FILE
 
 

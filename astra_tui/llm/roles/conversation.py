@@ -1,4 +1,4 @@
-"""Who remembers what: four agents that begin anew with each prompt, or one that goes on talking.
+"""Who remembers what: four agents that begin again with each prompt, or one that continues talking.
 
 The single agent is the ablation of the paper's table 3: the same steps and tools, one system prompt
 and one conversation for all roles.
@@ -32,7 +32,7 @@ class Conversation(Protocol):
         ...
 
     def turn(self) -> AbstractAsyncContextManager[None]:
-        """Holds while a step goes on."""
+        """Holds while a step continues."""
         ...
 
 

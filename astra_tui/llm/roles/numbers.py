@@ -1,4 +1,4 @@
-"""Agents comment on numbers and never produce them: strikes out those that nobody measured."""
+"""Agents comment on numbers and never produce them: strikes out those that no one measured."""
 
 from __future__ import annotations
 

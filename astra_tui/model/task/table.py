@@ -35,7 +35,7 @@ class TaskError(UserError):
 
 
 class Table:
-    """One TOML table, read key by key. `close` complains about the keys that nobody read."""
+    """One TOML table, read key by key. `close` complains about the keys that no one read."""
 
     def __init__(self, data: Mapping[str, Any], path: Path, file: str, text: str):
         self.data = data

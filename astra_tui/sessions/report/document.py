@@ -1,6 +1,6 @@
 """What a report consists of, before it is HTML or Markdown: both are written from the same parts.
 
-Texts may come from anybody; the writers make them harmless.
+Texts may come from anyone; the writers make them harmless.
 """
 
 from __future__ import annotations

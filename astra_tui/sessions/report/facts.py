@@ -52,7 +52,7 @@ class Trial:
 
     @property
     def outcome(self) -> Outcome | None:
-        """None while it goes on, or where the session ended before it was judged."""
+        """None while it continues, or where the session ended before it was judged."""
         return self.proposal.verdict.outcome if self.proposal.verdict else None
 
 

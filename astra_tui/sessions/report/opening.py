@@ -31,7 +31,7 @@ def subtitle(facts: Facts) -> str:
 
 
 def opening(facts: Facts) -> tuple[Block, ...]:
-    """The summary: who worked where, what came of it, and how much of it may be believed."""
+    """The summary: who worked where, its result, and how much of it may be believed."""
     blocks: list[Block] = []
     if not facts.trust.whole:
         blocks.append(_distrust(facts.trust))

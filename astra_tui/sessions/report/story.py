@@ -1,4 +1,4 @@
-"""The rounds: what was planned and by whom, what was decided and why, and what came of it."""
+"""The rounds: what was planned and by whom, what was decided and why, and its result."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Answering:
     def is_meant(self) -> bool:
         """Whether the key that was just pressed may answer; brings the subject up if it was not.
 
-        Nobody accepts what is not on the screen.
+        No one accepts what is not on the screen.
         """
         view, question = self._screen.view, self.deciding.question
         if self._editing.is_open or not self.deciding.may_answer:

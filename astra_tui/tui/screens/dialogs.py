@@ -41,7 +41,7 @@ class Option(NamedTuple):
 class ChoiceDialog(ModalScreen[str]):
     """Asks for one of a few things; Esc chooses none of them, the empty string.
 
-    It is deaf at first, and for as long as somebody types on who did not mean it.
+    It is deaf at first, and for as long as someone types on who did not mean it.
     """
 
     app: AstraApp

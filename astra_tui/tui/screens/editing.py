@@ -1,7 +1,7 @@
 """Edits of what is asked about: as fields, in the app, or in the engineer's own editor.
 
 What an engineer wrote stays on the disk until an engine has taken it: an answer may be refused, or
-the question be decided by somebody else meanwhile.
+the question be decided by someone else meanwhile.
 """
 
 from __future__ import annotations

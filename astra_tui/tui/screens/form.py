@@ -109,7 +109,7 @@ class Remark(Static):
 
 class FormScreen(ModalScreen[Mapping[str, str]]):
     """Asks for several values. `check` raises UserError where they do not fit, and so does `send`,
-    which gives them to somebody before the form closes. Esc drops them, a second one where
+    which gives them to someone before the form closes. Esc drops them, a second one where
     something was changed. `note` says how fields are written.
     """
 

@@ -133,7 +133,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._draw()
 
     def on_screen_resume(self) -> None:
-        """What a session has come to since is read anew."""
+        """What a session has come to since is read again."""
         self.action_reload()
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -141,7 +141,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._draw()
 
     def action_reload(self) -> None:
-        """Reads sessions and engines anew."""
+        """Reads sessions and engines again."""
         self.run_worker(self._read_sessions(), group="sessions", exclusive=True)
 
     async def _read_sessions(self) -> None:

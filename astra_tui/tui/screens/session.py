@@ -233,7 +233,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
             )
 
     def _refresh_keys(self) -> None:
-        """Looks anew which keys apply, if anything that they depend on has changed."""
+        """Looks again which keys apply, if anything that they depend on has changed."""
         now = (
             self.status,
             self.asks,
@@ -249,7 +249,7 @@ class SessionScreen(PlayingActions, CitingActions, Screen[None], inherit_binding
     # -- panes -----------------------------------------------------------------------------------
 
     def _bring(self, name: str) -> None:
-        """Puts a pane in front; the focus follows, unless somebody types."""
+        """Puts a pane in front; the focus follows, unless someone types."""
         self.board.bring(name, focus=not self.query_one(PromptLine).is_open)
 
     def look_at(self, question: Question) -> None:

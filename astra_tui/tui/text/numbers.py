@@ -1,4 +1,4 @@
-"""Whole numbers that somebody types."""
+"""Whole numbers that someone types."""
 
 from __future__ import annotations
 

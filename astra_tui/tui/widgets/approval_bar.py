@@ -55,7 +55,7 @@ class ApprovalBar(Vertical):
             self.query_one("#question", BarLine).set_line(line)
 
     def hide(self) -> None:
-        """There is nothing to decide, or somebody types."""
+        """There is nothing to decide, or someone types."""
         self.display = False
 
 

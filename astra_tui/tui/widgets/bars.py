@@ -1,4 +1,4 @@
-"""The single lines around the panes: what goes on, which panes there are, which keys apply."""
+"""The single lines around the panes: what runs, which panes there are, which keys apply."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class KeyLine(BarLine):
             self.show_keys()
 
     def show_keys(self) -> None:
-        """Draws the keys anew."""
+        """Draws the keys again."""
         if not self.is_attached or not self.size.width:
             return
         spans: list[Span] = []

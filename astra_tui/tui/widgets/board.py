@@ -24,7 +24,7 @@ _COLUMNS = {"left": LEFT, "main": MAIN, "side": SIDE}
 class Board(Horizontal):
     """Shows the panes that fit, and draws views on these and no others.
 
-    A pane is mounted when it is shown for the first time: what nobody looks at costs nothing.
+    A pane is mounted when it is shown for the first time: what no one looks at costs nothing.
     """
 
     class Arranged(Message):
@@ -130,7 +130,7 @@ class Board(Horizontal):
         return next((self._panes[n] for n in below if self._panes[n].is_attached), None)
 
     def _focus_front(self) -> None:
-        if not isinstance(self.screen.focused, Input):  # Somebody has begun to type meanwhile.
+        if not isinstance(self.screen.focused, Input):  # Someone has begun to type meanwhile.
             self._give_keys()
 
     def _give_keys(self) -> None:

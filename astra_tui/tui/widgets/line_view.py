@@ -80,7 +80,7 @@ class LinesView(ScrollView, can_focus=True):
         self.refresh()
 
     def _resize(self, height: int) -> None:
-        """Tells the scrollbar of the new height; the screen is laid out anew only if one appears.
+        """Tells the scrollbar of the new height; the screen is laid out again only if one appears.
 
         Laying out the whole screen for every line that comes in took most of a tick.
         """

@@ -56,13 +56,13 @@ class PaneDrawing(_Base):
         self.set_lines(page.lines, to_end=self.keeps_end)
 
     def redraw(self) -> None:
-        """Draws anew what is shown."""
+        """Draws again what is shown."""
         self._drawn = ()
         if self._view is not None:
             self.show_view(self._view)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Lines are wrapped anew for another width."""
+        """Lines are wrapped again for another width."""
         if self._view is not None:
             self.show_view(self._view)
 

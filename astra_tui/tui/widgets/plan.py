@@ -72,7 +72,7 @@ class PlanPane(Pane):
 
     @property
     def keeps_end(self) -> bool:
-        """Follows what is being written, unless somebody has scrolled up."""
+        """Follows what is being written, unless someone has scrolled up."""
         return bool(self._view and self._streams_here(self._view) and self._view.streams) and (
             self.at_end
         )

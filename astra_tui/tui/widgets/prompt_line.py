@@ -49,7 +49,7 @@ class PromptLine(Horizontal):
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody types here."""
+        """Whether someone types here."""
         return bool(self.display)
 
     def ask(self, label: str, done: Callable[[str], None]) -> None:

@@ -52,14 +52,14 @@ class RoundsPane(RowsPane):
         self._drawn_rounds: dict[int, _DrawnRound] = {}
 
     def part(self, view: View) -> tuple[object, ...]:
-        """Rounds, what goes on, and what is chosen."""
+        """Rounds, what runs, and what is chosen."""
         stage = view.stage.stage if view.stage else ""
         asked = view.asked.id if view.asked else ""
         state = view.state
         return (state.rounds, state.best, stage, asked, state.paused, state.closed, *view.choice)
 
     def draw(self, view: View, page: Page) -> None:
-        """Two lines a proposal: what was tried, and what came of it."""
+        """Two lines a proposal: what was tried, and its result."""
         self._choices = {}
         chosen = 0
         before = 0

@@ -70,7 +70,7 @@ def draw_tests(page: Page, sides: Sides) -> None:
 def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> None:
     """Counters, then the times that each session has, then both beside each other if timed.
 
-    `said` is what came of the wish to time them.
+    `said` is the result of the wish to time them.
     """
     _draw_counters(page, sides)
     known = timed or direct_timing(sides)

@@ -1,4 +1,4 @@
-"""The top line of a session: task, team, device, what goes on, how good it is, what it costs."""
+"""The top line of a session: task, team, device, what runs, how good it is, what it costs."""
 
 from __future__ import annotations
 

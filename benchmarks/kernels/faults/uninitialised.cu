@@ -1,4 +1,4 @@
-// silu_and_mul with a planted fault: the output is read before anybody has written it.
+// silu_and_mul with a planted fault: the output is read before anyone has written it.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,5 +1,5 @@
 // silu_and_mul, the simple way: a capped grid walks over all elements, one at a time, with scalar
-// loads, and a function that nobody has defined.
+// loads, and a function that no one has defined.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -2,7 +2,7 @@
 
     ASTRA_TUI_NEW_SNAPSHOTS=1 pytest tests/tui/diff/test_snapshots.py
 
-draws them anew. They follow the pinned versions of Textual and Pygments; look at them before
+draws them again. They follow the pinned versions of Textual and Pygments; look at them before
 committing.
 """
 

@@ -125,7 +125,7 @@ class CodePane(Vertical):
         self.update_title()
 
     def update_title(self) -> None:
-        """Draws the title and the column titles anew."""
+        """Draws the title and the column titles again."""
         self._title.update(Content(self.title() + self._search_words()))
         columns = self.column_titles()
         self._columns.display = bool(columns)

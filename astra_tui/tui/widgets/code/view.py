@@ -126,7 +126,7 @@ class CodeView(ScrollView, can_focus=True):
         self.refresh_bindings()
 
     def repaint(self) -> None:
-        """Draws all visible rows anew."""
+        """Draws all visible rows again."""
         self._strips.clear()
         self.refresh()
 
@@ -165,7 +165,7 @@ class CodeView(ScrollView, can_focus=True):
         return layers
 
     def await_colours(self, document: int, line: int) -> None:
-        """Call it when a line is drawn; it is drawn anew when its colours are known."""
+        """Call it when a line is drawn; it is drawn again when its colours are known."""
         if self.documents[document].highlighter.ready <= line:
             self._awaited[document] = max(line, self._awaited.get(document, 0))
 
@@ -175,7 +175,7 @@ class CodeView(ScrollView, can_focus=True):
         return Segment(">" if at_cursor else " ", self.style_of(name))
 
     def notify_style_update(self) -> None:
-        """The theme or the state of the widget changed: colours are resolved anew."""
+        """The theme or the state of the widget changed: colours are resolved again."""
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()

@@ -34,7 +34,7 @@ _SIDES = ("removed", "added")
 _DIVIDER = "│"
 
 _LEAST_CODE = 48
-"""Cells of code; columns that would leave fewer are shown when somebody asks for them."""
+"""Cells of code; columns that would leave fewer are shown when someone asks for them."""
 
 
 class DiffCanvas(CodeView):
@@ -49,7 +49,7 @@ class DiffCanvas(CodeView):
         self.accepted: frozenset[int] = frozenset()
         self.side_by_side = False
         self.columns_wanted: bool | None = None
-        """Whether somebody asked for columns, or for none; until then the room decides."""
+        """Whether someone asked for columns, or for none; until then the room decides."""
         self._rows: list[Row] = []
         self._texts = (document_of(""), document_of(""))
         self._layout = DiffRows(Alignment((), ()), *self._texts)

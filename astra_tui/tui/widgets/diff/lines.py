@@ -112,7 +112,7 @@ class DiffLines(DiffCanvas):
         self._rows = self._layout.build(self.side_by_side, self._notes())
 
     def _rebuild(self) -> None:
-        """Builds the rows anew, with the cursor on what it was on."""
+        """Builds the rows again, with the cursor on what it was on."""
         row = self._rows[self.cursor] if self._rows else None
         above = self.cursor - self.scroll_offset.y
         self._build()

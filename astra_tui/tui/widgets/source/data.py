@@ -28,7 +28,7 @@ class Sass:
 class SourceView:
     """A source with messages about its lines and columns of values beside them, from line 1.
 
-    `sass` reads the machine code when somebody asks for it; None where there is nothing to say.
+    `sass` reads the machine code when someone asks for it; None where there is nothing to say.
     """
 
     text: str

@@ -65,7 +65,7 @@ class SourceLines(CodeView):
     ]
 
     class ListingAsked(Message):
-        """Somebody wants to read all of the machine code."""
+        """Someone wants to read all of the machine code."""
 
         def __init__(self, sass: Sass, line: int):
             super().__init__()

@@ -1,4 +1,4 @@
-"""The emulator's check of a source beside that of a GPU, in a process of its own.
+"""The emulator's check of a source that a GPU checks as well, in a process of its own.
 
 It sees what a GPU keeps to itself: reads of memory that nothing has written, races, stale outputs.
 """
@@ -20,7 +20,7 @@ SECONDS = 600.0
 """Without a word from the emulator; it bounds its own steps."""
 
 
-class Beside(msgspec.Struct, frozen=True):
+class EmulatorVerdict(msgspec.Struct, frozen=True):
     """What the emulator said of a source."""
 
     cases: int
@@ -59,7 +59,7 @@ class EmulatorCheck:
         only: tuple[Case, ...] | None,
         seed: int,
     ) -> None:
-        """Starts a check while the caller goes on: of the suite and more, or of some cases.
+        """Starts a check while the caller continues: of the suite and more, or of some cases.
 
         The suite's drawn cases follow from `seed`.
         """
@@ -81,7 +81,7 @@ class EmulatorCheck:
         except (ChildDied, ChildTimeout):
             return  # `result` says so.
 
-    def result(self) -> Beside:
+    def result(self) -> EmulatorVerdict:
         """Waits for the check that was begun."""
         results: list[CaseResult] = []
         report: CheckReport | None = None
@@ -92,10 +92,10 @@ class EmulatorCheck:
                 elif "report" in message:
                     report = msgspec.convert(message["report"], CheckReport)
                 elif "error" in message:
-                    return Beside(len(results), open=message["error"])
+                    return EmulatorVerdict(len(results), open=message["error"])
         except (ChildDied, ChildTimeout) as error:
             self.close()
-            return Beside(len(results), open=str(error))
+            return EmulatorVerdict(len(results), open=str(error))
         return _summed(results, report)
 
     def _messages(self) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ class EmulatorCheck:
             yield message
 
 
-def _summed(results: list[CaseResult], report: CheckReport | None) -> Beside:
+def _summed(results: list[CaseResult], report: CheckReport | None) -> EmulatorVerdict:
     unsupported = [r for r in results if r.outcome is CaseOutcome.UNSUPPORTED]
     failed = [r for r in results if not r.outcome.ok and r not in unsupported]
     not_emulated = tuple(dict.fromkeys(r.message for r in unsupported))
@@ -130,4 +130,4 @@ def _summed(results: list[CaseResult], report: CheckReport | None) -> Beside:
         )
         for r in failed
     )
-    return Beside(len(results) - len(unsupported), named, not_emulated, left)
+    return EmulatorVerdict(len(results) - len(unsupported), named, not_emulated, left)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.gpu.device import CudaDevice
-from astra_tui.lab.check.beside import EmulatorCheck
+from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import MANY_ROWS
 from astra_tui.lab.check.runner import Checker, select_cases
@@ -36,8 +36,8 @@ class Scripting(Compiler):
 @pytest.fixture(scope="module")
 def checker(tasks: dict[str, KernelTask], device: CudaDevice) -> Iterator[Checker]:
     task = tasks["silu_and_mul"]
-    with Scripting() as compiler, Oracle(task) as oracle, EmulatorCheck(task) as beside:
-        yield Checker(task, device, compiler, oracle, beside=beside)
+    with Scripting() as compiler, Oracle(task) as oracle, EmulatorCheck(task) as emulator_check:
+        yield Checker(task, device, compiler, oracle, emulator_check=emulator_check)
 
 
 def report_of(checker: Checker, text: str) -> CheckReport:
@@ -86,14 +86,14 @@ def test_what_is_not_emulated_is_named_and_fails_nothing(checker: Checker) -> No
 def test_an_emulator_that_ends_early_leaves_the_check_open(
     checker: Checker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert checker.beside is not None
-    begin = checker.beside.begin
+    assert checker.emulator_check is not None
+    begin = checker.emulator_check.begin
 
     def killed(*rest: object) -> None:
         begin(*rest)  # type: ignore[arg-type]
-        checker.beside._child.kill()  # type: ignore[union-attr]
+        checker.emulator_check._child.kill()  # type: ignore[union-attr]
 
-    monkeypatch.setattr(checker.beside, "begin", killed)
+    monkeypatch.setattr(checker.emulator_check, "begin", killed)
     text = BASELINE.read_text(encoding="utf-8")
     report = report_of(checker, text)
     assert report.verdict is Verdict.INCONCLUSIVE
