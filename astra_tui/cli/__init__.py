@@ -101,6 +101,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     from astra_tui.cli.command import exit_with_usage
     from astra_tui.cli.commands import COMMANDS
+    from astra_tui.model.errors import UserError
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETE in os.environ:
@@ -110,6 +111,10 @@ def _run(arguments: Sequence[str] | None) -> int:
             return int(COMMANDS.invoke(context))
     except click.UsageError as error:
         return exit_with_usage(error)
+    except UserError as error:  # Of the screen that opens without a command.
+        from astra_tui.cli.failures import report_failure
+
+        return report_failure(error, as_json=False)
     except click.exceptions.Exit as ended:  # --help or --version, about which all is said
         return ended.exit_code
 

@@ -223,15 +223,17 @@ def switch(name: str, help: str) -> click.Option:  # noqa: A002
     return click.Option([f"{name}/--no-{name[2:]}"], default=None, help=help)
 
 
-def at_least_one(text: str) -> int:
-    """A whole number of 1 or more, as a flag's type."""
+def at_least_one(text: str | int) -> int:
+    """A whole number of 1 or more, as a flag's type; a default is one already."""
+    text = str(text)
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise click.BadParameter(f"'{text}' is not a whole number of 1 or more")
     return int(text)
 
 
-def whole_number(text: str) -> int:
-    """A whole number of 0 or more, as a flag's type."""
+def whole_number(text: str | int) -> int:
+    """A whole number of 0 or more, as a flag's type; a default is one already."""
+    text = str(text)
     if not text.isascii() or not text.isdigit():
         raise click.BadParameter(f"'{text}' is not a whole number of 0 or more")
     return int(text)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from importlib import import_module
 
+import click
 import pytest
 
 import astra_tui
-from astra_tui.cli.command import Command
+from astra_tui.cli.command import Argument, Command, OneOf
 from astra_tui.cli.commands import COMMANDS
 from astra_tui.cli.exit_codes import MEANINGS, ExitCode
-from tests.cli.command import Shell
+from tests.cli.command import SECONDS, Shell
+from tests.cli.engineer import Engineer
 
 NAMES = sorted(COMMANDS.summaries)
 
@@ -127,3 +129,22 @@ def test_flags_that_exclude_each_other_are_refused(shell: Shell) -> None:
     outcome = shell.run("report", "s", "--html-only", "--markdown-only")
     assert outcome.code == ExitCode.BAD_INPUT
     assert "--html-only and --markdown-only exclude each other" in outcome.err
+
+
+def test_settings_that_cannot_be_read_are_named_without_a_command_too(shell: Shell) -> None:
+    (shell.folder / "astra-tui.toml").write_text("rounds = 'many'\n")
+    engineer = Engineer(shell)
+    engineer.sees("astra-tui: astra-tui.toml: rounds: ")
+    assert engineer.process.wait(SECONDS) == ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_flag_is_by_default_is_a_value_that_it_takes(name: str) -> None:
+    called = import_module(f"astra_tui.cli.{name}").run
+    words = ["x" for p in called.params if isinstance(p, Argument) and p.required]
+    for option in called.params:
+        if isinstance(option, click.Option) and option.required:
+            is_word = isinstance(option.type, OneOf)
+            words += [option.opts[0], option.type.choices[0] if is_word else "x"]
+    given = called.make_context(name, words).params
+    assert {p.name for p in called.params} == set(given)
