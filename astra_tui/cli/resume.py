@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.flags import RUN, SESSION_TASK
-from astra_tui.cli.run import carry_out, request_for
+from astra_tui.cli.run import carry_out
 from astra_tui.cli.session_lookup import local_task, saved_session
-from astra_tui.cli.settings import Choices, read_choices
+from astra_tui.cli.settings import Choices, read_choices, request_for
 from astra_tui.cli.settings_trust import refuse_foreign_server
 from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings

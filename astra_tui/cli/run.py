@@ -19,7 +19,7 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import RUN, SEED, chosen_seed
 from astra_tui.cli.run_result import end_session, leave_engine, say_how_to_go_on
 from astra_tui.cli.screen import choices_for_screen, show_run
-from astra_tui.cli.settings import Choices, read_choices, run_settings
+from astra_tui.cli.settings import Choices, read_choices, request_for
 from astra_tui.cli.settings_trust import refuse_foreign_server
 from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError
@@ -27,10 +27,10 @@ from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.plain.run import RunLines
-from astra_tui.sessions.engines import LINGER_SECONDS, LOG_NAME, RunRequest
+from astra_tui.sessions.engines import LOG_NAME, RunRequest
 from astra_tui.sessions.folder import LOCK_NAME
 from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.store import sessions_folder, settings_of
+from astra_tui.sessions.store import settings_of
 
 if TYPE_CHECKING:
     from astra_tui.engine.control import Control
@@ -92,20 +92,6 @@ def _settings_before(folder: Path) -> RunSettings | None:
             hint="name a session's folder, or a new one: --session DIR",
         )
     return None
-
-
-def request_for(choices: Choices, task: str, before: RunSettings | None = None) -> RunRequest:
-    """A new session on a task, with the settings of the session `before` where there was one."""
-    return RunRequest(
-        task=task,
-        settings=run_settings(choices, task, os.environ, before),
-        sessions=str(sessions_folder(choices.sessions)),
-        seed=chosen_seed(None),
-        linger_seconds=choices.linger_seconds or LINGER_SECONDS,
-        price_input_per_million=choices.price_input_per_million,
-        price_output_per_million=choices.price_output_per_million,
-        price_cached_per_million=choices.price_cached_per_million,
-    )
 
 
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:

@@ -78,7 +78,7 @@ def show_comparison(sides: Sides, flags: tuple[str, ...], choices: Choices) -> i
 
 def show_home(choices: Choices) -> int:
     """Shows kernels and sessions."""
-    from astra_tui.cli.run import request_for
+    from astra_tui.cli.settings import request_for
     from astra_tui.sessions.store import sessions_folder
     from astra_tui.tui import open_home
     from astra_tui.tui.app_io import HomeContext

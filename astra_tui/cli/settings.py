@@ -13,6 +13,7 @@ import msgspec
 import platformdirs
 
 from astra_tui.cli.command import Options
+from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.read_file import read_given
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
@@ -27,6 +28,8 @@ from astra_tui.model.settings import (
     api_key,
     check_device_name,
 )
+from astra_tui.sessions.engines import LINGER_SECONDS, RunRequest
+from astra_tui.sessions.store import sessions_folder
 
 PREFIX = "ASTRA_TUI_"
 PROJECT_FILE = Path("astra-tui.toml")
@@ -80,6 +83,20 @@ def read_choices(options: Options, environment: Mapping[str, str] | None = None)
     variables = os.environ if environment is None else environment
     chosen = {**_from_file(options.config), **_from_environment(variables), **_from_flags(options)}
     return Choices(**chosen)
+
+
+def request_for(choices: Choices, task: str, before: RunSettings | None = None) -> RunRequest:
+    """A new session on a task, with the settings of the session `before` where there was one."""
+    return RunRequest(
+        task=task,
+        settings=run_settings(choices, task, os.environ, before),
+        sessions=str(sessions_folder(choices.sessions)),
+        seed=chosen_seed(None),
+        linger_seconds=choices.linger_seconds or LINGER_SECONDS,
+        price_input_per_million=choices.price_input_per_million,
+        price_output_per_million=choices.price_output_per_million,
+        price_cached_per_million=choices.price_cached_per_million,
+    )
 
 
 def run_settings(
