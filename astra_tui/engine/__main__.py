@@ -1,4 +1,4 @@
-"""`python -m astra_tui.engine`: the engine process that sessions/spawn.py starts. No command."""
+"""`python -m astra_tui.engine`: the engine process that sessions/engines.py starts. No command."""
 
 import sys
 
