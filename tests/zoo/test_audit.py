@@ -253,3 +253,17 @@ def test_kinds_that_are_not_there_are_named(items: tuple[Item, ...]) -> None:
     assert "races" in caught.value.hint
     with pytest.raises(UserError, match="no kernel of the zoo matches"):
         select(items, ("races",), ("silu-backwards",))
+
+
+def test_what_was_checked_on_a_gpu_is_still_to_be_timed(tmp_path: Path) -> None:
+    item = Item("x", Group.HONEST, "memory", "silu_and_mul", "text")
+    results = Results(tmp_path / "audit.jsonl", replace(HEAD, device="cuda:0"))
+    states = []
+    for outcome in (None, Outcome.TROUBLE, Outcome.UNTIMED, Outcome.PASSED):
+        if outcome is not None:
+            text = content_hash(item.text)
+            results.add(AuditRecord("x", Group.HONEST, "memory", item.task, text, outcome))
+        states.append((results.lacks(item), results.is_untimed(item)))
+    assert states == [(True, False), (True, False), (True, True), (False, False)]
+    again = Results(results.file, results.head)
+    assert not again.lacks(item)
