@@ -289,6 +289,7 @@ _PRELUDE = """\
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cuda_device_runtime_api.h>
 """
 
 _EMPTY = "#pragma once\n"

@@ -102,6 +102,8 @@ def _global(
     require_aligned(offsets, spec.size, spec.direction)
     if spec.writes:
         require_writable(memory, offsets, buffer, spec)
+    if machine.dependency is not None:
+        machine.dependency.require_waited(group, spec, buffer, offsets)
     places = memory.physical(offsets)
     target = Target(memory.views, places, "global")
     if machine.checked:

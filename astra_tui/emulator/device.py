@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from astra_tui.emulator.address_space import GLOBAL, elsewhere, to_generic
+from astra_tui.emulator.dependents import GridDependency, dependency_of
 from astra_tui.emulator.faults import EmulationStopped, Unsupported
 from astra_tui.emulator.machine import MAX_BLOCKS, Machine
 from astra_tui.emulator.memory import (
@@ -247,9 +248,12 @@ class _Call:
 
     def run(self, launches: tuple[PackedLaunch, ...], compilation: Compilation) -> RunOutcome:
         try:
-            for launch, kernel in zip(launches, self.kernels, strict=True):
+            for number, (launch, kernel) in enumerate(zip(launches, self.kernels, strict=True)):
                 self._require_resources(launch, compilation.arch)
-                self._launch(launch, kernel)
+                dependency = dependency_of(launches, number, self.buffers)
+                self._launch(launch, kernel, dependency)
+                if dependency is not None and not dependency.waited and all(launch.grid):
+                    raise EmulationStopped(_never_waited(launch))
         except EmulationStopped as stopped:
             self.findings.append(stopped.finding)
         else:
@@ -302,7 +306,9 @@ class _Call:
                 )
             )
 
-    def _launch(self, launch: PackedLaunch, kernel: Kernel) -> None:
+    def _launch(
+        self, launch: PackedLaunch, kernel: Kernel, dependency: GridDependency | None
+    ) -> None:
         if launch.grid[0] * launch.grid[1] * launch.grid[2] > MAX_BLOCKS:
             raise EmulationStopped(
                 Finding(
@@ -334,6 +340,7 @@ class _Call:
             counted=self.counted,
             variation=self.variation,
             accepts=self.accepts,
+            dependency=dependency,
         )
         try:
             machine.run()
@@ -386,6 +393,17 @@ class _Call:
             if space == "global" and direction != "load"
         ]
         return lines[-1] if lines else 0
+
+
+def _never_waited(launch: PackedLaunch) -> Finding:
+    return Finding(
+        FindingKind.BEFORE_WAIT,
+        "a launch with pdl= ended without griddepcontrol.wait in any thread: it may end before the "
+        "launches before it, and what comes next would not wait for them",
+        line=launch.line,
+        kernel=launch.kernel.expression,
+        launch_line=launch.line,
+    )
 
 
 def _threads(launches: tuple[PackedLaunch, ...]) -> int:

@@ -136,6 +136,11 @@ class Chunk:
         """The same, as integers of each width."""
         return views_of(self.local)
 
+    @cached_property
+    def waited(self) -> Any:
+        """Which lanes know that the launches before have ended; see dependents.py."""
+        return np.zeros(self.width, np.bool_)
+
     def note_meeting(self, group: Group, mask: Any, synchronises: bool) -> None:
         """Lanes of warps have met: all that are left of a warp, or those of a mask."""
         machine = self.machine

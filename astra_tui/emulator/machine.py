@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from astra_tui.emulator.dependents import GridDependency
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.fences import Fences
 from astra_tui.emulator.lanes import WARP, Chunk, Group
@@ -58,6 +59,7 @@ class Machine:
         counted: bool,
         variation: Variation = PLAIN,
         accepts: Accepts = accept_nothing,
+        dependency: GridDependency | None = None,
     ):
         self.program = program
         self.memory = memory
@@ -77,6 +79,8 @@ class Machine:
         self.counted = counted
         self.variation = variation
         self.accepts = accepts
+        self.dependency = dependency
+        """Set while this launch may have begun before those before it have ended."""
         self.warps_per_block = -(-self.threads // WARP)
         self.block_bits = 5 + max(self.warps_per_block - 1, 0).bit_length()
         self.warnings: dict[tuple[FindingKind, int], Finding] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator.dependents import share_waits
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.lanes import Chunk, Group
 from astra_tui.emulator.step import Flow, Orders, Step
@@ -210,6 +211,9 @@ class Scheduler:
         if step.orders is not Orders.NOTHING and self.machine.checked:
             mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
             self.chunk.note_meeting(group, mask, step.orders is Orders.ALL)
+            if self.machine.dependency is not None and step.orders is Orders.ALL:
+                whole = np.broadcast_to(mask == _FULL_MASK, (group.n,))
+                share_waits(self.chunk, group.lanes[whole], self.chunk.warp)
 
     # -- block barriers ----------------------------------------------------------------------------
 
@@ -232,6 +236,8 @@ class Scheduler:
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
         chunk.epoch[group.lanes] += 1
+        if self.machine.dependency is not None:
+            share_waits(chunk, group.lanes, chunk.block_slot)
         if step.run is not None:
             step.run(group.registers, group)
         if chunk.all_live:
@@ -297,6 +303,10 @@ class Scheduler:
                     raise self.machine.stop(fault, step, self._group(mine))
 
     def _pass_blocks(self, here: list[tuple[Any, Any]], complete: Any) -> None:
+        if self.machine.dependency is not None:
+            together = np.concatenate([lanes for _, lanes in here])
+            together = together[complete[self.chunk.block_slot[together]]]
+            share_waits(self.chunk, together, self.chunk.block_slot)
         for index, lanes in here:
             going = complete[self.chunk.block_slot[lanes]]
             staying = lanes[~going]

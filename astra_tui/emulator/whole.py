@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator.dependents import dependency_of
 from astra_tui.emulator.device import Emulator, Kernel, parameters_of
 from astra_tui.emulator.faults import EmulationStopped
 from astra_tui.emulator.machine import Machine
@@ -159,10 +160,10 @@ class WholePlan:
         memory.lenient = not strict
         findings: list[Finding] = []
         loads = []
-        for launch, kernel, chosen in zip(self.launches, self.kernels, blocks, strict=True):
+        for number, (kernel, chosen) in enumerate(zip(self.kernels, blocks, strict=True)):
             if not strict:
                 memory.loaded = np.zeros(0, np.uint8)
-            machine = self._machine(launch, kernel, memory, budget)
+            machine = self._machine(number, kernel, memory, budget)
             try:
                 machine.run(chosen)
             except EmulationStopped as stopped:
@@ -178,10 +179,8 @@ class WholePlan:
     def _memory(self) -> PagedMemory:
         return PagedMemory(self.buffers, self.loaded.globals, self.granule)
 
-    def _machine(
-        self, launch: PackedLaunch, kernel: Kernel, memory: PagedMemory, budget: int
-    ) -> Machine:
-        program = kernel.program
+    def _machine(self, number: int, kernel: Kernel, memory: PagedMemory, budget: int) -> Machine:
+        launch, program = self.launches[number], kernel.program
         shared = SharedMemory(
             kernel.shared_variables, launch.shared_bytes, program.smallest_shared_access
         )
@@ -200,4 +199,5 @@ class WholePlan:
             dynamic_shared=launch.shared_bytes,
             checked=True,
             counted=False,
+            dependency=dependency_of(self.launches, number, self.buffers),
         )

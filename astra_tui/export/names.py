@@ -26,8 +26,8 @@ def names_of_plan(plan: LaunchPlan) -> set[str]:
     for launch in plan.launches():
         for expression in (*launch.grid, *launch.block, *launch.args):
             found |= names_in(expression)
-        if launch.shared_bytes is not None:
-            found |= names_in(launch.shared_bytes)
+        for one in (launch.shared_bytes, launch.pdl):
+            found |= names_in(one) if one is not None else set()
         for argument in launch.template_args:
             if isinstance(argument, Verbatim):
                 found.update(NAME.findall(argument.text))

@@ -183,6 +183,7 @@ def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
             launch.shared_bytes,
             launch.parameters,
             launch.pointers,
+            launch.pdl,
         )
         for launch in launches
         if all(launch.grid)

@@ -45,6 +45,8 @@ class Kernel(msgspec.Struct, frozen=True):
     shared_bytes: int
     parameters: bytes
     pointers: tuple[tuple[int, str], ...]
+    pdl: bool = False
+    """Programmatic dependent launch: it may begin before what was launched before has ended."""
 
 
 class CaseBuffer(msgspec.Struct, frozen=True):

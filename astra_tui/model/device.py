@@ -60,6 +60,8 @@ class DeviceBuffer:
     content: Any
     misalignment: int = 0
     covered: Any = None
+    stable: bool = False
+    """Whether no kernel that runs shortly before may write it; see docs/launch-plan.md."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class PackedLaunch:
     """Offset in `parameters`, and the name of the buffer whose address goes there."""
     line: int
     """Line of the launch plan."""
+    pdl: bool = False
+    """Whether it may begin before the launch before it has ended."""
 
 
 @dataclass(frozen=True)

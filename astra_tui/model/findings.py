@@ -33,6 +33,7 @@ class FindingKind(StrEnum):
     INACTIVE_SHUFFLE = "inactive_shuffle"
     PRINTF = "printf"
     NON_COHERENT_LOAD = "non_coherent_load"
+    BEFORE_WAIT = "before_wait"
     DEPENDS_ON_MACHINE = "depends_on_machine"
     DEPENDS_ON_ADDRESS = "depends_on_address"
     DEPENDS_ON_ORDER = "depends_on_order"
@@ -70,6 +71,8 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.PRINTF: "printf was called; its text is not shown",
     FindingKind.NON_COHERENT_LOAD: "a non-coherent load (ld.global.nc, __ldg) of bytes that the "
     "same launch wrote",
+    FindingKind.BEFORE_WAIT: "a launch with pdl= that uses global memory before it has waited for "
+    "the launches before",
     FindingKind.DEPENDS_ON_MACHINE: "outputs that follow a timer, or an SM, warp or grid number",
     FindingKind.DEPENDS_ON_ADDRESS: "outputs that follow where buffers lie in memory",
     FindingKind.DEPENDS_ON_ORDER: "outputs that follow the order in which blocks and warps run",

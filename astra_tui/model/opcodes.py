@@ -176,6 +176,11 @@ _TABLE = (
     _op("trap", _FLOW, "stop with an error"),
     _op("brkpt", _FLOW, "nothing happens"),
     _op("pmevent", _FLOW, "nothing happens", "mask"),
+    _op(
+        "griddepcontrol.wait", _FLOW, "wait for the launches before, where a launch has pdl=",
+        note="global memory that needs it, touched before: a finding",
+    ),
+    _op("griddepcontrol.launch_dependents", _FLOW, "nothing happens: launches run in turn"),
 )  # fmt: skip
 
 OPCODES: dict[str, Opcode] = {opcode.name: opcode for opcode in _TABLE}
@@ -202,10 +207,6 @@ REFUSED = (
     RefusedOpcode("barrier.cluster", "thread block clusters", f"{_ON_GPU}, or use one block"),
     RefusedOpcode("mapa", "thread block clusters", f"{_ON_GPU}, or use one block"),
     RefusedOpcode("getctarank", "thread block clusters", f"{_ON_GPU}, or use one block"),
-    RefusedOpcode(
-        "griddepcontrol", "programmatic dependent launch",
-        "remove it: launches of a plan run one after another",
-    ),
     RefusedOpcode("setmaxnreg", "register reallocation", f"{_ON_GPU}, or remove it"),
     RefusedOpcode("multimem", "multicast memory", _ON_GPU),
     RefusedOpcode("red.async", "asynchronous reductions", f"{_ON_GPU}, or use atomics"),

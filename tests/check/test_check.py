@@ -242,11 +242,11 @@ def test_an_instruction_that_is_not_emulated_is_no_failure_of_the_kernel(
 ) -> None:
     text = edited(
         "silu_and_mul/baseline.cu",
-        ("const int64_t step", '  asm volatile("griddepcontrol.wait;");\n  const int64_t step'),
+        ("const int64_t step", '  asm volatile("bar.arrive 1, 64;");\n  const int64_t step'),
     )
     report = report_of(checkers["silu_and_mul"], text, ("float16/typical",))
     assert report.verdict is Verdict.UNSUPPORTED
-    assert "remove it" in report.message
+    assert "__syncthreads()" in report.message
 
 
 def test_a_reference_that_fails_is_named_with_its_line(tmp_path: Path, compiler: Compiler) -> None:

@@ -76,11 +76,11 @@ def test_a_gpu_meets_many_rows_of_every_kind_of_value(
 
 def test_what_is_not_emulated_is_named_and_fails_nothing(checker: Checker) -> None:
     text = BASELINE.read_text(encoding="utf-8")
-    unknown = text.replace("  out[", '  asm volatile("griddepcontrol.wait;");\n  out[', 1)
+    unknown = text.replace("  out[", '  asm volatile("bar.arrive 1, 64;");\n  out[', 1)
     report = report_of(checker, unknown)
     assert report.verdict is Verdict.PASSED, report.message
     assert (report.emulated, len(report.not_emulated)) == (0, 1)
-    assert "griddepcontrol" in report.not_emulated[0]
+    assert "bar.arrive" in report.not_emulated[0]
 
 
 def test_an_emulator_that_ends_early_leaves_the_check_open(

@@ -154,6 +154,7 @@ LAUNCHES = st.builds(
     block=_SIZES,
     args=_tuples(EXPRESSIONS, 0, 3),
     shared_bytes=st.none() | EXPRESSIONS,
+    pdl=st.none() | EXPRESSIONS,
 )
 
 _ITEMS = LAUNCHES | st.builds(Refuse, _QUOTED)

@@ -68,6 +68,11 @@ def test_a_launch_has_its_numbers() -> None:
     )
 
 
+def test_a_launch_is_dependent_where_its_condition_holds() -> None:
+    for condition, holds in (("true", True), ("false", False), ("n > 4", False)):
+        assert launched(f"k grid=1 block=1 args=() pdl={condition}", n=4).pdl is holds
+
+
 def test_missing_sizes_are_one_and_missing_shared_memory_is_none() -> None:
     launch = launched("k grid=2 block=(4, 8) args=()")
     assert launch.grid == (2, 1, 1)

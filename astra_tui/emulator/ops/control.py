@@ -54,10 +54,20 @@ def _trap(decoder: Decoder, instruction: Instruction) -> Run:
     return run
 
 
-@opcode("brkpt", "pmevent", "nanosleep")
+@opcode("brkpt", "pmevent", "nanosleep", "griddepcontrol.launch_dependents")
 def _nothing(decoder: Decoder, instruction: Instruction) -> Run:
     def run(regs: dict[int, Any], group: Group) -> None:
         return
+
+    return run
+
+
+@opcode("griddepcontrol.wait")
+def _wait_for_launches_before(decoder: Decoder, instruction: Instruction) -> Run:
+    def run(regs: dict[int, Any], group: Group) -> None:
+        dependency = group.chunk.machine.dependency
+        if dependency is not None:
+            dependency.wait(group)
 
     return run
 

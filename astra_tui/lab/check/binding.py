@@ -85,6 +85,7 @@ def bind_launch(
         bytes(packed),
         tuple(pointers),
         launch.place.line,
+        launch.pdl,
     )
 
 

@@ -144,7 +144,7 @@ def _expressions(source: Source) -> Iterator[Expression]:
             stack += [b.condition for b in step.branches if b.condition is not None]
     for launch in plan.launches():
         stack += [*launch.grid, *launch.block, *launch.args]
-        stack += [launch.shared_bytes] if launch.shared_bytes is not None else []
+        stack += [e for e in (launch.shared_bytes, launch.pdl) if e is not None]
     while stack:
         expression = stack.pop()
         yield expression

@@ -346,7 +346,8 @@ class FullSize:
         content: Any = _Undefined(layout.elements * layout.dtype.size)
         if argument.is_read:
             content = _Drawn(self.task, self.case, layout)
-        return DeviceBuffer(argument.name, use, content, layout.offset * layout.dtype.size)
+        misalignment = layout.offset * layout.dtype.size
+        return DeviceBuffer(argument.name, use, content, misalignment, stable=argument.stable)
 
     # -- which places and blocks -----------------------------------------------------------------
 

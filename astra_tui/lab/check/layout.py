@@ -129,7 +129,8 @@ def _tensor_buffer(name: str, layout: TensorLayout, inputs: Inputs, poison: str)
             layout.window(memory)[...] = _poison(1, layout.dtype, poison).view(raw)[0]
         content = memory.view(np.uint8)
         covered = np.repeat(marks, layout.dtype.size)
-    return DeviceBuffer(name, use, content, layout.offset * layout.dtype.size, covered)
+    misalignment = layout.offset * layout.dtype.size
+    return DeviceBuffer(name, use, content, misalignment, covered, layout.argument.stable)
 
 
 def tensor_of(layout: TensorLayout, content: Any) -> Any:

@@ -19,7 +19,7 @@ from astra_tui.model.launch.expression import (
     Unary,
 )
 from astra_tui.model.launch.plan import PlanError
-from astra_tui.model.launch.scope import ELEMENT_TYPE, MAX_INTEGER, Bindings, Layout
+from astra_tui.model.launch.scope import ELEMENT_TYPE, MAX_INTEGER, TRUTH_VALUES, Bindings, Layout
 
 Value = int | bool | float | DType
 
@@ -48,6 +48,7 @@ class Evaluator:
         self.names: dict[str, Value] = {
             **bindings.device,
             **_TYPES,
+            **TRUTH_VALUES,
             ELEMENT_TYPE: bindings.element,
             **bindings.dims,
             **bindings.scalars,

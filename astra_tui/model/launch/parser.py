@@ -25,10 +25,9 @@ from astra_tui.model.launch.tokens import Token, tokenize
 
 MAX_STEPS = 64
 
-_FIELDS = ("grid", "block", "shared", "args")
+_FIELDS = ("grid", "block", "shared", "args", "pdl")
 _UNSUPPORTED_FIELDS = {
     "cluster": "thread block clusters are not supported by launch plans",
-    "pdl": "programmatic dependent launch would let launches overlap the timer; it is not allowed",
     "cooperative": "cooperative launches (grid-wide sync) are not supported; use several launches",
     "stream": "launches run in order on one stream that the harness chooses",
     "smem": "write shared=BYTES for dynamic shared memory",
@@ -199,7 +198,7 @@ class _PlanParser(ExpressionParser):
         for required in ("grid", "block", "args"):
             if required not in fields:
                 self.fail(f"the launch of {kernel} has no {required}=", place=place)
-        shared = fields.get("shared")
+        shared, pdl = fields.get("shared"), fields.get("pdl")
         return Launch(
             kernel,
             template_args,
@@ -207,6 +206,7 @@ class _PlanParser(ExpressionParser):
             fields["block"],
             fields["args"],
             shared[0] if shared else None,
+            pdl[0] if pdl else None,
             place,
         )
 
@@ -253,7 +253,7 @@ class _PlanParser(ExpressionParser):
                 self.fail(f"{key.text}= stands twice in the launch of {kernel}", place=key.place)
             self.advance()
             values = self._values()
-            limit = {"grid": 3, "block": 3, "shared": 1}.get(key.text)
+            limit = {"grid": 3, "block": 3, "shared": 1, "pdl": 1}.get(key.text)
             if limit is not None and not 1 <= len(values) <= limit:
                 takes = "1 value" if limit == 1 else f"1 to {limit} values"
                 self.fail(f"{key.text}= takes {takes}, not {len(values)}", place=key.place)

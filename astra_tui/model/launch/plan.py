@@ -67,6 +67,8 @@ class Launch:
     block: tuple[Expression, ...]
     args: tuple[Expression, ...]
     shared_bytes: Expression | None = None
+    pdl: Expression | None = None
+    """Where true: programmatic dependent launch; it may begin before what runs before it ends."""
     place: Place = _place()
 
 

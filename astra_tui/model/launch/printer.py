@@ -90,7 +90,8 @@ def _item(item: Launch | Refuse) -> str:
     text += f" grid={_sizes(item.grid)} block={_sizes(item.block)}"
     if item.shared_bytes is not None:
         text += f" shared={_sizes((item.shared_bytes,))}"
-    return f"{text} args=({', '.join(map(print_expression, item.args))})"
+    text += f" args=({', '.join(map(print_expression, item.args))})"
+    return text if item.pdl is None else f"{text} pdl={_sizes((item.pdl,))}"
 
 
 def _template_argument(argument: TemplateArgument) -> str:

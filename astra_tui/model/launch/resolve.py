@@ -69,6 +69,7 @@ class ResolvedLaunch:
     shared_bytes: int
     args: tuple[BufferArgument | NumberArgument, ...]
     place: Place
+    pdl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ class _Resolver:
             self._shared_bytes(launch),
             tuple(map(self._argument, launch.args)),
             launch.place,
+            launch.pdl is not None and self.evaluator.truth(launch.pdl),
         )
 
     def _shared_bytes(self, launch: Launch) -> int:

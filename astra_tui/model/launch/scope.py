@@ -35,11 +35,13 @@ DEVICE_ATTRIBUTES: Mapping[str, int] = MappingProxyType(
 
 ELEMENT_TYPE = "T"
 
+TRUTH_VALUES: Mapping[str, bool] = MappingProxyType({"true": True, "false": False})
+
 _KEYWORDS = {"if", "else", "and", "or", "not", "when", "otherwise", "workspace", "tune", "let"}
 
 RESERVED_NAMES = frozenset(
     {
-        *(ELEMENT_TYPE, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES),
+        *(ELEMENT_TYPE, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES, *TRUTH_VALUES),
         *(d.value for d in DType),
         *keyword.kwlist,
     }

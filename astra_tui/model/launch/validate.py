@@ -35,6 +35,7 @@ from astra_tui.model.launch.scope import (
     DEVICE_ATTRIBUTES,
     ELEMENT_TYPE,
     RESERVED_NAMES,
+    TRUTH_VALUES,
     Scope,
     TensorType,
 )
@@ -81,6 +82,7 @@ class _Checker:
             **dict.fromkeys(scope.dims, Kind.INTEGER),
             **dict.fromkeys(scope.tensors, Kind.TENSOR),
             **_scalar_kinds(scope.scalars),
+            **dict.fromkeys(TRUTH_VALUES, Kind.TRUTH),
             ELEMENT_TYPE: Kind.TYPE,
         }
         self.defined: dict[str, Place] = {}
@@ -126,6 +128,8 @@ class _Checker:
                 self.require(size, Kind.INTEGER, f"{field}= of {launch.kernel}")
         if launch.shared_bytes is not None:
             self.require(launch.shared_bytes, Kind.INTEGER, f"shared= of {launch.kernel}")
+        if launch.pdl is not None:
+            self.require(launch.pdl, Kind.TRUTH, f"pdl= of {launch.kernel}")
         for argument in launch.template_args:
             if not isinstance(argument, Verbatim):
                 kind = self.kind(argument)
@@ -264,6 +268,5 @@ def _expressions(plan: LaunchPlan) -> list[Expression]:
     for launch in plan.launches():
         found.extend((*launch.grid, *launch.block, *launch.args))
         found.extend(a for a in launch.template_args if not isinstance(a, Verbatim))
-        if launch.shared_bytes is not None:
-            found.append(launch.shared_bytes)
+        found.extend(e for e in (launch.shared_bytes, launch.pdl) if e is not None)
     return found

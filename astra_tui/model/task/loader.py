@@ -210,11 +210,15 @@ class _Loader:
         strided = entry.take("strided", bool, False)
         if strided and len(shape) < 2:
             entry.fail("only a tensor of two or more dimensions has rows to lie apart", "strided")
+        stable = entry.take("stable", bool, False)
+        if stable and role is not ArgumentRole.IN:
+            entry.fail("only an argument that is read alone can be stable", "stable")
         return Argument(
             name=name,
             role=role,
             about=entry.take("about", str, ""),
             dtype=dtype,
+            stable=stable,
             shape=shape,
             values=self._values(entry, "values", _default_values(dtype)),
             limit=None if limit == math.inf else limit,

@@ -56,6 +56,9 @@ class Argument:
     limit: float | None = None
     special: tuple[str, ...] = ()
     strided: bool = False
+    stable: bool = False
+    """Whether it is complete long before a call (weights): a launch with `pdl=` may read it at
+    once."""
     choices: tuple[float, ...] = ()
 
     @property
