@@ -17,6 +17,7 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import (
     PLAIN,
     Accepts,
+    BufferUse,
     DeviceBuffer,
     PackedLaunch,
     RunOutcome,
@@ -115,7 +116,7 @@ class CudaDevice:
         request = RunCase(
             cubin=compilation.cubin if is_new else b"",
             kernels=kernels_of(launches),
-            buffers=tuple(CaseBuffer(b.name, b.content.tobytes(), b.misalignment) for b in buffers),
+            buffers=tuple(map(_case_buffer, buffers)),
             repeats=REPEATS if checked and size <= REPEATED_BYTES else 1,
         )
         try:
@@ -187,6 +188,16 @@ def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
         )
         for launch in launches
         if all(launch.grid)
+    )
+
+
+def _case_buffer(buffer: DeviceBuffer) -> CaseBuffer:
+    return CaseBuffer(
+        buffer.name,
+        buffer.content.tobytes(),
+        buffer.misalignment,
+        not buffer.stable and buffer.use is not BufferUse.WORKSPACE,
+        buffer.use is BufferUse.OUT,
     )
 
 

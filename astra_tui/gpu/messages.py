@@ -12,6 +12,9 @@ import msgspec
 from astra_tui.gpu.drawing import Fill
 from astra_tui.processes.escapes import Targets
 
+LATE_CYCLES = 40_000
+"""About 20 us by which a producer is late: longer than a launch takes to begin."""
+
 
 class DeviceFacts(msgspec.Struct, frozen=True):
     """What the driver says of a device. Sizes in bytes."""
@@ -55,6 +58,9 @@ class CaseBuffer(msgspec.Struct, frozen=True):
     name: str
     content: bytes
     misalignment: int = 0
+    produced: bool = False
+    """Whether a launch just before a call may write it; and whether it is an output."""
+    is_output: bool = False
 
 
 class SetBuffer(msgspec.Struct, frozen=True):
@@ -68,6 +74,8 @@ class SetBuffer(msgspec.Struct, frozen=True):
     size: int
     elements: int
     fill: Fill | None = None
+    stable: bool = False
+    """Whether no launch just before a call may write it."""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -127,6 +135,7 @@ class RunSets(msgspec.Struct, frozen=True, tag="run_sets"):
     poison: int
     """The byte that fills outputs and workspaces before."""
     key: int
+    late_cycles: int = LATE_CYCLES
 
 
 class Fetch(msgspec.Struct, frozen=True, tag="fetch"):
@@ -150,6 +159,8 @@ class Build(msgspec.Struct, frozen=True, tag="build"):
     launches: int
     sets: int
     flush_bytes: int
+    producer: bool = False
+    """Whether each call follows a kernel that writes part of its inputs: process/producer.py."""
 
 
 class Poison(msgspec.Struct, frozen=True):
@@ -177,6 +188,10 @@ class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
     """The rounds, counted from 0, in which the short graphs are replayed as well."""
     stale: tuple[int, ...] = ()
     """The rounds in which each long graph is replayed once more on its own outputs."""
+    late: tuple[int, ...] = ()
+    """The rounds in which each long graph is replayed once more behind late producers."""
+    late_cycles: int = LATE_CYCLES
+    """By how much they are late."""
     poisons: tuple[Poison, ...] = ()
     """A round each; empty: outputs become NaN."""
     key: int = 0
@@ -278,6 +293,8 @@ class Node(msgspec.Struct, frozen=True):
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
+    pdl: bool = False
+    """Whether it may begin before the node before it has ended."""
 
 
 class Built(msgspec.Struct, frozen=True, tag="built"):

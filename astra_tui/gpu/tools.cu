@@ -153,3 +153,96 @@ __global__ void clock_rate(u64* out) {
     out[0] = u64(c1 - c0);
     out[1] = t1 - t0;
 }
+
+// -- what a producer writes: pieces of 32 bytes of some buffers; see process/producer.py -----------
+
+constexpr u64 OUTPUT = 1ull << 63;
+
+struct Span {
+    u64 address, stride, size;
+    u64 first;  // Number of its first piece among all.
+    u64 group;  // One piece of so many in a row is written; with OUTPUT, in late runs alone.
+};
+
+struct Spans {
+    Span of[6];
+};
+
+// Spans one by one: the launches of this project pass numbers and pointers.
+#define SPAN(i) u64 address##i, u64 stride##i, u64 size##i, u64 first##i, u64 group##i
+#define SPANS SPAN(0), SPAN(1), SPAN(2), SPAN(3), SPAN(4), SPAN(5)
+#define HELD(i) {address##i, stride##i, size##i, first##i, group##i}
+#define ALL_SPANS Spans{{HELD(0), HELD(1), HELD(2), HELD(3), HELD(4), HELD(5)}}
+
+struct Piece {
+    unsigned char* place;
+    int bytes;
+    bool is_output;
+};
+
+__device__ Piece piece_of(const Spans& spans, u64 number, u64 set) {
+    Span span = spans.of[0];
+#pragma unroll
+    for (int i = 1; i < 6; ++i)
+        if (spans.of[i].size && number >= spans.of[i].first) span = spans.of[i];
+    const u64 step = span.group & ~OUTPUT, group = number - span.first;
+    u64 at = (group * step + mix(number) % step) * 32;
+    if (at >= span.size) at = group * step * 32;  // The last group may be a part of one.
+    return {(unsigned char*)span.address + set * span.stride + at, (int)min(span.size - at, 32ull),
+            (span.group & OUTPUT) != 0};
+}
+
+__device__ void copy_piece(unsigned char* to, const unsigned char* from, int bytes, bool whole) {
+    if (whole) {
+        reinterpret_cast<uint4*>(to)[0] = reinterpret_cast<const uint4*>(from)[0];
+        reinterpret_cast<uint4*>(to)[1] = reinterpret_cast<const uint4*>(from)[1];
+    } else {
+        for (int i = 0; i < bytes; ++i) to[i] = from[i];
+    }
+}
+
+__device__ bool is_whole(const Piece& piece) { return piece.bytes == 32 && !((u64)piece.place & 15); }
+
+__global__ void stash(SPANS, u64 pieces, u64, unsigned char* copy, u64) {
+    const u64 number = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (number >= pieces) return;
+    const Piece piece = piece_of(ALL_SPANS, number, blockIdx.y);
+    copy_piece(copy + (blockIdx.y * pieces + number) * 32, piece.place, piece.bytes,
+               is_whole(piece));
+}
+
+__global__ void spoil(SPANS, u64 pieces, u64, u64, u64 byte) {
+    const u64 number = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (number >= pieces) return;
+    const Piece piece = piece_of(ALL_SPANS, number, blockIdx.y);
+    if (!piece.is_output)
+        for (int i = 0; i < piece.bytes; ++i) piece.place[i] = (unsigned char)byte;
+}
+
+__device__ void trigger() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Writes its pieces and triggers, or, where `delay` says so many cycles, triggers, waits and writes.
+__global__ void __launch_bounds__(256)
+    produce(SPANS, u64 pieces, u64 set, const unsigned char* copy, const u64* delay) {
+    const u64 number = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    const u64 cycles = *(const volatile u64*)delay;
+    if (cycles) {
+        trigger();
+        const u64 start = clock64();
+        while (clock64() - start < cycles) {}
+    }
+    if (number < pieces) {
+        const Piece piece = piece_of(ALL_SPANS, number, set);
+        if (!piece.is_output)
+            copy_piece(piece.place, copy + number * 32, piece.bytes, is_whole(piece));
+        else if (cycles)
+            for (int i = 0; i < piece.bytes; ++i) piece.place[i] = 0xFF;
+    }
+    if (!cycles) trigger();
+}
+
+__global__ void set_word(u64* word, u64 value) { *word = value; }

@@ -16,6 +16,10 @@ EXPRESSIONS = {
     "empty": "empty",
     "spin": "spin",
     "clock_rate": "clock_rate",
+    "stash": "stash",
+    "spoil": "spoil",
+    "produce": "produce",
+    "set_word": "set_word",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,8 @@ def digest(running: Running) -> None:
     sets = running.launch.grid[1]
     sums = running.memory.array(out, sets, "u8")
     for number in range(sets):
-        sums[number] += digest_of(running.memory.bytes(first + number * stride, size), key)
+        with np.errstate(over="ignore"):
+            sums[number] += digest_of(running.memory.bytes(first + number * stride, size), key)
 
 
 def digest_of(data: Any, key: int) -> Any:
@@ -94,6 +95,57 @@ def clock_rate(running: Running) -> None:
     nanoseconds = 40_000
     cycles = int(running.machine.mhz * nanoseconds / 1000)
     running.memory.array(out, 2, "u8")[:] = (cycles, nanoseconds)
+
+
+def stash(running: Running) -> None:
+    """`stash` of tools.cu."""
+    for piece, copy in _pieces(running):
+        copy[: piece.size] = piece
+
+
+def spoil(running: Running) -> None:
+    """`spoil` of tools.cu."""
+    byte = running.parameters("34Q")[33]
+    for piece, _ in _pieces(running, with_outputs=False):
+        piece[:] = byte
+
+
+def produce(running: Running) -> None:
+    """`produce` of tools.cu; the driver sees to it that a late one comes late."""
+    (cycles,) = running.memory.array(running.parameters("34Q")[33], 1, "u8")
+    for piece, copy in _pieces(running, with_outputs=False):
+        piece[:] = copy[: piece.size]
+    if cycles:
+        for piece, _ in _pieces(running, only_outputs=True):
+            piece[:] = 0xFF
+
+
+def _pieces(
+    running: Running, *, with_outputs: bool = True, only_outputs: bool = False
+) -> Iterator[tuple[Any, Any]]:
+    """What tools.cu's `piece_of` gives, with the copy of each piece, set by set."""
+    *spans, pieces, first_set, copies, _ = running.parameters("34Q")
+    rows = [spans[i : i + 5] for i in range(0, 30, 5) if spans[i + 2]]
+    for number in range(pieces):
+        address, stride, size, first, group = next(r for r in rows[::-1] if number >= r[3])
+        is_output = group >> 63 == 1
+        if (is_output and not with_outputs) or (only_outputs and not is_output):
+            continue
+        step = group & ~(1 << 63)
+        begin = (number - first) * step * 32
+        drawn = int(drawing._mix(np.array([number], np.uint64))[0]) % step * 32
+        at = begin + drawn if begin + drawn < size else begin
+        for row in range(running.launch.grid[1]):
+            place = address + (first_set + row) * stride + at
+            piece = running.memory.bytes(place, min(size - at, 32))
+            where = copies + (row * pieces + number) * 32
+            yield piece, running.memory.bytes(where, 32) if copies else None
+
+
+def set_word(running: Running) -> None:
+    """`set_word` of tools.cu."""
+    address, value = running.parameters("QQ")
+    running.memory.array(address, 1, "u8")[:] = value
 
 
 def silu(running: Running) -> None:
@@ -203,6 +255,10 @@ BEHAVIOURS: dict[str, Callable[[Running], float | None]] = {
         digest,
         copy16,
         clock_rate,
+        stash,
+        spoil,
+        produce,
+        set_word,
         silu,
         lazy_silu,
         skipping_silu,

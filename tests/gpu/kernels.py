@@ -27,6 +27,10 @@ _TOOLS = {
     "empty": Scripted("nothing", us=2.0),
     "spin": Scripted("nothing", us=200.0),
     "clock_rate": Scripted("clock_rate", us=40.0),
+    "stash": Scripted("stash", us=1.0),
+    "spoil": Scripted("spoil", us=1.0),
+    "produce": Scripted("produce", us=1.0),
+    "set_word": Scripted("set_word", us=1.0),
 }
 
 

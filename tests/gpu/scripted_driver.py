@@ -61,6 +61,8 @@ class ScriptedDriver:
         self._launched_of: Counter[tuple[int, str]] = Counter()
         self._times: dict[int, float] = {}
         self._handles = 0
+        self._late: Launch | None = None
+        """A producer that has not written yet."""
         self._pending: DriverError | None = None
         self._is_hung = False
         self._dead: DriverError | None = None
@@ -133,7 +135,7 @@ class ScriptedDriver:
 
     def launch(self, launch: Launch) -> None:
         self._check()
-        self._run(launch, self._pace())
+        self._run_in_turn(launch, self._pace())
 
     def build_graph(self, launches: list[Launch]) -> int:
         self._check()
@@ -145,12 +147,14 @@ class ScriptedDriver:
         pace = self._pace()
         self.now_us += self.machine.offset_us
         for launch in self.graphs[graph]:
-            self._run(launch, pace)
+            self._run_in_turn(launch, pace)
 
     def graph_nodes(self, graph: int) -> list[Node]:
         self._check()
         return [
-            Node(self._functions[one.function].symbol, one.grid, one.block, one.shared_bytes)
+            Node(
+                self._functions[one.function].symbol, one.grid, one.block, one.shared_bytes, one.pdl
+            )
             for one in self.graphs[graph]
         ]
 
@@ -205,6 +209,24 @@ class ScriptedDriver:
             return 1.0
         (first,) = struct.unpack_from("<Q", launch.parameters)
         return 1 + self.machine.placement * self.memory.rank(first)
+
+    def _run_in_turn(self, launch: Launch, pace: float) -> None:
+        """A late producer writes only once a launch that may begin early, and does, is over."""
+        late, self._late = self._late, None
+        script = self._functions[launch.function].script
+        if late is not None and not (launch.pdl and "begins_early" in script.options):
+            self._run(late, pace)
+            late = None
+        if script.does == "produce" and self._is_late(launch):
+            self._late = launch
+            return
+        self._run(launch, pace)
+        if late is not None:
+            self._run(late, pace)
+
+    def _is_late(self, producer: Launch) -> bool:
+        (delay,) = struct.unpack_from("<Q", producer.parameters, 33 * 8)
+        return bool(self.memory.array(delay, 1, "u8")[0])
 
     def _run(self, launch: Launch, pace: float) -> None:
         function = self._functions[launch.function]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from astra_tui.gpu.messages import (
     PaperRun,
     Prepare,
     Rounds,
+    RunSets,
     SetBuffer,
     Spin,
     Version,
@@ -226,3 +228,72 @@ def test_a_fault_in_a_replay_is_told_and_stays() -> None:
         with pytest.raises(DriverError, match=r"\(700\)") as caught:
             replayer.rounds(Rounds(((0,), (0,)) * 10))
         assert caught.value.is_sticky
+
+
+# -- producers: what a launch with pdl= follows ----------------------------------------------------
+
+INPUT = SetBuffer("in", "in", 4 * ELEMENTS, ELEMENTS, Fill("float32", "normal", 0, 1, 0, ()))
+WEIGHT = msgspec.structs.replace(INPUT, name="weight", stable=True)
+RESULT = SetBuffer("out", "out", 4 * ELEMENTS, ELEMENTS)
+
+
+def dependent(options: dict[str, int], source: str = "in") -> Version:
+    """A version that copies an input once a call, and may begin before what runs before it ends."""
+    parameters = struct.pack("<QQq", 0, 0, ELEMENTS)
+    pointers = ((0, "out"), (8, source))
+    launch = Kernel("k", (1, 1, 1), (32, 1, 1), 0, parameters, pointers, pdl=True)
+    script = Scripted("copy", us=40.0, options=options)
+    return Version(Script({"k": script}, nonce=source + str(options)).cubin(), (launch,))
+
+
+def behind_producers(*versions: Version) -> tuple[Replayer, ScriptedDriver]:
+    driver = ScriptedDriver()
+    tools = scripted_tools(QUIET)
+    request = Prepare((INPUT, WEIGHT, RESULT), versions, SEED)
+    replayer = Replayer(driver, Tools(driver, tools.cubin, tools.symbols), request, window_fd())
+    replayer.build(Build(2, 4, 0, producer=True))
+    return replayer, driver
+
+
+def test_calls_follow_a_producer_which_is_part_of_their_time() -> None:
+    replayer, _ = behind_producers(dependent({}))
+    ((nodes, calls),) = replayer.build(Build(2, 4, 0, producer=True)).calls
+    assert ([node.symbol for node in nodes], calls) == (["tool_produce", "k"], 4)
+    assert [node.pdl for node in nodes] == [False, True]
+    block = replayer.rounds(Rounds(((0,),)))
+    np.testing.assert_allclose(block.long, [[6 + 4 * (40 + 1)]])
+
+
+def test_a_call_that_does_not_wait_is_wrong_behind_a_late_producer() -> None:
+    early = {"begins_early": 1}
+    replayer, _ = behind_producers(dependent({}), dependent(early), dependent(early, "weight"))
+    digests: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+    block = replayer.rounds(Rounds(((0, 1, 2),), late=(0,), key=7))
+    for version, digest in block.digests:
+        digests[version].append(digest)
+    on_time, late = digests[0]
+    assert on_time == late, "who waits gets the same whenever the inputs come"
+    assert digests[1][0] == on_time
+    assert digests[1][1] != on_time
+    assert digests[2][0] != digests[2][1], "its early stores are overwritten"
+
+
+def test_every_set_is_run_behind_a_late_producer_for_a_check() -> None:
+    outputs = []
+    for options in ({}, {"begins_early": 1}):
+        replayer, driver = behind_producers(dependent(options))
+        used = driver.memory.used
+        ran = replayer.run_sets(RunSets(0xFF, key=3))
+        assert ran.inputs[0] == ran.inputs[1]
+        assert driver.memory.used == used
+        outputs.append(ran.outputs)
+    assert all(right != wrong for right, wrong in zip(*outputs, strict=True))
+
+
+def test_producers_give_their_memory_back() -> None:
+    replayer, driver = behind_producers(dependent({}))
+    used = driver.memory.used
+    replayer.build(Build(2, 4, 0, producer=True))
+    assert driver.memory.used == used
+    replayer.build(Build(2, 4, 0))
+    assert driver.memory.used < used

@@ -116,6 +116,10 @@ class CudaDriver:
     def launch(self, launch: Launch) -> None:
         """Runs a kernel, in stream order."""
         packed = _Packed(launch.parameters)
+        if launch.pdl:
+            config = _dependent_launch(launch, self._stream)
+            _call("cuLaunchKernelEx", config, cuda.CUfunction(launch.function), 0, packed.address)
+            return
         _call(
             "cuLaunchKernel",
             cuda.CUfunction(launch.function),
@@ -134,8 +138,12 @@ class CudaDriver:
             nodes: list[Any] = []
             for launch in launches:
                 packed = _Packed(launch.parameters)
-                before, node = nodes[-1:], _node_parameters(launch, packed)
+                before = nodes[-1:] if not launch.pdl else []
+                node = _node_parameters(launch, packed)
                 nodes.append(_call("cuGraphAddKernelNode", graph, before, len(before), node))
+                if launch.pdl and len(nodes) > 1:
+                    edge = _programmatic_edge()
+                    _call("cuGraphAddDependencies", graph, nodes[-2:-1], nodes[-1:], [edge], 1)
             made = int(_call("cuGraphInstantiate", graph, 0))
         except BaseException:
             _call("cuGraphDestroy", graph)
@@ -150,7 +158,11 @@ class CudaDriver:
         if count != len(nodes):
             raise DriverError(0, f"{count} nodes of {len(nodes)}", "cuGraphGetNodes")
         names: dict[int, str] = {}
-        return [_node(_call("cuGraphKernelNodeGetParams", node), names) for node in nodes]
+        dependent = _dependent_nodes(made_from, len(nodes))
+        return [
+            _node(_call("cuGraphKernelNodeGetParams", node), names, int(node) in dependent)
+            for node in nodes
+        ]
 
     def run_graph(self, graph: int) -> None:
         """Runs a graph, in stream order."""
@@ -210,7 +222,44 @@ def _node_parameters(launch: Launch, packed: _Packed) -> Any:
     return node
 
 
-def _node(found: Any, names: dict[int, str]) -> Node:
+def _dependent_launch(launch: Launch, stream: Any) -> Any:
+    attribute = cuda.CUlaunchAttribute()
+    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    value = cuda.CUlaunchAttributeValue()
+    value.programmaticStreamSerializationAllowed = 1
+    attribute.value = value
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+    config.sharedMemBytes = launch.shared_bytes
+    config.hStream = stream
+    config.attrs = [attribute]
+    config.numAttrs = 1
+    return config
+
+
+def _programmatic_edge() -> Any:
+    """As stream capture makes it of a launch with the attribute."""
+    edge = cuda.CUgraphEdgeData()
+    edge.from_port = cuda.CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+    edge.type = cuda.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
+    return edge
+
+
+def _dependent_nodes(graph: Any, nodes: int) -> set[int]:
+    """The nodes that may begin before the one before them has ended. Raises DriverError.
+
+    Nodes that nothing precedes but the first are an error: each has to wait for the one before.
+    """
+    _, targets, edges, count = _call("cuGraphGetEdges", graph, nodes)
+    if count != nodes - 1:
+        raise DriverError(0, f"{count} edges of {nodes - 1}", "cuGraphGetEdges")
+    programmatic = cuda.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
+    pairs = zip(targets[:count], edges[:count], strict=True)
+    return {int(node) for node, edge in pairs if int(edge.type) == programmatic}
+
+
+def _node(found: Any, names: dict[int, str], pdl: bool) -> Node:
     """`names` remembers kernels: a graph has thousands of nodes and few kernels."""
     function = int(found.func)
     if function not in names:
@@ -220,6 +269,7 @@ def _node(found: Any, names: dict[int, str]) -> Node:
         (found.gridDimX, found.gridDimY, found.gridDimZ),
         (found.blockDimX, found.blockDimY, found.blockDimZ),
         found.sharedMemBytes,
+        pdl,
     )
 
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.gpu.messages import CaseBuffer, CaseRan, Kernel, RunCase
+from astra_tui.gpu.messages import LATE_CYCLES, CaseBuffer, CaseRan, Kernel, RunCase
 from astra_tui.gpu.process.driver import Driver, Launch
+from astra_tui.gpu.process.producer import CHECKED_PIECES, Producer, Written
+from astra_tui.gpu.process.tools import Tools
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES
 
+_SPOILED = 0x3C
+"""Stale inputs are small numbers, as right ones may be: a kernel cannot know them by their bits."""
 _SPARE = 1 << 26
 """The least that is allocated at once: one block serves most cases."""
 
@@ -28,8 +32,9 @@ class _Placed:
 class CaseRunner:
     """Runs cases one after the other in one block of device memory."""
 
-    def __init__(self, driver: Driver):
+    def __init__(self, driver: Driver, tools: Tools | None = None):
         self._driver = driver
+        self._tools = tools
         self._module = 0
         self._memory = 0
         self._size = 0
@@ -45,10 +50,12 @@ class CaseRunner:
         self._reserve(size)
         image = self._image(placed, size)
         launches = [self._launch(kernel, placed) for kernel in request.kernels]
-        first = self._once(image, launches)
+        follows_producer = any(launch.pdl for launch in launches)
+        written = self._written(placed) if follows_producer else ()
+        first = self._once(image, launches, written, LATE_CYCLES)
         unstable: set[str] = set()
-        for _ in range(request.repeats - 1):
-            again = self._once(image, launches)
+        for number in range(request.repeats - 1):
+            again = self._once(image, launches, written, LATE_CYCLES * (number % 2))
             unstable |= {
                 p.buffer.name
                 for p in placed
@@ -60,11 +67,32 @@ class CaseRunner:
             unstable=tuple(sorted(unstable)),
         )
 
-    def _once(self, image: Any, launches: list[Launch]) -> Any:
+    def _once(
+        self, image: Any, launches: list[Launch], written: tuple[Written, ...], late_cycles: int
+    ) -> Any:
+        """One run, behind a producer of what is `written`."""
         self._driver.upload(self._memory, image)
-        for launch in launches:
-            self._driver.launch(launch)
-        return self._driver.download(self._memory, image.size)
+        if not written:
+            for launch in launches:
+                self._driver.launch(launch)
+            return self._driver.download(self._memory, image.size)
+        assert self._tools is not None
+        producer = Producer(self._driver, self._tools, written, 1, CHECKED_PIECES)
+        try:
+            producer.delay(late_cycles)
+            producer.spoil(_SPOILED)
+            for launch in (producer.before(0), *launches):
+                self._driver.launch(launch)
+            return self._driver.download(self._memory, image.size)
+        finally:
+            producer.free()
+
+    def _written(self, placed: list[_Placed]) -> tuple[Written, ...]:
+        return tuple(
+            Written(self._memory + p.start, p.end - p.start, 0, p.buffer.is_output)
+            for p in placed
+            if p.buffer.produced
+        )
 
     def _image(self, placed: list[_Placed], size: int) -> Any:
         """The memory before a run: contents, and between them a pattern no one can guess.
@@ -98,7 +126,9 @@ def bind(driver: Driver, module: int, kernel: Kernel, addresses: dict[str, int])
     for offset, name in kernel.pointers:
         struct.pack_into("<Q", packed, offset, addresses[name])
     function = driver.function(module, kernel.symbol, kernel.shared_bytes)
-    return Launch(function, kernel.grid, kernel.block, kernel.shared_bytes, bytes(packed))
+    return Launch(
+        function, kernel.grid, kernel.block, kernel.shared_bytes, bytes(packed), kernel.pdl
+    )
 
 
 def _place(buffers: tuple[CaseBuffer, ...]) -> tuple[list[_Placed], int]:

@@ -42,6 +42,8 @@ class Launch:
     block: tuple[int, int, int]
     shared_bytes: int
     parameters: bytes
+    pdl: bool = False
+    """Whether it may begin before the launch before it has ended."""
 
 
 class Driver(Protocol):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from astra_tui.gpu.messages import (
     Block,
@@ -35,6 +36,7 @@ from astra_tui.gpu.messages import (
 from astra_tui.gpu.process.case import bind
 from astra_tui.gpu.process.clock import ClockProbe, head_start
 from astra_tui.gpu.process.driver import Driver, Launch
+from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, Producer
 from astra_tui.gpu.process.sets import NAN, BufferSets
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.processes.shared_window import window_bytes
@@ -54,7 +56,7 @@ class _Graphs:
         self.long = long
 
 
-Kind = Literal["long", "short", "stale"]
+Kind = Literal["long", "short", "stale", "late"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ class Replayer:
         self._window = window
         self._versions: list[_Loaded] = []
         self._sets: list[BufferSets] = []
+        self._producers: list[Producer] = []
+        """One for each family of sets, where calls follow one."""
         self._graphs: dict[tuple[int, int], _Graphs] = {}
         self._flush = 0
         self._flush_bytes = 0
@@ -152,6 +156,10 @@ class Replayer:
         if self._sets[0].count != request.sets:
             self._free_sets()
             self._draw_sets(request.sets)
+        if request.producer:
+            self._producers = [
+                self._producer(sets, request.launches * 2, TIMED_PIECES) for sets in self._sets
+            ]
         self._launches = request.launches
         self._flush_bytes = request.flush_bytes
         if request.flush_bytes:
@@ -198,9 +206,7 @@ class Replayer:
             sets.fill_red_zones(_RED_ZONE_BYTE)
             sets.digest_inputs(request.key, places[0])
             sets.digest_red_zones(request.key, places[2])
-            for number in range(count):
-                for launch in version.call(sets, number):
-                    driver.launch(launch)
+            self._call_all(request)
             sets.digest_outputs(request.key, memory, count)
             sets.digest_inputs(request.key, places[1])
             sets.digest_red_zones(request.key, places[3])
@@ -209,6 +215,29 @@ class Replayer:
             driver.free(memory)
         *outputs, before, after, zones_before, zones_after = found
         return SetsRan(tuple(outputs), (before, after), (zones_before, zones_after))
+
+    def _call_all(self, request: RunSets) -> None:
+        """The first version on all sets; behind a late producer where a launch may begin early."""
+        sets, version, driver = self._sets[0], self._versions[0], self._driver
+        producer = None
+        if any(kernel.pdl for kernel in version.version.kernels):
+            producer = self._producer(sets, sets.count, CHECKED_PIECES)
+        try:
+            if producer is not None:
+                producer.delay(request.late_cycles)
+                producer.spoil(request.poison)
+            for number in range(sets.count):
+                if producer is not None:
+                    driver.launch(producer.before(number))
+                for launch in version.call(sets, number):
+                    driver.launch(launch)
+        finally:
+            if producer is not None:
+                producer.free()
+
+    def _producer(self, sets: BufferSets, count: int, pieces: int) -> Producer:
+        used = min(sets.count, count)
+        return Producer(self._driver, self._tools, sets.produced(), used, pieces)
 
     def fetch(self, request: Fetch) -> Fetched:
         """Copies what the sets hold now into the window."""
@@ -301,6 +330,9 @@ class Replayer:
     def _capture(self, version: int, family: int, launches: int) -> _Graphs:
         loaded, sets = self._versions[version], self._sets[family]
         calls = [loaded.call(sets, k) for k in range(min(sets.count, 2 * launches))]
+        if self._producers:
+            before = self._producers[family].before
+            calls = [[before(number), *call] for number, call in enumerate(calls)]
         long = [calls[i % len(calls)] for i in range(2 * launches)]
         flat = [[launch for call in part for launch in call] for part in (long[:launches], long)]
         return _Graphs(*map(self._driver.build_graph, flat))
@@ -308,8 +340,11 @@ class Replayer:
     def _calls(self, version: int) -> tuple[tuple[Node, ...], int]:
         """What the long graphs of a version hold. Raises ValueError where calls differ."""
         width, found = len(self._versions[version].version.kernels), set()
+        width += bool(self._producers)
         for family in range(len(self._sets)):
             nodes = self._driver.graph_nodes(self._graphs[version, family].long)
+            if nodes and not self._producers:  # Nothing precedes the first call.
+                nodes[0] = replace(nodes[0], pdl=self._versions[version].version.kernels[0].pdl)
             calls = [tuple(nodes[i : i + width]) for i in range(0, len(nodes), width or 1)]
             if len(set(calls)) > 1:
                 raise ValueError(f"the calls in the graph of version {version} are not alike")
@@ -323,7 +358,8 @@ class Replayer:
         if not request.key:
             return 0
         replays = sum(map(len, request.orders)) + sum(
-            len(request.orders[number]) for number in (*request.short, *request.stale)
+            len(request.orders[number])
+            for number in (*request.short, *request.stale, *request.late)
         )
         size = max(1, replays * self._used(True)) * _DIGEST_BYTES
         memory = self._driver.allocate(size)
@@ -338,7 +374,9 @@ class Replayer:
         queued: list[_Queued] = []
         for number, order in enumerate(request.orders):
             poison = request.poisons[number] if request.poisons else NAN
-            kinds: tuple[Kind, ...] = ("long", "stale") if number in request.stale else ("long",)
+            kinds: tuple[Kind, ...] = ("long",)
+            kinds += ("stale",) if number in request.stale else ()
+            kinds += ("late",) if number in request.late else ()
             steps = [(version, kind) for version in order for kind in kinds]
             if number in request.short:
                 steps += [(version, "short") for version in order]
@@ -349,7 +387,8 @@ class Replayer:
                 )
                 place = (first, self._used(kind != "short"))
                 events = self._events_of(len(queued))
-                self._replay((version, family), kind, poison, events)
+                cycles = request.late_cycles if kind == "late" else 0
+                self._replay((version, family), kind, poison, events, cycles)
                 if digests:
                     target = digests + first * _DIGEST_BYTES
                     self._sets[family].digest_outputs(request.key, target, place[1])
@@ -365,6 +404,7 @@ class Replayer:
             "long": tuple(range(len(request.orders))),
             "short": request.short,
             "stale": request.stale,
+            "late": request.late,
         }
         table = {(kind, n): [0.0] * width for kind, numbers in asked.items() for n in numbers}
         for q in queued:
@@ -385,13 +425,21 @@ class Replayer:
         return self._events[number]
 
     def _replay(
-        self, key: tuple[int, int], kind: Kind, poison: Poison, events: tuple[int, int]
+        self,
+        key: tuple[int, int],
+        kind: Kind,
+        poison: Poison,
+        events: tuple[int, int],
+        late_cycles: int,
     ) -> None:
         sets, graphs = self._sets[key[1]], self._graphs[key]
         sets.restore()
         if kind != "stale":
             sets.poison(poison)
         self._versions[key[0]].poison(poison.byte)
+        if self._producers:
+            self._producers[key[1]].spoil(poison.byte)
+            self._producers[key[1]].delay(late_cycles)
         if self._flush:
             self._driver.fill(self._flush, poison.byte, self._flush_bytes)
         self._driver.record(events[0])
@@ -403,6 +451,9 @@ class Replayer:
             self._driver.free_graph(graphs.short)
             self._driver.free_graph(graphs.long)
         self._graphs = {}
+        for producer in self._producers:
+            producer.free()
+        self._producers = []
         if self._flush:
             self._driver.free(self._flush)
             self._flush = 0

@@ -120,7 +120,7 @@ class _Service:
 
     def _run_case(self, request: RunCase) -> Reply:
         if self._cases is None:
-            self._cases = CaseRunner(self._driver)
+            self._cases = CaseRunner(self._driver, self._tools)
         return self._cases.run(request)
 
     def _loaded_tools(self) -> Tools:

@@ -44,12 +44,17 @@ LEAST_OF_PEAK = 0.98
 
 
 def floor_caveats(
-    floor: Floor, launch_us: float, size: GraphSize, facts: DeviceFacts
+    floor: Floor,
+    launch_us: float,
+    size: GraphSize,
+    facts: DeviceFacts,
+    produced_bytes: int = 0,
 ) -> Iterator[Caveat]:
     """Caveats that void a time that no kernel can reach.
 
     Launches are cold, so what has to be moved crosses the memory's pins, but for what L2 holds at
-    the end of a replay: results that are still to be written back.
+    the end of a replay: results that are still to be written back. `produced_bytes` are what a
+    producer just before each launch left in L2.
     """
     if launch_us < LEAST_OF_LAUNCH * floor.launch_us:
         text = f"{launch_us:.2f} us are less than an empty launch takes ({floor.launch_us:.2f} us)"
@@ -57,7 +62,7 @@ def floor_caveats(
     if facts.peak_bytes_per_us <= 0 or not size.is_cold:
         return
     kept = facts.attributes["l2_cache_bytes"] / (2 * size.launches)
-    least = (floor.compulsory_bytes - kept) / facts.peak_bytes_per_us
+    least = (floor.compulsory_bytes - kept - produced_bytes) / facts.peak_bytes_per_us
     if launch_us < LEAST_OF_PEAK * least:
         text = (
             f"{launch_us:.2f} us are less than the {floor.compulsory_bytes} bytes that have to be "
@@ -78,7 +83,7 @@ class Floors:
     ):
         self._process = process
         self._facts = facts
-        self._tools = tools
+        self.tools = tools
         self._cache = cache or ContentCache("floors")
 
     def of(self, compulsory_bytes: int) -> Floor:
@@ -104,8 +109,8 @@ class Floors:
             self._copy("copy16x1", 1, vectors),
             self._copy("copy16x4", 4, vectors),
             Version(
-                self._tools.cubin,
-                (Kernel(self._tools.symbols["empty"], (1, 1, 1), (32, 1, 1), 0, b"", ()),),
+                self.tools.cubin,
+                (Kernel(self.tools.symbols["empty"], (1, 1, 1), (32, 1, 1), 0, b"", ()),),
             ),
         )
         prepared = self._process.ask(Prepare(buffers, versions, 1), Prepared, SECONDS)
@@ -129,5 +134,5 @@ class Floors:
         grid = (-(-vectors // (_THREADS * steps)), 1, 1)
         parameters = struct.pack("<QQi", 0, 0, vectors)
         pointers = ((0, "out"), (8, "in"))
-        kernel = Kernel(self._tools.symbols[name], grid, (_THREADS, 1, 1), 0, parameters, pointers)
-        return Version(self._tools.cubin, (kernel,))
+        kernel = Kernel(self.tools.symbols[name], grid, (_THREADS, 1, 1), 0, parameters, pointers)
+        return Version(self.tools.cubin, (kernel,))

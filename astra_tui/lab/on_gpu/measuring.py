@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from astra_tui.gpu.gpu_process import GpuFailure, GpuProcess
 from astra_tui.gpu.messages import (
+    LATE_CYCLES,
     Block,
     Build,
     Built,
@@ -55,12 +56,17 @@ from astra_tui.model.timing import (
 
 BLOCK = 10
 WARM_ROUNDS = 20
+CHAINED_ROUNDS = 20
 WARM_UP_SECONDS = 0.1
 """Before the first workload of a timing; an idle GPU takes that long to reach its clocks."""
 NEXT_WARM_UP_SECONDS = 0.02
 """Before the others, after the pause in which their buffers were made."""
 BUILD_SECONDS = 60.0
 ENERGY_SECONDS = 1.5
+
+PRODUCED_BYTES = 64 << 10
+"""What a producer leaves in L2 of the inputs of a timed launch."""
+_CYCLES_A_US = 2000
 
 BASE = 0
 
@@ -88,6 +94,8 @@ class Options:
     Where buffers lie in memory makes up to 0.4 % on an H100: swapping cancels it in mirror pairs.
     Without this, all versions share their buffers, and it is the same for all.
     """
+    producer: bool = False
+    """Whether each launch follows a producer even where no version has `pdl=` in its plan."""
     round_limit: int = 400
 
 
@@ -154,6 +162,11 @@ class Timer:
             yield from run.steps()
         except (GpuFailure, BadSamples) as error:
             raise MeasurementFailed(f"{workload.name}: {error}") from error
+
+
+def late_cycles(slowest_us: float) -> int:
+    """By how much a late producer is late: a call that does not wait is over by then."""
+    return max(LATE_CYCLES, int(1.5 * slowest_us * _CYCLES_A_US))
 
 
 class _Seen:
@@ -256,6 +269,11 @@ class _Run:
         self.may_vary = tuple(
             not timer.task.deterministic and has_float_atomics(v.compilation.ptx) for v in versions
         )
+        self.behind_producer = timer.options.producer or any(
+            kernel.pdl for version in self.versions for kernel in version.kernels
+        )
+        self.has_producers = False
+        self.late_cycles = LATE_CYCLES
         self.sets = 1
         self.verified_sets = 0
         self.candidates = range(1, 1 + len(candidates))
@@ -273,7 +291,8 @@ class _Run:
         prepared = self._prepare()
         fastest = min(prepared.estimates_us)
         size = self._cold_size(prepared, fastest)
-        self._build(size)
+        self.late_cycles = late_cycles(max(prepared.estimates_us))
+        self._build(size, producer=self.behind_producer)
         wrong = self._verify(size)
         self._warm_up(fastest * 2 * size.launches * len(self.versions))
         self.timer.watch.begin()
@@ -288,6 +307,7 @@ class _Run:
         paper = self._paper()
         energy = self._energy()
         cold_only = set(self.seen.unsteady)
+        chained = self._chained(size)
         warm = self._warm(fastest)
         for index in set(self.seen.unsteady) - cold_only:
             if not self.may_vary[index]:
@@ -305,12 +325,20 @@ class _Run:
                 *wrong.get(BASE, ()),
                 *wrong.get(index, ()),
                 *self.seen.caveats(index, cold.offset_us),
-                *floor_caveats(floor, cold.launch_us(index), size, self.timer.facts),
+                *floor_caveats(
+                    floor,
+                    cold.launch_us(index),
+                    size,
+                    self.timer.facts,
+                    produced_bytes=PRODUCED_BYTES * self.behind_producer,
+                ),
             )
             voided = any(d.invalidates for d in reasons)
             timing = replace(
                 self._timing(cold, index, found, size),
                 verdict=TimingVerdict.INCONCLUSIVE if voided else found.verdict,
+                producer=self.behind_producer,
+                chained=chained.get(index),
                 warm=warm.get(index),
                 paper=paper.get(index),
                 energy=energy.get(index),
@@ -336,13 +364,18 @@ class _Run:
         l2 = self.timer.facts.attributes["l2_cache_bytes"]
         return cold_size(fastest, self.buffers.set_bytes, l2, prepared.free_bytes, copies)
 
-    def _build(self, size: GraphSize) -> None:
-        request = Build(size.launches, size.sets, size.flush_bytes)
+    def _build(self, size: GraphSize, *, producer: bool = False) -> None:
+        request = Build(size.launches, size.sets, size.flush_bytes, producer)
         built = self.timer.process.ask(request, Built, BUILD_SECONDS)
+        self.has_producers = producer
         for version, (nodes, calls) in zip(self.versions, built.calls, strict=True):
             planned = tuple(
-                Node(k.symbol, k.grid, k.block, k.shared_bytes) for k in version.kernels
+                Node(k.symbol, k.grid, k.block, k.shared_bytes, k.pdl) for k in version.kernels
             )
+            if producer:
+                first, nodes = nodes[:1], nodes[1:]
+                if [node.symbol for node in first] != [self.timer.floors.tools.symbols["produce"]]:
+                    raise MeasurementFailed(f"{self.workload.name}: no producer comes first")
             if nodes != planned or calls != 2 * size.launches:
                 raise MeasurementFailed(
                     f"{self.workload.name}: the graph holds {calls} calls of {nodes}, planned "
@@ -378,6 +411,8 @@ class _Run:
             families=self._families(rounds),
             short=tuple(i for i in range(rounds) if takes_single(i)),
             stale=tuple(i for i in range(rounds) if takes_stale(i)) if stale else (),
+            late=self._late_rounds(rounds) if stale else (),
+            late_cycles=self.late_cycles,
             poisons=poisons or self._poisons(rounds),
             key=key,
         )
@@ -385,6 +420,10 @@ class _Run:
         self.gpu_seconds += block.seconds
         self.clocks.append(block.sm_mhz)
         return block
+
+    def _late_rounds(self, rounds: int) -> tuple[int, ...]:
+        """One round a block, which no kernel can foresee, in which the producers are late."""
+        return (int(self.timer.random.integers(rounds)),) if self.has_producers else ()
 
     def _poisons(self, rounds: int) -> tuple[Poison, ...]:
         """NaN or a finite number, the other one in some sets; the same for both of a mirror pair.
@@ -455,8 +494,10 @@ class _Run:
     def _replay_once(self, version: int) -> bytes:
         """Replays a long graph as when it is timed, leaves its outputs; their digests."""
         request = Rounds(((version,),), poisons=self._poisons(2)[:1], key=self.seen.key)
+        if self.has_producers:
+            request = replace(request, late=(0,), late_cycles=self.late_cycles)
         block = self.timer.process.ask(request, Block, BUILD_SECONDS)
-        return block.digests[0][1]
+        return block.digests[-1][1]
 
     def _families(self, rounds: int) -> tuple[tuple[int, ...], ...]:
         """In every round all versions use other buffers than the base, in its mirror the base's."""
@@ -477,6 +518,19 @@ class _Run:
                 rounds.ratio(index),
                 rounds.rounds,
             )
+
+    def _chained(self, size: GraphSize) -> dict[int, PairedTime]:
+        """Each version behind itself alone, where it was timed behind a producer."""
+        if not self.behind_producer:
+            return {}
+        self._build(size)
+        rounds = PairedRounds.start(size.launches, len(self.versions))
+        for _ in range(CHAINED_ROUNDS // BLOCK):
+            block = self._block(BLOCK, self.seen.key)
+            self.seen.compare(block)
+            rounds = rounds.add(block.long, block.short, _SINGLES)
+        found = {i: rounds.paired_time(i) for i in self.candidates}
+        return {i: paired for i, paired in found.items() if paired is not None}
 
     def _warm(self, fastest: float) -> dict[int, PairedTime]:
         if not self.timer.options.warm:

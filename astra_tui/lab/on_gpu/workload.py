@@ -122,4 +122,5 @@ class WorkloadBuffers:
             layout.elements * layout.dtype.size,
             layout.elements,
             fill,
+            argument.stable,
         )
