@@ -246,17 +246,34 @@ def _programmatic_edge() -> Any:
     return edge
 
 
+class _EdgeData(ctypes.Structure):
+    """CUgraphEdgeData of cuda.h."""
+
+    _fields_ = (
+        ("from_port", ctypes.c_ubyte),
+        ("to_port", ctypes.c_ubyte),
+        ("type", ctypes.c_ubyte),
+        ("reserved", ctypes.c_ubyte * 5),
+    )
+
+
 def _dependent_nodes(graph: Any, nodes: int) -> set[int]:
     """The nodes that may begin before the one before them has ended. Raises DriverError.
 
-    Nodes that nothing precedes but the first are an error: each has to wait for the one before.
+    The bindings give edge data that they have freed by then (13.0.3): the driver is asked itself.
     """
-    _, targets, edges, count = _call("cuGraphGetEdges", graph, nodes)
-    if count != nodes - 1:
-        raise DriverError(0, f"{count} edges of {nodes - 1}", "cuGraphGetEdges")
+    if not nodes:
+        return set()
+    count = ctypes.c_size_t(nodes)
+    sources, targets = (ctypes.c_void_p * nodes)(), (ctypes.c_void_p * nodes)()
+    data = (_EdgeData * nodes)()
+    library = ctypes.CDLL("libcuda.so.1")
+    handle = ctypes.c_void_p(int(graph))
+    code = library.cuGraphGetEdges_v2(handle, sources, targets, data, ctypes.byref(count))
+    if code or count.value != nodes - 1:
+        raise DriverError(code, f"{count.value} edges of {nodes - 1}", "cuGraphGetEdges")
     programmatic = cuda.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
-    pairs = zip(targets[:count], edges[:count], strict=True)
-    return {int(node) for node, edge in pairs if int(edge.type) == programmatic}
+    return {int(targets[i] or 0) for i in range(count.value) if data[i].type == programmatic}
 
 
 def _node(found: Any, names: dict[int, str], pdl: bool) -> Node:

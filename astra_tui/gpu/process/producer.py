@@ -23,6 +23,8 @@ CHECKED_PIECES = 1 << 18
 MOST_BUFFERS = 6
 """How many buffers one producer writes; tools.cu has the same number."""
 _THREADS = 256
+_MOST_BLOCKS = 64
+"""Of a producer: the launch that it precedes has to find room while it is late."""
 _SPAN = struct.Struct("<QQQQQ")
 _OUTPUT = 1 << 63
 
@@ -54,12 +56,12 @@ class Producer:
         """Takes the copy: the buffers have to hold now what their calls are to read."""
         self._driver = driver
         self._tools = tools
-        self._sets = sets
         largest = sorted((b for b in buffers if b.size), key=lambda b: (b.is_output, -b.size))
         self._spans, self._pieces = _spans(largest[:MOST_BUFFERS], most_pieces)
         self._stash = self._delay = 0
         try:
-            self._stash = driver.allocate(max(1, self._pieces * sets) * PIECE_BYTES)
+            # One more than there are: a producer fetches the copy of the set after its own.
+            self._stash = driver.allocate(max(1, self._pieces * (sets + 1)) * PIECE_BYTES)
             self._delay = driver.allocate(8)
             self.delay(0)
             self._run("stash", self._parameters(0, self._stash, 0), sets)
@@ -73,9 +75,12 @@ class Producer:
         """
         self._run("set_word", struct.pack("<QQ", self._delay, cycles), 1, blocks=1)
 
-    def spoil(self, byte: int) -> None:
-        """Overwrites what the producers write, in all sets, in stream order."""
-        self._run("spoil", self._parameters(0, 0, byte), self._sets)
+    def spoil(self, byte: int, sets: int) -> None:
+        """Overwrites what the producers of the first sets write, in stream order.
+
+        Each of them has to run after it: what is spoiled stays so.
+        """
+        self._run("spoil", self._parameters(0, 0, byte), sets)
 
     def before(self, number: int) -> Launch:
         """The launch that writes one set."""
@@ -96,7 +101,8 @@ class Producer:
         self._driver.launch(self._launch(name, parameters, sets, blocks))
 
     def _launch(self, name: str, parameters: bytes, sets: int, blocks: int = 0) -> Launch:
-        grid = (blocks or max(1, -(-self._pieces // _THREADS)), sets, 1)
+        blocks = blocks or max(1, -(-self._pieces // _THREADS))
+        grid = (min(blocks, _MOST_BLOCKS) if name == "produce" else blocks, sets, 1)
         return Launch(self._tools.function(name), grid, (_THREADS, 1, 1), 0, parameters)
 
 

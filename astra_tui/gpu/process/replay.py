@@ -33,7 +33,7 @@ from astra_tui.gpu.messages import (
     Spun,
     Version,
 )
-from astra_tui.gpu.process.case import bind
+from astra_tui.gpu.process.case import bind, run_together
 from astra_tui.gpu.process.clock import ClockProbe, head_start
 from astra_tui.gpu.process.driver import Driver, Launch
 from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, Producer
@@ -225,12 +225,13 @@ class Replayer:
         try:
             if producer is not None:
                 producer.delay(request.late_cycles)
-                producer.spoil(request.poison)
+                producer.spoil(request.poison, sets.count)
             for number in range(sets.count):
-                if producer is not None:
-                    driver.launch(producer.before(number))
-                for launch in version.call(sets, number):
-                    driver.launch(launch)
+                if producer is None:
+                    for launch in version.call(sets, number):
+                        driver.launch(launch)
+                else:
+                    run_together(driver, [producer.before(number), *version.call(sets, number)])
         finally:
             if producer is not None:
                 producer.free()
@@ -438,7 +439,7 @@ class Replayer:
             sets.poison(poison)
         self._versions[key[0]].poison(poison.byte)
         if self._producers:
-            self._producers[key[1]].spoil(poison.byte)
+            self._producers[key[1]].spoil(poison.byte, self._used(kind != "short"))
             self._producers[key[1]].delay(late_cycles)
         if self._flush:
             self._driver.fill(self._flush, poison.byte, self._flush_bytes)
