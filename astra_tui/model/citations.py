@@ -39,6 +39,7 @@ _USE: dict[str, Callable[[KernelUse], float | None]] = {
 }
 _TIMES: dict[str, Callable[[WorkloadTiming], float | None]] = {
     "time_us": lambda t: t.cold.candidate_us,
+    "chained_us": lambda t: t.chained.candidate_us if t.chained else None,
     "warm_us": lambda t: t.warm.candidate_us if t.warm else None,
     "paper_us": lambda t: t.paper.candidate_us if t.paper else None,
     "floor_us": lambda t: t.floor.us if t.floor else None,

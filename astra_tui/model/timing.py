@@ -89,6 +89,12 @@ class Floor(msgspec.Struct, frozen=True):
         return max(self.launch_us, self.copy_us)
 
 
+BEHIND_PRODUCER = (
+    "each launch follows a kernel of the judge's that writes part of its inputs, since a plan says "
+    "pdl=: the times are of both"
+)
+"""What has to be said of times where `WorkloadTiming.producer`."""
+
 WRONG_OUTPUT = "wrong_output"
 """The kind of caveat that is a certainty: a timed launch gave a wrong result."""
 
@@ -141,7 +147,7 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"c
     @property
     def of_floor(self) -> float | None:
         """Share of the floor that the candidate reaches: 1 is as fast as a copy."""
-        us = self.cold.candidate_us
+        us = (self.chained or self.cold).candidate_us
         return self.floor.us / us if self.floor and us else None
 
     @property

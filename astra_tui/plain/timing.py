@@ -12,6 +12,7 @@ from rich.text import Text
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.timing import (
+    BEHIND_PRODUCER,
     Caveat,
     PairedEnergy,
     Ratio,
@@ -169,12 +170,23 @@ def print_timing(
     rows.add_row(*_mean_cells(timing), style="bold")
     print_table(out, rows)
     _print_caveats(out, marks)
+    _print_chained(out, timing)
     _print_energy(out, timing)
     out.print(Text(overall_words(timing), style=_STYLES[timing.verdict]))
     for reason in timing.reasons[1:]:
         indented(out, reason, 2)
     if detectable is not None:
         indented(out, f"differences down to {100 * detectable:.2f} % can be told apart here", 2)
+
+
+def _print_chained(out: Console, timing: Timing) -> None:
+    if any(workload.producer for workload in timing.workloads):
+        indented(out, BEHIND_PRODUCER, 2)
+    for workload in timing.workloads:
+        if workload.chained is not None:
+            times = f"{_us(workload.chained.base_us)} to {_us(workload.chained.candidate_us)} us"
+            words = f"{times}, ratio {ratio_words(workload.chained.speedup)}"
+            indented(out, f"{visible(workload.workload)} behind itself alone: {words}", 2)
 
 
 def _print_energy(out: Console, timing: Timing) -> None:

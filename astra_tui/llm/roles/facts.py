@@ -71,6 +71,10 @@ def timing_text(timing: Timing | None) -> str:
         text = f"workload {w.workload}: {w.cold.candidate_us:.2f} us"
         if w.floor is not None:
             text += f"; a copy of as many bytes takes {w.floor.us:.2f} us"
+        if w.producer:
+            text += ", with a kernel before it that writes part of its inputs"
+        if w.chained is not None:
+            text += f"; behind itself alone {w.chained.candidate_us:.2f} us"
         if w.warm is not None:
             text += f"; with warm caches {w.warm.candidate_us:.2f} us"
         lines.append(text)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from astra_tui.model.timing import Ratio, Timing, TimingVerdict, WorkloadTiming
+from astra_tui.model.timing import (
+    BEHIND_PRODUCER,
+    PairedTime,
+    Ratio,
+    Timing,
+    TimingVerdict,
+    WorkloadTiming,
+)
 from astra_tui.sessions.report.document import (
     Badge,
     Block,
@@ -74,6 +81,8 @@ def final_tables(facts: Facts, timing: Timing, beside: str) -> list[Block]:
     title = f"Best against {beside}"
     blocks: list[Block] = [Paragraph((_badge(timing.verdict), " ", Strong(title)))]
     blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
+    if any(workload.producer for workload in timing.workloads):
+        blocks.append(Paragraph((f"{BEHIND_PRODUCER}.".capitalize(),)))
     names = beside, "best"
     blocks.append(cold_table(facts, timing, f"{title}: paired, cold (decides)", names))
     blocks.append(other_table(timing, f"{title}: {_others(timing).lower()}", names))
@@ -122,25 +131,41 @@ def other_table(timing: Timing, caption: str, names: Names) -> Table:
     rows = [_other_row(w) for w in timing.workloads]
     warm = _mean([w.warm.speedup.value if w.warm else None for w in timing.workloads])
     paper = _mean([_paper_ratio(w) for w in timing.workloads])
-    rows.append((("geometric mean",), _EMPTY, _EMPTY, warm, _EMPTY, _EMPTY, _EMPTY, paper))
+    chained = _mean([w.chained.speedup.value if w.chained else None for w in timing.workloads])
+    rows.append(
+        (("geometric mean",), _EMPTY, _EMPTY, chained, _EMPTY, _EMPTY, _EMPTY, warm, _EMPTY,
+         _EMPTY, _EMPTY, paper)
+    )  # fmt: skip
     columns = (
-        "workload", f"warm {names[0]} µs", f"warm {names[1]} µs", "warm speedup",
+        "workload", f"behind itself {names[0]} µs", f"behind itself {names[1]} µs",
+        "behind itself speedup", "95 % interval",
+        f"warm {names[0]} µs", f"warm {names[1]} µs", "warm speedup",
         "95 % interval", f"paper {names[0]} µs", f"paper {names[1]} µs", "paper speedup",
     )  # fmt: skip
-    return Table(caption, columns, tuple(rows), frozenset(range(1, 8))).without_empty_columns()
+    return Table(caption, columns, tuple(rows), frozenset(range(1, 12))).without_empty_columns()
 
 
 def _other_row(timing: WorkloadTiming) -> tuple[Line, ...]:
-    warm, paper, found = timing.warm, timing.paper, _paper_ratio(timing)
+    paper, found = timing.paper, _paper_ratio(timing)
     return (
         workload_name(timing),
-        (microseconds(warm.base_us),) if warm else _EMPTY,
-        (microseconds(warm.candidate_us),) if warm else _EMPTY,
-        (ratio(warm.speedup.value),) if warm else _EMPTY,
-        interval(warm.speedup) if warm else _EMPTY,
+        *_paired_cells(timing.chained),
+        *_paired_cells(timing.warm),
         (microseconds(paper.base_us),) if paper else _EMPTY,
         (microseconds(paper.candidate_us),) if paper else _EMPTY,
         (ratio(found),) if found is not None else _EMPTY,
+    )
+
+
+def _paired_cells(paired: PairedTime | None) -> tuple[Line, ...]:
+    """Both times, the speedup and its interval; empty where they were not measured."""
+    if paired is None:
+        return (_EMPTY,) * 4
+    return (
+        (microseconds(paired.base_us),),
+        (microseconds(paired.candidate_us),),
+        (ratio(paired.speedup.value),),
+        interval(paired.speedup),
     )
 
 

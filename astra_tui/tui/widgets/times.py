@@ -42,8 +42,14 @@ def draw_workload(page: Page, timing: WorkloadTiming, pointer: Pointer) -> None:
     )
     cold = timing.cold
     times = f"{microseconds(cold.base_us)} to {microseconds(cold.candidate_us)}"
-    page.field("  cold", f"{ratio_words(cold.speedup)}  {times}")
+    with_producer = ", with the producer before it" * timing.producer
+    page.field("  cold", f"{ratio_words(cold.speedup)}  {times}{with_producer}")
     pointer.drawn(page, timing.workload, "time_us")
+    if timing.chained is not None:
+        alone = timing.chained
+        times = f"{microseconds(alone.base_us)} to {microseconds(alone.candidate_us)}"
+        page.field("  chained", f"{ratio_words(alone.speedup)}  {times}, behind itself alone")
+        pointer.drawn(page, timing.workload, "chained_us")
     if timing.warm is not None:
         warm = timing.warm
         times = f"{microseconds(warm.base_us)} to {microseconds(warm.candidate_us)}"
