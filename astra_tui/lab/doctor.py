@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -24,7 +22,8 @@ from astra_tui.model.health import Health, Probe
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import list_tasks, load_task
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
-from astra_tui.processes.escapes import Targets, layers_of
+from astra_tui.processes.containment import probe_containment
+from astra_tui.processes.escapes import Targets
 
 _START_SECONDS = 120.0
 
@@ -98,7 +97,10 @@ def _compiler() -> Probe:
 def _compiler_contained() -> Probe:
     def outcomes(targets: Targets) -> dict[str, str]:
         with Compiler(_no_cache()) as compiler:
-            return compiler.try_escapes(targets)
+            try:
+                return compiler.try_escapes(targets)
+            except CompilerUnavailable as error:
+                raise ChildDied(str(error)) from None
 
     gives = "kernel sources that cannot reach your files while they are compiled"
     return probe_containment("compiler", gives, outcomes)
@@ -129,38 +131,6 @@ def _reference_contained() -> Probe:
 
     gives = "task folders of others whose reference.py cannot reach your files"
     return probe_containment("reference", gives, outcomes)
-
-
-def probe_containment(
-    name: str, gives: str, outcomes: Callable[[Targets], dict[str, str]]
-) -> Probe:
-    """What a child process of ours can reach, by its own tries at things of this process."""
-    name = f"{name}, closed"
-    try:
-        with tempfile.TemporaryDirectory(prefix="astra-canary-") as folder, _ports() as ports:
-            canary = Path(folder) / "canary"
-            canary.write_text("astra")
-            owners = os.getpid(), os.getppid()
-            targets = Targets(str(canary), str(Path(folder) / "new"), *ports, owners)
-            layers = layers_of(outcomes(targets))
-    except (CompilerUnavailable, ChildDied, ChildTimeout, UserError, OSError) as error:
-        return Probe(name, Health.MISSING, _last_line(error), gives, needed=False)
-    still_open = [layer for layer in layers if not layer.closed]
-    if not still_open:
-        names = ", ".join(layer.name for layer in layers)
-        return Probe(name, Health.OK, f"proven: {names}", gives, needed=False, layers=layers)
-    detail = "OPEN: " + "; ".join(f"{layer.name}: {layer.detail}" for layer in still_open)
-    remedy = "a Linux kernel with Landlock (5.13 or newer) and seccomp; see docs/security.md"
-    return Probe(name, Health.MISSING, detail, gives, remedy, needed=False, layers=layers)
-
-
-@contextmanager
-def _ports() -> Iterator[tuple[int, int]]:
-    """Ports of this machine that take connections by TCP, and packets by UDP."""
-    here = "127.0.0.1", 0
-    with socket.create_server(here) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-        udp.bind(here)
-        yield tcp.getsockname()[1], udp.getsockname()[1]
 
 
 def _headers() -> Probe:

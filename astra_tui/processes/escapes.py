@@ -1,4 +1,4 @@
-"""Tries to get out of a confined process, from inside of it, for `doctor` and tests."""
+"""Tries to get out of a confined process, from inside of it; see containment.py."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
-from astra_tui.model.health import Layer
-
-_TRIES = {
-    "files": ("read a file", "write a file"),
-    "network": ("connect by TCP", "send by UDP", "open a local socket"),
-    "environment": ("read the environment of its owners",),
-    "processes": ("fork", "start a program", "signal its owner"),
-}
 
 
 class Targets(msgspec.Struct, frozen=True):
@@ -50,21 +41,6 @@ def try_escapes(targets: Any) -> dict[str, str]:
         "signal its owner": lambda: os.kill(aim.owners[0], 0),
     }
     return {name: _outcome(action) for name, action in tries.items()}
-
-
-def layers_of(outcomes: dict[str, str]) -> tuple[Layer, ...]:
-    """What the tries prove, layer by layer."""
-    return tuple(_layer(name, tries, outcomes) for name, tries in _TRIES.items())
-
-
-def _layer(name: str, tries: tuple[str, ...], outcomes: dict[str, str]) -> Layer:
-    done = [t for t in tries if not outcomes.get(t, "not tried")]
-    if done:
-        return Layer(name, False, f"it could {', '.join(done)}")
-    missing = [t for t in tries if t not in outcomes]
-    if missing:
-        return Layer(name, False, f"not tried: {', '.join(missing)}")
-    return Layer(name, True, "; ".join(f"{t}: {outcomes[t]}" for t in tries))
 
 
 def _outcome(action: Callable[[], Any]) -> str:

@@ -28,7 +28,8 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.task import load_task
 from astra_tui.processes.confine import landlock_abi
-from astra_tui.processes.escapes import Targets, layers_of
+from astra_tui.processes.containment import layers_of, probe_containment
+from astra_tui.processes.escapes import Targets
 from tests.compiler.helpers import HERE
 from tests.conftest import ROOT
 from tests.gpu.kernels import LONG, MODULE, scripted_tools
@@ -129,7 +130,7 @@ def test_the_doctor_proves_each_layer(probe: Callable[[], Probe]) -> None:
 
 
 def test_the_doctor_says_what_is_open_and_why() -> None:
-    found = doctor.probe_containment("child", "trust", lambda _: {"fork": "EPERM"})
+    found = probe_containment("child", "trust", lambda _: {"fork": "EPERM"})
     assert found.health is Health.MISSING
     assert "OPEN: files: not tried: read a file" in found.detail
     assert "Landlock" in found.remedy

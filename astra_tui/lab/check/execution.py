@@ -36,7 +36,9 @@ from astra_tui.model.launch import (
     LaunchPlan,
     Refused,
     ResolvedPlan,
+    plan_of,
     resolve,
+    validate_plan,
 )
 from astra_tui.model.launch.resolve import ResolvedWorkspace
 from astra_tui.model.launch.scope import Bindings
@@ -60,6 +62,13 @@ class Run:
     outcome: RunOutcome
     findings: tuple[Finding, ...]
     kernels: tuple[str, ...]
+
+
+def read_source(task: KernelTask, text: str, file: str) -> Source:
+    """A source with its plan, checked against the task. Raises PlanError."""
+    plan = plan_of(text, file)
+    validate_plan(plan, task.scope, file)
+    return Source(text, plan, file)
 
 
 def resolve_case(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.basis import Basis
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
@@ -55,9 +55,6 @@ from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.settings import EMULATOR
 
-if TYPE_CHECKING:
-    from astra_tui.lab.check.runner import Checker
-
 CheckEvent = Compilation | CaseResult | PropertyResult | FullSizeResult | FakeResult | CheckReport
 """What a check tells while it runs; the report comes last."""
 
@@ -70,13 +67,13 @@ class SourceCheck:
 
     def __init__(
         self,
-        checker: Checker,
+        basis: Basis,
         source: Source,
         suite: tuple[Case, ...],
         known: tuple[CaseResult, ...] = (),
     ):
-        self.checker = checker
-        self.task = checker.task
+        self.basis = basis
+        self.task = basis.task
         self.source = source
         self.suite = suite
         self.counted = frozenset(case.id for case in suite)
@@ -96,31 +93,31 @@ class SourceCheck:
         self.coverage: Coverage | None = None
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
-        attributes = self.checker.device.attributes
+        attributes = self.basis.device.attributes
         tried: tuple[Case, ...] = self.suite
         if whole_suite:
-            own, _ = self.checker.cases_of(self.source, self.suite)
+            own, _ = self.basis.cases_of(self.source, self.suite)
             tried = (*tried, *own)
         split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
         workloads: tuple[Case, ...] = ()
         if whole_suite:
-            beyond = (case for case, _ in self.checker.beyond(self.source))
+            beyond = (case for case, _ in self.basis.beyond(self.source))
             workloads = (*workload_cases(self.task), *beyond)
         expressions = kernels_to_compile(
             self.task, self.source, (*tried, *split, *workloads), attributes
         )
-        compilation = self.checker.compiler.compile(self.source.text, expressions)
+        compilation = self.basis.compiler.compile(self.source.text, expressions)
         compilation = _with_plan_lines(compilation, self.source)
         yield compilation
         if not compilation.ok:
             yield self._report(compilation, Verdict.COMPILE_ERROR, _first_error(compilation))
             return
-        if self.checker.emulator_check is not None:
+        if self.basis.emulator_check is not None:
             known = {case.id for case in build_suite(self.task)}
             added = tuple(case for case in self.suite if case.id not in known)
             only = None if whole_suite else self.suite
-            self.checker.emulator_check.begin(self.source, added, only, self.checker.seed)
-        if whole_suite and self.checker.device.name == EMULATOR:
+            self.basis.emulator_check.begin(self.source, added, only, self.basis.seed)
+        if whole_suite and self.basis.device.name == EMULATOR:
             self._let_conditions_report(expressions)
         for case in tried:
             result, run, inputs = self._case(compilation, case)
@@ -141,12 +138,12 @@ class SourceCheck:
                 self.seen.full_size.append(found)
                 yield found
             yield from self._beyond_on_gpu(compilation)
-            for fake in self.checker.prove(self.suite):
+            for fake in self.basis.prove(self.suite):
                 self.seen.fakes.append(fake)
                 yield fake
             yield from self._close_conditions(compilation)
-        if self.checker.emulator_check is not None:
-            self.seen.on_emulator = self.checker.emulator_check.result()
+        if self.basis.emulator_check is not None:
+            self.seen.on_emulator = self.basis.emulator_check.result()
             self.seen.results += self.seen.on_emulator.failed
             yield from self.seen.on_emulator.failed
         yield self._report(compilation, *verdict_of(self.seen), whole_suite)
@@ -209,14 +206,14 @@ class SourceCheck:
                 return False
             run = run_case(
                 self.task, self.source, self.reporting.compilation, resolved, case, inputs,
-                self.checker.device, checked=False, counted=False,
+                self.basis.device, checked=False, counted=False,
             )  # fmt: skip
         except PlanError:
             return False
         return self.coverage.note(run.outcome.sides, case.id)
 
     def _let_conditions_report(self, expressions: tuple[str, ...]) -> None:
-        compiler = self.checker.compiler
+        compiler = self.basis.compiler
         self.reporting = compile_reporting(compiler, self.source.text, expressions)
         if self.reporting is not None:
             self.coverage = Coverage(self.reporting.source)
@@ -226,7 +223,7 @@ class SourceCheck:
         for case in workload_cases(self.task):
             own = msgspec.structs.replace(case, name=OWN_SIZE_OF + case.name)
             result = self._unless_resolved(own)
-            if result is None and self.checker.device.name != EMULATOR:
+            if result is None and self.basis.device.name != EMULATOR:
                 result = self._on_gpu(compilation, case.name)
             if result is not None:
                 self.seen.results.append(result)
@@ -239,50 +236,50 @@ class SourceCheck:
         from astra_tui.lab.on_gpu.own_size import OwnSize
         from astra_tui.lab.on_gpu.workload import Compiled
 
-        device = self.checker.device
+        device = self.basis.device
         if not isinstance(device, CudaDevice):
             return None
         (wanted,) = (w for w in self.task.workloads if w.name == workload)
-        own = OwnSize.drawn(self.task, wanted, device, self.checker.oracle)
+        own = OwnSize.drawn(self.task, wanted, device, self.basis.oracle)
 
         def allowed() -> Mapping[str, Allowance]:
-            source, compiled = self.checker.baseline_source()
+            source, compiled = self.basis.baseline_source()
             return own.errors(Compiled(source, compiled)) if compiled.ok else {}
 
         return own.check(Compiled(self.source, compilation), allowed)
 
     def _beyond_on_gpu(self, compilation: Compilation) -> Iterator[CaseResult]:
         """Many rows and far sizes whole, as cases, unless one has failed already."""
-        if self.seen.has_failed or isinstance(self.checker.device, Emulator):
+        if self.seen.has_failed or isinstance(self.basis.device, Emulator):
             return
-        for case, _ in self.checker.beyond(self.source):
+        for case, _ in self.basis.beyond(self.source):
             result, _, _ = self._case(compilation, case)
             self.seen.results.append(result)
             yield result
 
     def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
         """The workloads at their own sizes, on the emulator, unless a case has failed already."""
-        checker = self.checker
+        basis = self.basis
         failed = self.seen.has_failed
-        if failed or not isinstance(checker.device, Emulator):
+        if failed or not isinstance(basis.device, Emulator):
             return
         for case in workload_cases(self.task):
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
                     self.lines.update(launch.place.line for launch in resolved.launches)
-                    yield self._one_at_full_size(compilation, checker.device, case, resolved)
+                    yield self._one_at_full_size(compilation, basis.device, case, resolved)
             except PlanError as error:
                 yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
-        for case, in_part in checker.beyond(self.source):
+        for case, in_part in basis.beyond(self.source):
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
-                    parts = self.task, checker.device, self.source, compilation, case, checker.seed
-                    found = FullSize(*parts, in_part=in_part).run(resolved, checker.judge_rows)
+                    parts = self.task, basis.device, self.source, compilation, case, basis.seed
+                    found = FullSize(*parts, in_part=in_part).run(resolved, basis.judge_rows)
                     is_too_much = (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
                     if case.name.startswith(FAR) and found.outcome in is_too_much:
-                        found = FullSize(*parts, in_part=True).run(resolved, checker.judge_rows)
+                        found = FullSize(*parts, in_part=True).run(resolved, basis.judge_rows)
                     yield found
             except PlanError:
                 continue  # What cannot be launched does nothing wrong.
@@ -295,9 +292,9 @@ class SourceCheck:
             kernels = tuple(launch.kernel for launch in resolved.launches)
             may_take = self.coverage.may_take(kernels)
             reporting = self.reporting.compilation if may_take else None
-        seed = self.checker.seed
+        seed = self.basis.seed
         run = FullSize(self.task, device, self.source, compilation, case, seed, reporting)
-        result = run.run(resolved, self.checker.judge_rows)
+        result = run.run(resolved, self.basis.judge_rows)
         if self.coverage is not None and result.outcome is CaseOutcome.PASSED:
             self.coverage.note(run.sides, OWN_SIZE_OF + case.name)
         return result
@@ -366,20 +363,20 @@ class SourceCheck:
         resolved = self._resolve(case, inputs)
         assert isinstance(resolved, ResolvedPlan)
         run = run_case(
-            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
+            self.task, self.source, compilation, resolved, case, inputs, self.basis.device,
             checked=False, counted=False,
         )  # fmt: skip
         return run, inputs
 
     def _resolve(self, case: Case, inputs: Inputs) -> ResolvedPlan | Refused:
-        attributes = self.checker.device.attributes
+        attributes = self.basis.device.attributes
         return resolve_case(self.task, self.source, case, inputs.scalars, attributes)
 
     def _run(
         self, compilation: Compilation, resolved: ResolvedPlan, case: Case, inputs: Inputs
     ) -> Run:
         run = run_case(
-            self.task, self.source, compilation, resolved, case, inputs, self.checker.device,
+            self.task, self.source, compilation, resolved, case, inputs, self.basis.device,
             counted=case.id in self.counted,
         )  # fmt: skip
         self.steps += run.outcome.steps
@@ -411,8 +408,8 @@ class SourceCheck:
             text = faults[0].describe()
             return CaseResult(case, outcome, text, (), run.findings, run.kernels, counters)
         judged = tuple(
-            self.checker.judge(
-                case, inputs, run, lambda name: self.checker.allowance(case, inputs, name)
+            self.basis.judge(
+                case, inputs, run, lambda name: self.basis.allowance(case, inputs, name)
             )
         )
         wrong = [o for o in judged if not o.ok]
@@ -429,8 +426,8 @@ class SourceCheck:
             return CaseResult(case, CaseOutcome.PASSED, "", judged, findings, run.kernels, counters)
         if case.outside_contract:
             message = f"outside the contract, and not refused: {message}"
-        elif wrong and self.source.text != self.checker.baseline_source()[0].text:
-            fault = self.checker.fault_of_task(case, inputs, [o.argument for o in wrong])
+        elif wrong and self.source.text != self.basis.baseline_source()[0].text:
+            fault = self.basis.fault_of_task(case, inputs, [o.argument for o in wrong])
             if fault:
                 outcome = CaseOutcome.INCONCLUSIVE
                 return CaseResult(case, outcome, fault, judged, findings, run.kernels, counters)
@@ -444,7 +441,7 @@ class SourceCheck:
         """
         is_first = run.kernels not in self.repeated
         self.repeated.add(run.kernels)
-        if is_first or self.checker.device.name != EMULATOR:
+        if is_first or self.basis.device.name != EMULATOR:
             return True
         return any((bits == np.iinfo(bits.dtype).max).any() for bits in run.outputs.values())
 
@@ -465,7 +462,7 @@ class SourceCheck:
 
         def again(poison: str, variation: Variation, program: Compilation = compilation) -> Run:
             run = run_case(
-                self.task, self.source, program, resolved, case, inputs, self.checker.device,
+                self.task, self.source, program, resolved, case, inputs, self.basis.device,
                 poison=poison, checked=False, counted=False, variation=variation,
             )  # fmt: skip
             self.steps += run.outcome.steps
@@ -476,9 +473,9 @@ class SourceCheck:
                 return run.outcome.faults[0].describe()
 
             def allowance(name: str) -> Allowance:
-                return self.checker.allowance(case, inputs, name, edges)
+                return self.basis.allowance(case, inputs, name, edges)
 
-            judged = self.checker.judge(case, inputs, run, allowance)
+            judged = self.basis.judge(case, inputs, run, allowance)
             return next((f"{o.argument}: {o.problem}" for o in judged if not o.ok), "")
 
         def same(other: Run) -> bool:
@@ -525,7 +522,7 @@ class SourceCheck:
                     place=resolved.place,
                 )
             result = run_case(
-                self.task, self.source, compilation, resolved, other, changed, self.checker.device,
+                self.task, self.source, compilation, resolved, other, changed, self.basis.device,
                 checked=False, counted=False,
             )  # fmt: skip
             return dict(result.outputs)
@@ -546,7 +543,7 @@ class SourceCheck:
             task_hash=self.task.hash,
             source=self.source.file,
             source_hash=content_hash(self.source.text),
-            device=self.checker.device.name,
+            device=self.basis.device.name,
             compiler=compilation.compiler,
             verdict=verdict,
             message=message,
@@ -559,7 +556,7 @@ class SourceCheck:
             seconds=time.perf_counter() - self.started,
             emulated=on_emulator.cases if on_emulator is not None else 0,
             not_emulated=on_emulator.not_emulated if on_emulator is not None else (),
-            seed=self.checker.seed,
+            seed=self.basis.seed,
             untried_lines=tuple(sorted(launches - self.lines)) if whole_suite else (),
             conditions=self.seen.conditions,
             condition_sides=len(self.coverage.taken) if self.coverage is not None else 0,

@@ -14,7 +14,6 @@ from astra_tui.gpu.ncu.permission import REMEDY
 from astra_tui.gpu.nvml import GpuReader
 from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
-from astra_tui.lab.doctor import probe_containment
 from astra_tui.lab.on_gpu.bench import Bench
 from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.hardware_counters import find_ncu
@@ -26,6 +25,7 @@ from astra_tui.model.health import Health, Probe
 from astra_tui.model.task import find_task
 from astra_tui.model.timing import Timing, TimingVerdict
 from astra_tui.processes.child import ChildDied
+from astra_tui.processes.containment import probe_containment
 from astra_tui.processes.escapes import Targets
 
 TASK = "silu_and_mul"

@@ -1,21 +1,12 @@
-"""What each piece of a kernel source is, line by line, for colouring; and which pieces are prose.
-
-A source is read in slices of time: the lexer takes about 50 microseconds a line, too long for a
-thread that also answers keys.
-"""
+"""What a piece of a kernel source can be, for colouring; and which pieces are prose."""
 
 from __future__ import annotations
 
 import re
-import time
 from bisect import bisect_right
-from collections.abc import Iterator
 from enum import StrEnum
 
 from astra_tui.model.visible import Range
-
-LONGEST_LINE = 2000
-"""Longer lines stay plain: Pygments' patterns take quadratic time on some texts."""
 
 
 class TokenKind(StrEnum):
@@ -45,57 +36,6 @@ _PROSE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-
-
-class Highlighter:
-    """The spans of one source, computed a slice at a time.
-
-    Lines before `ready` have their spans; the others have none yet.
-    """
-
-    def __init__(self, text: str) -> None:
-        lines = text.split("\n")
-        self._lines: list[tuple[Span, ...]] = [()] * (len(lines) + 1)
-        self._tokens = self._read(lines)
-        self.ready = 0
-        self.done = not text
-
-    def advance(self, seconds: float) -> bool:
-        """Goes on for about some seconds; whether all lines are done."""
-        end = time.perf_counter() + seconds
-        while not self.done:
-            if next(self._tokens, None) is None:
-                self.ready = len(self._lines)
-                self.done = True
-            elif time.perf_counter() >= end:
-                break
-        return self.done
-
-    def spans(self, line: int) -> tuple[Span, ...]:
-        """The spans of a line counted from 0, in order; nothing for plain text."""
-        return self._lines[line] if line < len(self._lines) else ()
-
-    def _read(self, lines: list[str]) -> Iterator[int]:
-        """Fills the spans line by line, giving way after each token."""
-        # The lexer knows a line comment only by the line feed at its end.
-        source = "".join((line if len(line) <= LONGEST_LINE else "") + "\n" for line in lines)
-        # Pygments is loaded when the first source is read, not when the screen starts.
-        from astra_tui.tui.text.lexer import tokens_of
-
-        spans: list[Span] = []
-        line = column = 0
-        for role, text in tokens_of(source):
-            for index, piece in enumerate(text.split("\n")):
-                if index:
-                    self._lines[line] = tuple(spans)
-                    spans = []
-                    line, column = line + 1, 0
-                    self.ready = line
-                if piece and role is not None:
-                    spans.append((column, column + len(piece), role))
-                column += len(piece)
-            yield line
-        self._lines[line] = tuple(spans)
 
 
 def prose_of(text: str) -> list[list[Range]]:

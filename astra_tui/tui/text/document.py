@@ -2,18 +2,75 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from functools import lru_cache
 
 from rich.cells import cell_len
 
 from astra_tui.model.hunks import split_lines
 from astra_tui.model.visible import Range, VisibleLine, visible_line
-from astra_tui.tui.text.cuda import Highlighter, Span, prose_of
+from astra_tui.tui.text.cuda import Span, prose_of
+
+LONGEST_LINE = 2000
+"""Longer lines stay plain: Pygments' patterns take quadratic time on some texts."""
 
 PART = 1000
 """Longer lines are drawn in parts below each other, so that none of a line is out of reach."""
 
 NO_LINE_FEED = "«no line feed at the end»"
+
+
+class Highlighter:
+    """The spans of one source, computed a slice at a time.
+
+    The lexer takes about 50 microseconds a line, too long for a thread that also answers keys.
+    Lines before `ready` have their spans; the others have none yet.
+    """
+
+    def __init__(self, text: str) -> None:
+        lines = text.split("\n")
+        self._lines: list[tuple[Span, ...]] = [()] * (len(lines) + 1)
+        self._tokens = self._read(lines)
+        self.ready = 0
+        self.done = not text
+
+    def advance(self, seconds: float) -> bool:
+        """Goes on for about some seconds; whether all lines are done."""
+        end = time.perf_counter() + seconds
+        while not self.done:
+            if next(self._tokens, None) is None:
+                self.ready = len(self._lines)
+                self.done = True
+            elif time.perf_counter() >= end:
+                break
+        return self.done
+
+    def spans(self, line: int) -> tuple[Span, ...]:
+        """The spans of a line counted from 0, in order; nothing for plain text."""
+        return self._lines[line] if line < len(self._lines) else ()
+
+    def _read(self, lines: list[str]) -> Iterator[int]:
+        """Fills the spans line by line, giving way after each token."""
+        # The lexer knows a line comment only by the line feed at its end.
+        source = "".join((line if len(line) <= LONGEST_LINE else "") + "\n" for line in lines)
+        # Pygments is loaded when the first source is read, not when the screen starts.
+        from astra_tui.tui.text.lexer import tokens_of
+
+        spans: list[Span] = []
+        line = column = 0
+        for role, text in tokens_of(source):
+            for index, piece in enumerate(text.split("\n")):
+                if index:
+                    self._lines[line] = tuple(spans)
+                    spans = []
+                    line, column = line + 1, 0
+                    self.ready = line
+                if piece and role is not None:
+                    spans.append((column, column + len(piece), role))
+                column += len(piece)
+            yield line
+        self._lines[line] = tuple(spans)
 
 
 class Document:

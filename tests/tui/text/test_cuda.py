@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.tui.text.cuda import Highlighter, TokenKind, prose_of
-from astra_tui.tui.text.document import NO_LINE_FEED, PART, document_of
+from astra_tui.tui.text.cuda import TokenKind, prose_of
+from astra_tui.tui.text.document import NO_LINE_FEED, PART, Highlighter, document_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCTION = (ROOT / "kernels/silu_and_mul/production.cu").read_text()

@@ -1,0 +1,216 @@
+"""What checks of all sources of a task rest on: its cases, its baseline, what the oracle judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.emulator_check import EmulatorCheck
+from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
+from astra_tui.lab.check.fakes import prove_suite
+from astra_tui.lab.check.fullsize import Written
+from astra_tui.lab.check.inputs import Inputs
+from astra_tui.lab.check.judge import Allowance, judge_output
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.paths import (
+    UntriedPath,
+    far_cases,
+    many_rows,
+    source_cases,
+    untried_paths,
+)
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.check import Case, FakeResult, OutputError
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import PLAIN, Device, Variation
+from astra_tui.model.launch import Refused
+from astra_tui.model.task import KernelTask
+
+MAX_JUDGED_ELEMENTS = 1 << 22
+"""Elements of the largest tensor up to which a case beyond the suite runs on a GPU."""
+
+
+class Basis:
+    """One task on one device, with one compiler and one oracle.
+
+    `seed` decides the cases that are drawn; they are the same for all sources.
+    """
+
+    def __init__(
+        self,
+        task: KernelTask,
+        device: Device,
+        compiler: Compiler,
+        oracle: Oracle,
+        seed: int = 0,
+        emulator_check: EmulatorCheck | None = None,
+    ):
+        self.task = task
+        self.device = device
+        self.compiler = compiler
+        self.oracle = oracle
+        self.seed = seed
+        self.emulator_check = emulator_check
+        """What checks every source on the emulator as well, where the device is a GPU."""
+        self._baseline: tuple[Source, Compilation] | None = None
+        self._allowances: dict[tuple[str, str, Variation], Allowance] = {}
+        self._baseline_wrong: dict[tuple[str, str], str] = {}
+        """By case and output, what is wrong with the baseline's."""
+        self._of_source: (
+            tuple[
+                tuple[str, tuple[Case, ...]],
+                tuple[tuple[Case, ...], tuple[UntriedPath, ...]],
+            ]
+            | None
+        ) = None
+        self._beyond: tuple[str, tuple[tuple[Case, bool], ...]] | None = None
+        self._proof: tuple[tuple[Case, ...], tuple[FakeResult, ...]] | None = None
+
+    def cases_of(
+        self, source: Source, suite: tuple[Case, ...]
+    ) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
+        """The cases that a source makes necessary beside a suite, and its workloads' own paths."""
+        if self._of_source is None or self._of_source[0] != (source.text, suite):
+            parts = self.task, source, suite, self.device.attributes
+            untried = untried_paths(*parts)
+            paths = tuple(path.case for path in untried if path.case is not None)
+            cases = (*source_cases(*parts, untried, self.seed), *paths)
+            self._of_source = (source.text, suite), (cases, untried)
+        return self._of_source[1]
+
+    def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:
+        """Cases beyond workloads and small cases, and whether each is looked at in part: many rows
+        on all kinds of inputs, and far sizes. On a GPU those alone that are judged whole.
+        """
+        if self._beyond is None or self._beyond[0] != source.text:
+            parts = self.task, source, self.device.attributes, self.seed
+            found = (*((case, False) for case in many_rows(*parts)), *far_cases(*parts))
+            if not isinstance(self.device, Emulator):
+                found = tuple((c, part) for c, part in found if not part and self._is_judged(c))
+            self._beyond = source.text, found
+        return self._beyond[1]
+
+    def _is_judged(self, case: Case) -> bool:
+        """Whether the reference computes a whole case that runs on a GPU."""
+        return self.task.elements(case.dims, case.dtype) <= MAX_JUDGED_ELEMENTS
+
+    def prove(self, suite: tuple[Case, ...]) -> Iterator[FakeResult]:
+        """What the fakes come to on a suite; computed once, since no candidate takes part."""
+        if self._proof is None or self._proof[0] != suite:
+            found = []
+            for fake in prove_suite(self.task, suite, self.oracle):
+                found.append(fake)
+                yield fake
+            self._proof = suite, tuple(found)
+        else:
+            yield from self._proof[1]
+
+    def allowance(
+        self, case: Case, inputs: Inputs, output: str, variation: Variation = PLAIN
+    ) -> Allowance:
+        """The baseline's own error for one output of a case, as a fraction of the tolerance."""
+        key = (case.id, output, variation)
+        if key not in self._allowances:
+            for judged in self._baseline_errors(case, inputs, variation):
+                # What is wrong itself gives no measure for others, nor for itself.
+                if judged.ok:
+                    allowance = Allowance(judged.error, judged.relative_l2)
+                    self._allowances[(case.id, judged.argument, variation)] = allowance
+                elif variation == PLAIN:
+                    self._baseline_wrong[(case.id, judged.argument)] = judged.problem
+            self._allowances.setdefault(key, Allowance())
+        return self._allowances[key]
+
+    def fault_of_task(self, case: Case, inputs: Inputs, outputs: Iterable[str]) -> str:
+        """Why a case says nothing about a source whose outputs are wrong there.
+
+        That is so where the task's own baseline is wrong in each of them as well; "" elsewhere.
+        """
+        for output in outputs:
+            self.allowance(case, inputs, output)
+            if (case.id, output) not in self._baseline_wrong:
+                return ""
+            problem = f"{output}: {self._baseline_wrong[(case.id, output)]}"
+        return (
+            f"the task's own baseline fails this case as well ({problem}): "
+            "the task's limit or tolerance is not fair here"
+        )
+
+    def _baseline_errors(
+        self, case: Case, inputs: Inputs, variation: Variation
+    ) -> list[OutputError]:
+        source, compilation = self.baseline_source()
+        resolved = resolve_case(self.task, source, case, inputs.scalars, self.device.attributes)
+        if isinstance(resolved, Refused) or not compilation.ok:
+            return []
+        kernels = tuple(launch.kernel for launch in resolved.launches)
+        if not {k.expression for k in compilation.kernels}.issuperset(kernels):
+            compilation = self.compiler.compile(source.text, kernels)
+        run = run_case(
+            self.task, source, compilation, resolved, case, inputs, self.device,
+            checked=False, counted=False, variation=variation,
+        )  # fmt: skip
+        return [] if run.outcome.faults else self.judge(case, inputs, run, None)
+
+    def baseline_source(self) -> tuple[Source, Compilation]:
+        if self._baseline is None:
+            file = self.task.baseline_file
+            source = read_source(self.task, file.read_text(encoding="utf-8"), str(file))
+            cases = (*build_suite(self.task, self.seed), *workload_cases(self.task))
+            expressions = kernels_to_compile(self.task, source, cases, self.device.attributes)
+            self._baseline = source, self.compiler.compile(source.text, expressions)
+        return self._baseline
+
+    def judge(
+        self, case: Case, inputs: Inputs, run: Run, allowance: Callable[[str], Allowance] | None
+    ) -> list[OutputError]:
+        """Compares a run's outputs with the reference."""
+        expected = self.oracle.expected(case, inputs)
+        judged = []
+        for argument in self.task.outputs:
+            dtype = self.task.dtype_of(argument, case.dtype)
+            parts = (
+                argument.name,
+                run.outputs[argument.name],
+                expected.outputs[argument.name],
+                dtype,
+                self.task.tolerances.get(dtype),
+            )
+            result = judge_output(*parts)
+            if not result.ok and allowance is not None and np.isfinite(result.error):
+                result = judge_output(*parts, allowance(argument.name))
+            judged.append(result)
+        return judged
+
+    def judge_rows(
+        self, case: Case, inputs: Callable[[], Inputs], written: Mapping[str, Written]
+    ) -> list[OutputError]:
+        """Compares what was written of some rows with the reference for these rows."""
+        expected = self.oracle.known(case) or self.oracle.expected(case, inputs())
+        judged = []
+        for name, part in written.items():
+            places = np.flatnonzero(part.where)
+            dtype = self.task.dtype_of(self.task.args[name], case.dtype)
+            bits = part.bits.reshape(-1)[places]
+            reference = expected.outputs[name].reshape(-1)[places]
+            parts = (name, bits, reference, dtype, self.task.tolerances.get(dtype))
+            result = judge_output(*parts)
+            if not result.ok and np.isfinite(result.error):
+                result = judge_output(*parts, self.allowance(case, inputs(), name))
+            if result.at:
+                at = np.unravel_index(places[result.at[0]], part.bits.shape)
+                result = msgspec.structs.replace(result, at=tuple(int(i) for i in at))
+            judged.append(result)
+        return judged
+
+    def problem_of(self, case: Case, inputs: Inputs, run: Run) -> str:
+        """What is wrong with the outputs of a counted workload; nothing where they are right."""
+        # A case of the suite has the same name, and other sizes.
+        counted = msgspec.structs.replace(case, name=f"counted {case.name}")
+        judged = self.judge(case, inputs, run, lambda name: self.allowance(counted, inputs, name))
+        return next((f"{o.argument}: {o.problem}" for o in judged if not o.ok), "")
