@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 
+import grimp
 import pytest
 
 HEAVY = ("torch", "cuda", "openai", "textual", "numpy", "rich", "tree_sitter", "pygments", "z3")
@@ -47,6 +49,11 @@ ALLOWED = {
 
 MOST_MODULES = {"astra_tui.cli.commands": 125, "astra_tui.model.task": 120}
 """Bounds on what starting a command costs, counted in modules."""
+
+CIRCLES = {
+    "astra_tui.emulator": "lanes, memory, machine and opcodes make one machine of each other",
+}
+"""Packages whose modules may import each other in circles, and why."""
 
 
 def modules_after(statement: str) -> list[str]:
@@ -91,3 +98,15 @@ def test_a_warm_check_loads_neither_torch_nor_cuda_in_its_own_process() -> None:
     script = f"exec({statement!r})"
     loaded = {name.partition(".")[0] for name in modules_after(script)}
     assert not loaded & {"torch", "cuda", "openai", "textual"}
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Late imports and those for types count as well."""
+    graph = grimp.build_graph("astra_tui", cache_dir=None)
+    for core in CIRCLES:
+        graph.squash_module(core)
+    order = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(order).prepare()
+    except CycleError as error:
+        pytest.fail(f"these import each other: {' <- '.join(error.args[1])}")

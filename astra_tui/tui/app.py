@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import SystemCommand
@@ -14,22 +14,13 @@ from textual.widgets import Input
 
 from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.events import ExchangeMade
-from astra_tui.model.visible import visible, visible_inline
 from astra_tui.sessions.environment_diff import difference_words
+from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import TICK, ComparisonContext, ExitState, HomeContext, Preferences
-from astra_tui.tui.key_guard import KeyGuard
-from astra_tui.tui.shell import Shell
-
-NOTICE_LENGTH = 300
-"""Characters of an error that a notice shows; `details` shows the rest."""
-
-if TYPE_CHECKING:
-    from astra_tui.tui.screens.session import SessionScreen
-    from astra_tui.tui.source import OpenSource
+from astra_tui.tui.source import OpenSource
 
 
-class AstraApp(Shell[ExitState], inherit_bindings=False):
+class AstraApp(AppBase, inherit_bindings=False):
     """astra-tui in a terminal. It begins with a session, with a comparison, or at home."""
 
     CSS_PATH = "app.tcss"
@@ -53,16 +44,12 @@ class AstraApp(Shell[ExitState], inherit_bindings=False):
         clock: Callable[[], float] = time.monotonic,
         tick: float = TICK,
     ):
-        super().__init__()
+        preferences = preferences or Preferences()
+        sessions = (begin if isinstance(begin, HomeContext) else preferences).sessions
+        super().__init__(sessions, clock, tick)
         self._begin = begin
-        self._preferences = preferences or Preferences()
+        self._preferences = preferences
         self._found = found
-        self._reported: UserError | None = None
-        self.clock = clock
-        self.tick = tick
-        self.guard = KeyGuard(clock)
-        self.sessions = (begin if isinstance(begin, HomeContext) else self._preferences).sessions
-        """The folder that new sessions come into."""
         self.failed: UserError | None = None
         """Why there is no session, where one was to be opened at once."""
 
@@ -81,7 +68,9 @@ class AstraApp(Shell[ExitState], inherit_bindings=False):
 
             self.push_screen(HomeScreen(self._begin))
         elif isinstance(self._begin, ComparisonContext):
-            self.show_comparison(self._begin)
+            from astra_tui.tui.screens.compare import CompareScreen
+
+            self.push_screen(CompareScreen(self._begin.sides, self._begin.flags))
         else:
             self.open_session(self._begin, self._found)
 
@@ -89,7 +78,7 @@ class AstraApp(Shell[ExitState], inherit_bindings=False):
         from astra_tui.tui.keymap import check_keys
 
         try:
-            check_keys(keys)
+            check_keys(keys, type(self))
         except UserError as error:
             self.report(error)
         self.set_keymap(dict(keys))
@@ -106,12 +95,6 @@ class AstraApp(Shell[ExitState], inherit_bindings=False):
 
             text = "\n".join(map(difference_words, found))
             self.push_screen(TextDialog("Not as it was when the session ran", text))
-
-    def show_comparison(self, context: ComparisonContext) -> None:
-        """Shows two candidates beside each other, over what is there."""
-        from astra_tui.tui.screens.compare import CompareScreen
-
-        self.push_screen(CompareScreen(context.sides, context.flags))
 
     async def on_event(self, event: events.Event) -> None:
         """Takes note of when keys are pressed, and whether into a field.
@@ -153,68 +136,36 @@ class AstraApp(Shell[ExitState], inherit_bindings=False):
         elif screen.works:
             screen.ask_how_to_leave()
         else:
-            self.leave_session(screen)
+            self.leave_session(screen, screen.left(detached=False))
 
     def leave_session(
-        self, screen: SessionScreen, error: UserError | None = None, *, detached: bool = False
+        self, screen: Screen[None], left: ExitState, error: UserError | None = None
     ) -> None:
-        """Closes a session's screen; what began with it ends with it."""
+        """Closes a session's screen, `left` like this; what began with it ends with it."""
         self.set_title("")
         if not isinstance(self._begin, HomeContext):
             self.failed = error
-            self.exit(screen.left(detached=detached))
+            self.exit(left)
             return
         screen.dismiss()
         if error is not None:
             self.report(error)
-        elif detached:
+        elif left.detached:
             self.say("detached; the engine keeps running")
 
-    # -- saying things ---------------------------------------------------------------------------
-
-    def say(self, text: str) -> None:
-        """A remark that goes away by itself."""
-        self.notify(visible(text), markup=False, timeout=4)
-
-    def report(self, error: UserError) -> None:
-        """An error as a notice; `details` shows it in full."""
-        self._reported = error
-        text = visible_inline(error.message, NOTICE_LENGTH)
-        if error.hint:
-            text += "\n" + visible_inline(error.hint, NOTICE_LENGTH)
-        self.notify(text, title="ctrl+o: details", severity="error", markup=False, timeout=10)
+    # -- actions ---------------------------------------------------------------------------------
 
     def action_details(self) -> None:
         """The last error in full."""
         from astra_tui.tui.screens.dialogs import TextDialog
 
-        if self._reported is not None:
-            self.push_screen(TextDialog("The last error", self._reported.describe()))
-
-    def show_exchange(self, exchange: ExchangeMade, read: Callable[[str], str]) -> None:
-        """A prompt and its reply, as they are in the session."""
-        from astra_tui.tui.screens.dialogs import TextDialog
-
-        try:
-            request, reply = read(exchange.request), read(exchange.reply) if exchange.reply else ""
-        except UserError as error:
-            self.report(error)
-            return
-        text = f"PROMPT\n\n{request}\n\nREPLY\n\n{reply or exchange.error}"
-        self.push_screen(TextDialog(f"{exchange.model} for {exchange.purpose}", text))
-
-    def show_listing(self, title: str, text: str, row: int | None) -> None:
-        """Lines of code, open at one of them."""
-        from astra_tui.tui.screens.dialogs import ListingDialog
-
-        self.push_screen(ListingDialog(title, text, row or 0))
-
-    # -- actions ---------------------------------------------------------------------------------
+        if self.reported is not None:
+            self.push_screen(TextDialog("The last error", self.reported.describe()))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only actions that would do something have a key."""
         if action == "details":
-            return self._reported is not None
+            return self.reported is not None
         return super().check_action(action, parameters)
 
     def action_help(self) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from textual.app import SystemCommand
+from textual.app import App, SystemCommand
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
 
-
-def commands_of(app: AstraApp, screen: Screen[object]) -> Iterable[SystemCommand]:
+def commands_of(app: App[Any], screen: Screen[object]) -> Iterable[SystemCommand]:
     """A command for each binding that applies on a screen, then theme and screenshot."""
     seen: set[str] = set()
     for active in screen.active_bindings.values():
@@ -30,7 +27,7 @@ def commands_of(app: AstraApp, screen: Screen[object]) -> Iterable[SystemCommand
     yield SystemCommand("Screenshot", "Save the screen as SVG.", partial(app.action_screenshot))
 
 
-def _run(app: AstraApp, action: str, node: DOMNode) -> Callable[[], None]:
+def _run(app: App[Any], action: str, node: DOMNode) -> Callable[[], None]:
     def run() -> None:
         app.call_later(app.run_action, action, node)
 

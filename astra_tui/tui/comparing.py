@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.comparison import Sides, read_side
-from astra_tui.tui.app_io import ComparisonContext
+from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.words import comparison_words, outcome_words, short
 
 if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
-    from astra_tui.tui.screens.session import SessionScreen
+    from astra_tui.tui.screens.session_panes import SessionPanes
 
 
 class Place(NamedTuple):
@@ -32,7 +31,7 @@ class Comparable(NamedTuple):
     words: str
 
 
-def ask_what_to_compare(screen: SessionScreen) -> None:
+def ask_what_to_compare(screen: SessionPanes) -> None:
     """Asks for another candidate of the session, and compares the chosen one with it."""
     from astra_tui.tui.screens.pick import PickDialog
 
@@ -56,14 +55,16 @@ def ask_what_to_compare(screen: SessionScreen) -> None:
     screen.app.push_screen(PickDialog(title, [c.words for c in others], next(at_best, 0)), begin)
 
 
-async def compare(app: AstraApp, first: Place, second: Place) -> None:
+async def compare(app: AppBase, first: Place, second: Place) -> None:
     """Reads both sides and shows them; what cannot be read is shown as a notice."""
+    from astra_tui.tui.screens.compare import CompareScreen
+
     try:
         sides = await asyncio.to_thread(_read, first, second)
     except UserError as error:
         app.report(error)
         return
-    app.show_comparison(ComparisonContext(sides))
+    app.push_screen(CompareScreen(sides))
 
 
 def _read(first: Place, second: Place) -> Sides:

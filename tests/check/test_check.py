@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check import runner
+from astra_tui.lab.check import basis
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
@@ -296,7 +296,7 @@ def test_a_suite_is_put_to_the_proof_once(compiler: Compiler) -> None:
         checker = Checker(task, Emulator(), compiler, oracle)
         first = list(checker.prove(suite))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "prove_suite", _never)
+        patch.setattr(basis, "prove_suite", _never)
         assert list(checker.prove(suite)) == first
         assert first
 

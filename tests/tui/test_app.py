@@ -115,11 +115,11 @@ def test_no_meaning_is_told_by_colour_alone(
 
 def test_an_unknown_action_is_named_and_the_documented_ones_are_known() -> None:
     with pytest.raises(UserError) as raised:
-        check_keys({"acept": "y"})
+        check_keys({"acept": "y"}, AstraApp)
     assert raised.value.hint == "did you mean 'accept'?"
     page = (ROOT / "docs" / "screen.md").read_text(encoding="utf-8")
     listed = page.split("`keys` gives keys")[1].split("Several keys")[0]
-    check_keys(dict.fromkeys(re.findall(r"`([a-z_.]+)`", listed), "x"))
+    check_keys(dict.fromkeys(re.findall(r"`([a-z_.]+)`", listed), "x"), AstraApp)
 
 
 @on_a_loop

@@ -199,7 +199,7 @@ async def test_prompts_and_notices_are_harmless(evil_session: Path) -> None:
         view = desk.session.view
         assert view is not None
         exchange = next(e.exchange for e in view.log if e.exchange)
-        desk.app.show_exchange(exchange, desk.session.read_text)
+        desk.session.show_exchange(exchange)
         await desk.until(lambda: desk.app.screen.is_modal, "the prompt")
         await desk.pilot.pause()
         assert "«ESC»" in screen_text(desk)

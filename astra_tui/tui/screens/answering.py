@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import Answer, Gate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MOST_QUESTIONS
 from astra_tui.tui.approval import Deciding, Step
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
+from astra_tui.tui.screens.session_panes import SessionPanes
+from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import Line, Span, Tone
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.prompt_line import PromptLine
-
-if TYPE_CHECKING:
-    from astra_tui.tui.screens.session import SessionScreen
 
 LOOKS_PER_TICK = 2.5
 """How often in a tick it is looked again whether typing has paused."""
@@ -36,18 +35,23 @@ ANSWERS = {
 
 
 class Answering:
-    """Works for one session screen."""
+    """Works for one session screen. `changed` is called where other keys may apply from then on."""
 
-    def __init__(self, screen: SessionScreen):
+    def __init__(self, screen: SessionPanes, steering: Steering, changed: Callable[[], None]):
         self._screen = screen
+        self._steering = steering
+        self._changed = changed
         self._app = screen.app
         self.deciding = Deciding(self._app.guard, user_at_terminal())
-        self._editing = Editing(screen, self.deciding)
+        self._editing = Editing(screen, self.deciding, self.send)
 
     # -- showing ---------------------------------------------------------------------------------
 
-    def consider(self, view: View) -> None:
+    def consider(self) -> None:
         """Shows the open question, or not yet, or no longer."""
+        view = self._screen.view
+        if view is None or not self._screen.is_live:
+            return
         if self.deciding.is_new(view):
             self._announce(view)
         bar = self._screen.query_one(ApprovalBar)
@@ -58,10 +62,14 @@ class Answering:
             case Step.WAIT:
                 bar.hide()
                 again = max(self._app.tick / LOOKS_PER_TICK, SHORTEST_LOOK)
-                self._screen.set_timer(again, self._screen.consider_again)
+                self._screen.set_timer(again, self._consider_again)
             case Step.SHOW:
                 self._draw()
                 self._screen.call_after_refresh(self._app.guard.drawn)
+
+    def _consider_again(self) -> None:
+        self.consider()
+        self._changed()
 
     def hunks_changed(self) -> None:
         """Other hunks are chosen: the bar says which."""
@@ -133,7 +141,7 @@ class Answering:
         if hunks == ():
             self._app.say("no hunk is chosen: choose some with space, or reject the diff")
         else:
-            self._screen.send(self.deciding.accept(hunks))
+            self.send(self.deciding.accept(hunks))
 
     def reject(self) -> None:
         """Asks for the reason, which may be empty."""
@@ -143,7 +151,7 @@ class Answering:
 
         def reject(reason: str) -> None:
             if self._still_asks(question):
-                self._screen.send(self.deciding.reject(reason))
+                self.send(self.deciding.reject(reason))
 
         self._screen.query_one(PromptLine).ask("reject, because:", reject)
 
@@ -157,7 +165,7 @@ class Answering:
             if count is None or not 0 < count <= MOST_QUESTIONS:
                 self._app.say("how many? For example 4: a plan and its diff count as one each")
                 return
-            self._screen.accept_next(count)
+            self._steering.accept_next(count)
 
         self._screen.query_one(PromptLine).ask("accept how many after this one:", accept)
 
@@ -173,6 +181,25 @@ class Answering:
         if self.is_meant() and question is not None and plan is not None:
             self._editing.edit_outside(question, plan)
 
+    def send(
+        self,
+        answer: Answer,
+        taken: Callable[[], None] = lambda: None,
+        explain: Callable[[UserError], UserError] = lambda error: error,
+    ) -> None:
+        """Gives an answer to the engine; the bar is gone until the engine says otherwise.
+
+        `taken` is told of its success; `explain` may add to what is said where it is refused.
+        """
+        self._screen.query_one(ApprovalBar).hide()
+        self._changed()
+
+        def refused(error: UserError) -> None:
+            self._refused(explain(error))
+            self._changed()
+
+        self._steering.answer(answer, taken, refused)
+
     def _still_asks(self, question: Question) -> bool:
         """Whether the question was not decided elsewhere meanwhile."""
         if question == self.deciding.question:
@@ -180,7 +207,7 @@ class Answering:
         self._app.say(MEANWHILE)
         return False
 
-    def refused(self, error: UserError) -> None:
+    def _refused(self, error: UserError) -> None:
         """The engine did not take an answer."""
         self._app.report(error)
         if self.deciding.refused():

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from textual.binding import Binding
 
 from astra_tui.model.state import SessionStatus
 from astra_tui.tui.arrangement import PANES
-
-if TYPE_CHECKING:
-    from astra_tui.tui.screens.session import SessionScreen
-
 
 KEYS = (
     Binding("a", "accept", "Accept", show=False, id="accept"),
@@ -41,33 +37,48 @@ KEYS = (
 """Those of replays and of cited numbers are in modules of their own."""
 
 
-def _asks(screen: SessionScreen) -> bool:
-    return screen.asks
+class Situation(NamedTuple):
+    """What the keys depend on."""
+
+    status: SessionStatus
+    asks: bool
+    """Whether a question is on the screen."""
+    works: bool
+    """Whether an engine works."""
+    has_player: bool
+    looks_elsewhere: bool
+    """Whether something else is shown than what is being worked on."""
+    looks_up: bool
+    """Whether a number was looked up, so that there is a plan to go back to."""
 
 
-def _works(screen: SessionScreen) -> bool:
-    return screen.works
+def _asks(now: Situation) -> bool:
+    return now.asks
 
 
-def _plays(screen: SessionScreen) -> bool:
-    return screen.player is not None
+def _works(now: Situation) -> bool:
+    return now.works
 
 
-APPLIES: dict[str, Callable[[SessionScreen], bool]] = {
+def _plays(now: Situation) -> bool:
+    return now.has_player
+
+
+APPLIES: dict[str, Callable[[Situation], bool]] = {
     "accept": _asks,
     "edit": _asks,
     "edit_outside": _asks,
     "reject": _asks,
     "accept_next": _asks,
-    "interrupt": lambda s: s.engine is not None and s.status is SessionStatus.RUNNING,
-    "pause": lambda s: s.works and s.status is not SessionStatus.PAUSED,
-    "go_on": lambda s: s.works and s.status is SessionStatus.PAUSED,
+    "interrupt": lambda now: now.works and now.status is SessionStatus.RUNNING,
+    "pause": lambda now: now.works and now.status is not SessionStatus.PAUSED,
+    "go_on": lambda now: now.works and now.status is SessionStatus.PAUSED,
     "note": _works,
     "add_case": _works,
     "mode": _works,
     "end": _works,
-    "follow": lambda s: s.view is not None and not s.view.following,
-    "back": lambda s: s.looks_up,
+    "follow": lambda now: now.looks_elsewhere,
+    "back": lambda now: now.looks_up,
     "play": _plays,
     "step": _plays,
     "step_round": _plays,

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual.binding import Binding
 
 from astra_tui.model.citations import COUNTED, read
 from astra_tui.model.plan import Citation
-from astra_tui.tui.view import Choice, View, place_of
+from astra_tui.tui.screens.session_panes import SessionPanes
+from astra_tui.tui.view import Choice, place_of
 from astra_tui.tui.widgets.plan import PlanPane
-from astra_tui.tui.widgets.profile import ProfilePane
-from astra_tui.tui.widgets.session_code import SessionSource
-
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
 
 CITING = (Binding("backspace", "back", "Back to plan", id="back"),)
 
 
-class CitingActions:
-    """Mixed into the session screen. A number belongs to the version that the plan starts from,
+class CitingActions(SessionPanes):
+    """Part of the session screen. A number belongs to the version that the plan starts from,
     so that all panes go there, and back again.
     """
 
-    app: AstraApp
-    view: View | None
-    source_pane: SessionSource
-    profile_pane: ProfilePane
-
     _left: tuple[Choice, bool] | None = None
     """The plan from which a number was looked up, and whether the work was followed then."""
-
-    def choose(self, choice: Choice | None) -> None:
-        """What all panes are about; None follows the work."""
-        raise NotImplementedError
-
-    def _bring(self, name: str) -> None:
-        raise NotImplementedError
 
     @property
     def looks_up(self) -> bool:
@@ -63,7 +45,7 @@ class CitingActions:
             self.show_line(event.citation.lines[0].first)
             self.app.say(reading.describe())
         else:
-            self._bring("profile")
+            self.bring("profile")
 
     def action_back(self) -> None:
         """Shows the plan again whose number was looked up."""
@@ -73,15 +55,7 @@ class CitingActions:
         self._left = None
         self.profile_pane.point_at(None, "")
         self.choose(None if was_following else choice)
-        self._bring("plan")
-
-    def show_line(self, line: int) -> None:
-        """Brings up the source with its cursor on a line, counted from 1."""
-        if self.view is not None:
-            self.source_pane.show_view(self.view)
-        self._bring("source")
-        # A pane that was never shown has its lines only once it is mounted.
-        self.source_pane.call_after_refresh(self.source_pane.go_to_line, line)
+        self.bring("plan")
 
 
 def _is_of_lines(citation: Citation) -> bool:

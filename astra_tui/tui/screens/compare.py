@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,6 +14,7 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
 from astra_tui.sessions.comparison import Side, Sides
+from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Page, Span
 from astra_tui.tui.timing_pair import time_pair
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
@@ -29,9 +30,6 @@ from astra_tui.tui.widgets.sides import (
     head_of,
 )
 from astra_tui.tui.words import short
-
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
 
 BOTH_FROM = 34
 """From this height on the diff stands below the plans; under it, it takes their place."""
@@ -56,7 +54,7 @@ class SidesPage(LinesView):
 class CompareScreen(Screen[None], inherit_bindings=False):
     """Both sides of a comparison; nothing here changes a session."""
 
-    app: AstraApp
+    app: AppBase
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(

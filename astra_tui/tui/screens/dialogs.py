@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,12 +13,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.model.visible import visible_inline
+from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.key_guard import DEAF
 from astra_tui.tui.text_layout import Page, Tone, span
 from astra_tui.tui.widgets.line_view import LinesView
-
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
 
 _CSS = """
     {name} {{ align: center middle; }}
@@ -44,7 +42,7 @@ class ChoiceDialog(ModalScreen[str]):
     It is deaf at first, and for as long as someone types on who did not mean it.
     """
 
-    app: AstraApp
+    app: AppBase
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "choose('')", "Back")]
     DEFAULT_CSS = _CSS.format(name="ChoiceDialog")

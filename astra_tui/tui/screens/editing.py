@@ -7,12 +7,11 @@ the question be decided by someone else meanwhile.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import Answer, Gate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import TeamKind
@@ -20,9 +19,10 @@ from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.edits import Edit
 from astra_tui.tui.approval import Deciding
 from astra_tui.tui.editor import edit_outside, editor_command
+from astra_tui.tui.screens.session_panes import SessionPanes
 
-if TYPE_CHECKING:
-    from astra_tui.tui.screens.session import SessionScreen
+Send = Callable[[Answer, Callable[[], None], Callable[[UserError], UserError]], None]
+"""Gives an answer to the engine; see `Answering.send`."""
 
 MEANWHILE = "the question was decided meanwhile; nothing was sent"
 
@@ -30,8 +30,9 @@ MEANWHILE = "the question was decided meanwhile; nothing was sent"
 class Editing:
     """Works for one session screen."""
 
-    def __init__(self, screen: SessionScreen, deciding: Deciding):
+    def __init__(self, screen: SessionPanes, deciding: Deciding, send: Send):
         self._screen = screen
+        self._give = send
         self._app = screen.app
         self._deciding = deciding
         self._kept: dict[Question, Edit] = {}
@@ -181,7 +182,7 @@ class Editing:
                 edit.drop()
 
         answer = self._deciding.edited(changed)
-        self._screen.send(answer, taken, lambda error: self._keep(question, edit, error))
+        self._give(answer, taken, lambda error: self._keep(question, edit, error))
 
     def _keep(self, question: Question, edit: Edit | None, error: UserError) -> UserError:
         """The error, which also says where what was written is."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -21,6 +21,7 @@ from astra_tui.model.visible import visible_inline
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.environment_diff import differences_here
 from astra_tui.sessions.store import DEFAULT_FOLDER
+from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import HomeContext
 from astra_tui.tui.comparing import Place, compare
 from astra_tui.tui.home_data import (
@@ -38,10 +39,6 @@ from astra_tui.tui.text_layout import Page, Span, Tone, cut_inside, padded, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine
-
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
-
 
 WIDE = 100
 """Columns from which on names and states of sessions have room."""
@@ -88,7 +85,7 @@ class SessionList(RowsView):
 class HomeScreen(Screen[None], inherit_bindings=False):
     """Where astra-tui begins."""
 
-    app: AstraApp
+    app: AppBase
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "resume", "Continue", id="resume"),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual.binding import Binding
 
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.timeline import MomentKind
 from astra_tui.tui.player import Player
+from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.widgets.replay_line import LEGEND, ReplayLine
-
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
 
 PLAYING = (
     Binding("p", "play", "Play", id="play"),
@@ -34,19 +30,8 @@ PLAYING = (
 """They apply to a replay alone."""
 
 
-class PlayingActions:
-    """Mixed into the session screen; they do nothing where nothing is replayed."""
-
-    app: AstraApp
-
-    @property
-    def player(self) -> Player | None:
-        """What plays a saved session."""
-        raise NotImplementedError
-
-    def show_status(self) -> None:
-        """Draws the lines that say where a session is."""
-        raise NotImplementedError
+class PlayingActions(SessionPanes):
+    """Part of the session screen; they do nothing where nothing is replayed."""
 
     @property
     def more_help(self) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from astra_tui.model.approval import Answer
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
+from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.widgets.prompt_line import PromptLine
-
-if TYPE_CHECKING:
-    from astra_tui.tui.screens.session import SessionScreen
 
 ORDER_SECONDS = 1.0
 """An order is on the screen after so long at the latest."""
@@ -25,7 +22,7 @@ Order = Callable[[EngineClient], Awaitable[None]]
 class Steering:
     """Works for one session screen; what an engine refuses is shown as a notice."""
 
-    def __init__(self, screen: SessionScreen):
+    def __init__(self, screen: SessionPanes):
         self._screen = screen
         self._app = screen.app
         self._ordered = AutoMode.ASK
@@ -156,6 +153,6 @@ class Steering:
 
     def _leave(self, how: str | None) -> None:
         if how == "detach":
-            self._app.leave_session(self._screen, detached=True)
+            self._app.leave_session(self._screen, self._screen.left(detached=True))
         elif how == "end":
             self.order(EngineClient.cancel)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,18 +10,16 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input
 
+from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Span, Tone, line_cells
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.widgets.one_line import OneLine
-
-if TYPE_CHECKING:
-    from astra_tui.tui.app import AstraApp
 
 
 class PromptLine(Horizontal):
     """A label and a field. Enter gives the text to whoever asked; Esc closes and keeps it."""
 
-    app: AstraApp
+    app: AppBase
 
     DEFAULT_CSS = """
     PromptLine {

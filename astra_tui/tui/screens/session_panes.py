@@ -1,0 +1,244 @@
+"""The panes of a session screen, and what it knows of its session.
+
+What works for the screen, as the answers and orders do, is given this; screens/session.py puts all
+of it together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual import on
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from astra_tui.model.approval import Question
+from astra_tui.model.errors import UserError
+from astra_tui.model.events import ExchangeMade
+from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.sessions.client import EngineClient
+from astra_tui.sessions.folder import read_blob
+from astra_tui.tui.app_base import AppBase
+from astra_tui.tui.app_io import ExitState
+from astra_tui.tui.player import Player
+from astra_tui.tui.presenter import Presenter
+from astra_tui.tui.screens.dialogs import ListingDialog, TextDialog
+from astra_tui.tui.source import OpenSource, Source
+from astra_tui.tui.view import Choice, View
+from astra_tui.tui.widgets.approval_bar import ApprovalBar
+from astra_tui.tui.widgets.bars import KeyLine, TabLine
+from astra_tui.tui.widgets.board import AnyPane, Board
+from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.gpu import GpuPane
+from astra_tui.tui.widgets.log import LogPane
+from astra_tui.tui.widgets.plan import PlanPane
+from astra_tui.tui.widgets.profile import ProfilePane
+from astra_tui.tui.widgets.prompt_line import PromptLine
+from astra_tui.tui.widgets.replay_line import ReplayLine
+from astra_tui.tui.widgets.rounds import RoundsPane
+from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
+from astra_tui.tui.widgets.source.lines import SourceLines
+from astra_tui.tui.widgets.status_line import StatusLine
+from astra_tui.tui.widgets.tests import TestsPane
+
+
+class SessionPanes(Screen[None], inherit_bindings=False):
+    """Panes over one session, live or saved."""
+
+    app: AppBase
+
+    def __init__(self, open_source: OpenSource):
+        super().__init__()
+        self._open_source = open_source
+        self._source: Source | None = None
+        self._bridge: Presenter | None = None
+        self.view: View | None = None
+        self.diff = SessionDiff(self.read_text, id="diff")
+        self.source_pane = SessionSource(self.read_text, id="source")
+        self.profile_pane = ProfilePane(id="profile")
+        panes: tuple[AnyPane, ...] = (
+            RoundsPane(id="rounds"),
+            PlanPane(id="plan"),
+            self.diff,
+            self.source_pane,
+            TestsPane(id="tests"),
+            self.profile_pane,
+            GpuPane(id="gpu"),
+            LogPane(id="log"),
+        )
+        self._panes = {pane.id or "": pane for pane in panes}
+        self.board = Board(self._panes, id="board")
+
+    def compose(self) -> ComposeResult:
+        """Bars above and below, the panes between them."""
+        yield StatusLine(id="status")
+        yield TabLine(id="tabs")
+        yield self.board
+        yield ReplayLine(id="timeline")
+        yield ApprovalBar(id="approval")
+        yield PromptLine(id="prompt")
+        yield KeyLine(id="keys")
+
+    # -- what it knows ---------------------------------------------------------------------------
+
+    def read_text(self, hash_: str) -> str:
+        """A text of the session, by its hash. Raises UserError when it is missing."""
+        assert self._source is not None
+        return read_blob(self._source.folder, hash_)
+
+    @property
+    def folder(self) -> Path | None:
+        """The session's folder, once it is known."""
+        return self._source.folder if self._source else None
+
+    @property
+    def engine(self) -> EngineClient | None:
+        """The engine, while it can be talked to."""
+        if self._source is None or self._bridge is None or self._bridge.ended:
+            return None
+        return self._source.engine
+
+    @property
+    def player(self) -> Player | None:
+        """What plays a saved session."""
+        return self._source.player if self._source else None
+
+    @property
+    def status(self) -> SessionStatus:
+        """What the session is doing."""
+        return self.view.state.status if self.view else SessionStatus.NEW
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it shows what an engine does, which may have ended since."""
+        return self._source is not None and self._source.engine is not None
+
+    @property
+    def works(self) -> bool:
+        """Whether leaving would leave an engine at work."""
+        return self.engine is not None and self.status is not SessionStatus.CLOSED
+
+    def left(self, *, detached: bool) -> ExitState:
+        """How far the session was."""
+        source = self._source
+        return ExitState(
+            state=self.view.state if self.view else SessionState(),
+            folder=source.folder if source else None,
+            welcome=source.engine.welcome if source and source.engine else None,
+            detached=detached,
+        )
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The panes on the screen."""
+        return self.board.shown
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the widgets are there; events still come while the screen is taken down."""
+        return self.is_attached and bool(self.query(StatusLine))
+
+    def show_status(self) -> None:
+        """Draws the top line, and where a replay is."""
+        if self.view is not None and self.is_drawn:
+            self.query_one(ReplayLine).show_player(self.player)
+            self.query_one(StatusLine).show_status(
+                self.view,
+                self.app.clock(),
+                player=self.player,
+                gone=self._bridge is not None and self._bridge.trouble is not None,
+            )
+
+    def catch_up(self) -> None:
+        """Draws what there was nothing to draw on for."""
+        if self._bridge is not None:
+            self._bridge.refresh()
+
+    # -- panes -----------------------------------------------------------------------------------
+
+    def bring(self, name: str) -> None:
+        """Puts a pane in front; the focus follows, unless someone types."""
+        self.board.bring(name, focus=not self.query_one(PromptLine).is_open)
+
+    def look_at(self, question: Question) -> None:
+        """Shows what a question is about."""
+        self.action_follow()
+        self.board.zoomed = False
+        self.bring(question.gate.value)
+
+    @on(Board.Arranged)
+    def _arranged(self) -> None:
+        titles = {name: pane.TITLE for name, pane in self._panes.items()}
+        self.query_one(TabLine).show_tabs(titles, set(self.board.shown), self.board.front)
+
+    def choose(self, choice: Choice | None) -> None:
+        """What all panes are about; None follows the work."""
+        if self._bridge is not None:
+            self._bridge.choose(choice)
+
+    @on(RoundsPane.Chosen)
+    def _chosen(self, event: RoundsPane.Chosen) -> None:
+        self.choose(event.choice)
+
+    @on(RoundsPane.Opened, "#rounds")
+    def _opened(self) -> None:
+        has_code = self.view is not None and self.view.candidate is not None
+        self.bring("diff" if has_code else "plan")
+
+    @on(DiffPane.LineOpened)
+    def _line_opened(self, event: DiffPane.LineOpened) -> None:
+        self.show_line(event.line)
+
+    @on(SourceLines.ListingAsked)
+    def _listing_asked(self, event: SourceLines.ListingAsked) -> None:
+        sass = event.sass
+        row = sass.first_rows.get(event.line, 0)
+        self.app.push_screen(ListingDialog(f"SASS: {sass.words}", sass.listing, row))
+
+    @on(LogPane.ExchangeOpened)
+    def _exchange_opened(self, event: LogPane.ExchangeOpened) -> None:
+        self.show_exchange(event.exchange)
+
+    def show_exchange(self, exchange: ExchangeMade) -> None:
+        """A prompt and its reply, as they are in the session."""
+        try:
+            request = self.read_text(exchange.request)
+            reply = self.read_text(exchange.reply) if exchange.reply else ""
+        except UserError as error:
+            self.app.report(error)
+            return
+        text = f"PROMPT\n\n{request}\n\nREPLY\n\n{reply or exchange.error}"
+        self.app.push_screen(TextDialog(f"{exchange.model} for {exchange.purpose}", text))
+
+    def show_line(self, line: int) -> None:
+        """Brings up the source with its cursor on a line, counted from 1."""
+        if self.view is not None:
+            self.source_pane.show_view(self.view)
+        self.bring("source")
+        # A pane that was never shown has its lines only once it is mounted.
+        self.source_pane.call_after_refresh(self.source_pane.go_to_line, line)
+
+    def action_pane(self, name: str) -> None:
+        """Shows a pane and gives it the keys."""
+        self.bring(name)
+
+    def action_next_pane(self) -> None:
+        """Goes to the next pane."""
+        self.bring(self.board.next_name())
+
+    def action_zoom(self) -> None:
+        """Shows one pane alone, or all of them again."""
+        self.board.zoom()
+
+    def action_follow(self) -> None:
+        """Shows what is being worked on, and goes on to do so."""
+        self.choose(None)
+
+    def action_copy(self) -> None:
+        """Copies the selected text, or the whole pane, through the terminal (OSC 52)."""
+        chosen = self.get_selected_text()
+        pane = self.board.front_pane
+        self.app.copy_to_clipboard(chosen or pane.text)
+        self.app.say("copied the selected text" if chosen else f"copied all of {pane.TITLE}")
