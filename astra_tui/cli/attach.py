@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -11,9 +10,6 @@ from astra_tui.cli.command import Options, argument, command
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import print_error
 from astra_tui.cli.flags import PLAIN
-from astra_tui.cli.run_result import leave_engine
-from astra_tui.cli.screen import choices_for_screen, show_engine
-from astra_tui.cli.session_lookup import saved_session
 from astra_tui.model.errors import UserError
 
 
@@ -32,6 +28,9 @@ from astra_tui.model.errors import UserError
 )
 def run(options: Options) -> int:
     """Attends an engine until its session ends; the exit code is 1 when there is none."""
+    import asyncio
+
+    from astra_tui.cli.screen import choices_for_screen, show_engine
     from astra_tui.sessions.engines import NoSuchEngine, find_engine
 
     try:
@@ -46,6 +45,8 @@ def run(options: Options) -> int:
 
 def _ended(session: str | None) -> UserError | None:
     """What to say of a session that is there, but on which no engine works any more."""
+    from astra_tui.cli.session_lookup import saved_session
+
     if session is None:
         return None
     try:
@@ -60,6 +61,7 @@ def _ended(session: str | None) -> UserError | None:
 
 
 async def _attach(session: str | None) -> int:
+    from astra_tui.cli.run_result import leave_engine
     from astra_tui.plain.attend import attend
     from astra_tui.sessions.client import EngineClient
     from astra_tui.sessions.engines import find_engine

@@ -6,14 +6,11 @@ import shlex
 from pathlib import Path
 
 from astra_tui import plain
-from astra_tui.cli.answers import AuditAnswer
 from astra_tui.cli.command import Options, at_least_one, command, flag
-from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON, SEED, chosen_seed
 from astra_tui.model.audit import AuditHead, AuditRecord, summarise
 from astra_tui.model.errors import UserError
-from astra_tui.model.task.locate import bundled
 
 
 @command(
@@ -73,8 +70,10 @@ from astra_tui.model.task.locate import bundled
 )
 def run(options: Options) -> int:
     """Judges what the results lack, and sums all of them up; 1 if any speaks against the gate."""
+    from astra_tui.cli.answers import AuditAnswer
     from astra_tui.lab.audit.running import Results, items_of, run_audit, select
     from astra_tui.lab.audit.zoo import read_zoo
+    from astra_tui.plain.audit import print_audit
 
     zoo = read_zoo(_zoo_folder(options.zoo))
     items = select(items_of(zoo, options.mutants), options.kind, options.only)
@@ -97,12 +96,14 @@ def run(options: Options) -> int:
     if options.json:
         plain.print_json(AuditAnswer(int(code), summary, tuple(results.of(items))))
     else:
-        plain.print_audit(summary, {r.id: r.message for r in results.of(items) if r.fails})
+        print_audit(summary, {r.id: r.message for r in results.of(items) if r.fails})
     return code
 
 
 def _zoo_folder(named: str | None) -> Path:
     """The folder that was named, else the one of the checkout that we are in, or come from."""
+    from astra_tui.model.task.locate import bundled
+
     if named:
         return Path(named)
     here = Path("tests") / "zoo"
@@ -111,6 +112,7 @@ def _zoo_folder(named: str | None) -> Path:
 
 def _head(device: str, seed: int | None) -> AuditHead:
     """Raises UserError for a device that is not there."""
+    from astra_tui.cli.devices import open_compiler
     from astra_tui.lab.audit.running import head_of
     from astra_tui.lab.devices import choose_device
 

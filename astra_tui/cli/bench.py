@@ -12,22 +12,18 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.answers import BenchAnswer, BenchComparison, BenchEnvironment, BenchSource
 from astra_tui.cli.check import check_source, find_source, print_check, read_text
 from astra_tui.cli.command import OneOf, Options, argument, command, flag
-from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import KernelFailed, UnavailableHere
 from astra_tui.cli.flags import JSON, chosen_seed
-from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.events import RoundsTimed
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
-from astra_tui.model.task import KernelTask, Workload, find_task
 from astra_tui.model.timing import WRONG_OUTPUT, Timing
 
 if TYPE_CHECKING:
+    from astra_tui.cli.answers import BenchComparison, BenchEnvironment, BenchSource
     from astra_tui.gpu.device import CudaDevice
     from astra_tui.gpu.messages import DeviceFacts
     from astra_tui.lab.check.oracle import Oracle
@@ -37,6 +33,9 @@ if TYPE_CHECKING:
     from astra_tui.lab.on_gpu.measuring import Progress
     from astra_tui.lab.on_gpu.opening import Gpu
     from astra_tui.lab.on_gpu.workload import Compiled
+    from astra_tui.model.check import CheckReport
+    from astra_tui.model.events import RoundsTimed
+    from astra_tui.model.task import KernelTask, Workload
 
 _COUNT = "without a GPU, memory traffic and instructions are counted: astra-tui counters"
 
@@ -103,6 +102,9 @@ class _Opened:
 )
 def run(options: Options) -> int:
     """Checks the sources, times them, prints a table for each candidate, or one JSON object."""
+    from astra_tui.cli.answers import BenchAnswer
+    from astra_tui.model.check import Verdict
+
     wanted = _wanted(options)
     _refuse_emulator(options.device)
     with _open(wanted.task, options.device) as opened:
@@ -129,6 +131,8 @@ def run(options: Options) -> int:
 
 def _wanted(options: Options) -> _Wanted:
     """Raises UserError for a task, workload or file that is not there."""
+    from astra_tui.model.task import find_task
+
     task = find_task(options.task)
     files = [find_source(task, name) for name in options.sources]
     sources = [(file, read_text(file)) for file in files]
@@ -161,6 +165,7 @@ def _refuse_emulator(device: str) -> None:
 @contextmanager
 def _open(task: KernelTask, device: str) -> Iterator[_Opened]:
     """Raises UnavailableHere where there is no such GPU, or no compiler."""
+    from astra_tui.cli.devices import open_compiler, open_device
     from astra_tui.lab.on_gpu.opening import open_oracle
 
     with ExitStack() as stack:
@@ -185,6 +190,7 @@ def _cuda(device: object) -> CudaDevice:
 
 def _environment(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
     import astra_tui
+    from astra_tui.cli.answers import BenchEnvironment
     from astra_tui.gpu.nvml import GpuReader
 
     with GpuReader(facts.uuid) as reader:
@@ -208,6 +214,7 @@ def _checked(wanted: _Wanted, opened: _Opened, *, quiet: bool) -> tuple[CheckRep
     from astra_tui.lab.check.emulator_check import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.check.suite import build_suite
+    from astra_tui.model.check import Verdict
 
     total = len(build_suite(wanted.task))
     files: dict[str, Path] = {}
@@ -250,10 +257,11 @@ def _timed(wanted: _Wanted, opened: _Opened) -> tuple[Timing, ...]:
 def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> Iterator[Timing]:
     """The timings; on the way it shows how far the bench is."""
     from astra_tui.lab.on_gpu.bench import WorkloadDone
+    from astra_tui.plain.live_timing import TimingProgress
 
     hashes = [content_hash(text) for _, text in wanted.sources]
     base, *candidates = versions
-    with plain.TimingProgress(wanted.names[1:]) as progress:
+    with TimingProgress(wanted.names[1:]) as progress:
         for event in bench.time(wanted.workloads, base, candidates):
             if isinstance(event, Timing):
                 yield event
@@ -264,6 +272,8 @@ def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> It
 
 
 def _rounds_timed(progress: Progress, hashes: Sequence[str]) -> RoundsTimed:
+    from astra_tui.model.events import RoundsTimed
+
     return RoundsTimed(
         candidate=hashes[1 + progress.candidate],
         base=hashes[0],
@@ -292,6 +302,7 @@ def _wrong_when_timed(timing: Timing) -> bool:
 
 
 def _comparisons(wanted: _Wanted, timings: Iterable[Timing]) -> tuple[BenchComparison, ...]:
+    from astra_tui.cli.answers import BenchComparison
     from astra_tui.gpu.timing.verdict import minimum_detectable
 
     base, *candidates = (str(file) for file, _ in wanted.sources)
@@ -302,6 +313,8 @@ def _comparisons(wanted: _Wanted, timings: Iterable[Timing]) -> tuple[BenchCompa
 
 
 def _source_entry(report: CheckReport) -> BenchSource:
+    from astra_tui.cli.answers import BenchSource
+
     return BenchSource(report.source, report.source_hash, report.verdict, report.message)
 
 
@@ -311,9 +324,16 @@ def _print(
     reports: Sequence[CheckReport],
     comparisons: Sequence[BenchComparison],
 ) -> None:
+    from astra_tui.plain.timing import (
+        gpu_words,
+        print_environment,
+        print_paper_timing,
+        print_timing,
+    )
+
     names = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
-    gpu = plain.gpu_words(environment.device, environment.gpu)
-    plain.print_environment(
+    gpu = gpu_words(environment.device, environment.gpu)
+    print_environment(
         f"{wanted.task.name}: {gpu}, {environment.compiler}, {environment.arch}",
         [f"{names[r.source]}: {r.message}" for r in reports],
         wanted.protocol,
@@ -321,7 +341,7 @@ def _print(
     base, *candidates = wanted.names
     for candidate, found in zip(candidates, comparisons, strict=True):
         if wanted.protocol == "paper":
-            plain.print_paper_timing(found.timing, base=base, candidate=candidate)
+            print_paper_timing(found.timing, base=base, candidate=candidate)
             continue
         detectable = found.minimum_detectable
-        plain.print_timing(found.timing, base=base, candidate=candidate, detectable=detectable)
+        print_timing(found.timing, base=base, candidate=candidate, detectable=detectable)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_tui import plain
-from astra_tui.cli.answers import BisectAnswer, BisectStep
 from astra_tui.cli.command import OneOf, Options, argument, command, flag, positive_number
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK
-from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
-from astra_tui.model.state import SessionState
-from astra_tui.model.task import KernelTask
-from astra_tui.sessions.folder import read_blob
-from astra_tui.sessions.integrity import read_session
 
 if TYPE_CHECKING:
     from astra_tui.engine.bisection import Question, Sources, Trial
     from astra_tui.engine.verify import Accepted
+    from astra_tui.model.state import SessionState
+    from astra_tui.model.task import KernelTask
 
 
 @command(
@@ -72,7 +67,11 @@ if TYPE_CHECKING:
 )
 def run(options: Options) -> int:
     """Prints every trial as it ends, then the round; exit code 1 where there is no loss."""
+    import asyncio
+
+    from astra_tui.cli.session_lookup import local_task, saved_session
     from astra_tui.lab.devices import choose_device
+    from astra_tui.sessions.integrity import read_session
 
     _check_flags(options)
     folder = saved_session(options.session, options.sessions)
@@ -138,6 +137,7 @@ async def _bisect(
 ) -> list[Trial]:
     from astra_tui.engine.bisection import Sources, bisect
     from astra_tui.engine.lab import Lab, LabTrouble
+    from astra_tui.sessions.folder import read_blob
 
     lab, trials = Lab(task, device), []
     sources = Sources(lab, lambda h: read_blob(folder, h), state.cases)
@@ -181,6 +181,7 @@ def _report(
     chain: tuple[Accepted, ...],
     trials: list[Trial],
 ) -> int:
+    from astra_tui.cli.answers import BisectAnswer, BisectStep
     from astra_tui.engine.bisection import culprit
 
     found = culprit(chain, trials)

@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.answers import CasesAnswer, CheckAnswer, TaskCases
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
 from astra_tui.cli.flags import DEVICE, JSON, SANITIZE, SEED, chosen_seed
 from astra_tui.cli.read_file import read_given
-from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
 from astra_tui.model.errors import Place, UserError
-from astra_tui.model.task import KernelTask, find_task, list_tasks, load_task
 
 if TYPE_CHECKING:
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.compiler import Compiler
     from astra_tui.lab.devices import Opened
+    from astra_tui.model.check import Case, CheckReport
+    from astra_tui.model.task import KernelTask
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,9 @@ class _Errors:
 )
 def run(options: Options) -> int:
     """Checks one task, or all; prints a summary of each source, or one JSON object."""
+    from astra_tui.cli.answers import CheckAnswer
+    from astra_tui.plain.reports import print_report_table
+
     if options.all == bool(options.task):
         raise UserError("name a task, or say --all", hint="astra-tui kernels lists the tasks")
     errors = _Errors()
@@ -91,7 +92,7 @@ def run(options: Options) -> int:
         entries = tuple(map(error_entry, errors.found))
         plain.print_json(CheckAnswer(int(code), tuple(reports), entries))
     elif options.all:
-        plain.print_report_table(reports)
+        print_report_table(reports)
         _print_failures(wanted, reports, options.verbose)
     return code
 
@@ -99,6 +100,7 @@ def run(options: Options) -> int:
 def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
     """The tasks to check, with the cases that the filters leave. Raises UserError for none."""
     from astra_tui.lab.check.runner import NoSuchCase, select_cases
+    from astra_tui.model.task import find_task, list_tasks, load_task
 
     patterns, seed = tuple(options.case), options.seed
     if not options.all:
@@ -123,9 +125,11 @@ def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
 
 def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[CheckReport]:
     """Checks the sources one after the other; one that cannot be checked does not stop the rest."""
+    from astra_tui.cli.devices import open_compiler, open_device
     from astra_tui.lab.check.emulator_check import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.on_gpu.opening import open_oracle
+    from astra_tui.model.check import Verdict
 
     texts: dict[Path, str] = {}
     for file in _sources(wanted.task, options.sources):
@@ -169,6 +173,7 @@ def _sanitized(
     It watches the cases that were named, else a few small ones.
     """
     from astra_tui.lab.on_gpu.sanitizing import sanitize_source
+    from astra_tui.model.check import Verdict
 
     if opened.gpu is not None:
         plain.note(f"running compute-sanitizer on {Path(report.source).name} ...")
@@ -189,6 +194,8 @@ def check_source(
 
     `total` is how many cases that makes. Raises UserError as Checker.check does.
     """
+    from astra_tui.model.check import CaseResult, CheckReport
+
     report: CheckReport | None = None
     with plain.progress(f"{checker.task.name}/{file.name}", total) as advance:
         for event in checker.check(text, str(file), cases):
@@ -235,15 +242,19 @@ def print_check(
     task: KernelTask, named: str, report: CheckReport, *, verbose: bool = False
 ) -> None:
     """A report, with the command that checks the source again; `named` is how the task was."""
+    from astra_tui.plain.reports import print_report
+
     file = Path(report.source)
     inside = file.parent == task.folder and find_source(task, file.name) == file
     shown = file.name if inside else report.source
     seed = ["--seed", str(report.seed)] if report.seed else []
     again = shlex.join(["astra-tui", "check", named, shown, *seed])
-    plain.print_report(report, shown=shown, again=again, verbose=verbose)
+    print_report(report, shown=shown, again=again, verbose=verbose)
 
 
 def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: bool) -> None:
+    from astra_tui.model.check import Verdict
+
     for each in wanted:
         for report in reports:
             if report.task_hash == each.task.hash and (
@@ -253,9 +264,12 @@ def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: 
 
 
 def _list_cases(wanted: list[_Wanted], as_json: bool) -> ExitCode:
+    from astra_tui.cli.answers import CasesAnswer, TaskCases
+    from astra_tui.plain.reports import print_cases
+
     if as_json:
         plain.print_json(CasesAnswer(tuple(TaskCases(w.task.name, w.cases) for w in wanted)))
         return ExitCode.OK
     for each in wanted:
-        plain.print_cases(each.task.name, each.cases)
+        print_cases(each.task.name, each.cases)
     return ExitCode.OK

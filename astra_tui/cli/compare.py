@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
-from astra_tui.cli.answers import CompareAnswer
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import DEVICE, JSON, PLAIN, SESSION_TASK
-from astra_tui.cli.session_lookup import local_task, saved_session
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
-from astra_tui.sessions.comparison import Side, Sides, read_side
-from astra_tui.sessions.reading import journal_path
+
+if TYPE_CHECKING:
+    from astra_tui.sessions.comparison import Side, Sides
 
 
 @command(
@@ -59,7 +58,9 @@ def _timing_flags(options: Options) -> tuple[str, ...]:
 
 
 def _print(options: Options, first: Side, second: Side) -> int:
+    from astra_tui.cli.answers import CompareAnswer
     from astra_tui.plain.compare import print_comparison
+    from astra_tui.plain.timing import print_timing
 
     for side in (first, second):
         if not side.trust.whole:
@@ -78,19 +79,24 @@ def _print(options: Options, first: Side, second: Side) -> int:
     else:
         print_comparison(answer.sides, answer.diff, (first.name, second.name), answer.trust)
         if timing is not None:
-            plain.print_timing(timing, base=first.name, candidate=second.name)
+            print_timing(timing, base=first.name, candidate=second.name)
         else:
             plain.note(f"not timed here: {why_not}")
     return answer.exit_code
 
 
 def _side(named: str, root: str | None) -> Side:
+    from astra_tui.cli.session_lookup import saved_session
+    from astra_tui.sessions.comparison import read_side
+
     session, choice = _split(named, root)
     return read_side(saved_session(session, root), choice)
 
 
 def _split(named: str, root: str | None) -> tuple[str, str]:
     """A session and a candidate of it; a folder may have a colon in its name."""
+    from astra_tui.sessions.reading import journal_path
+
     session, colon, choice = named.rpartition(":")
     if not colon or journal_path(Path(root or "sessions") / named).is_file():
         return named, ""
@@ -101,6 +107,8 @@ def _split(named: str, root: str | None) -> tuple[str, str]:
 
 def _timing(options: Options, first: Side, second: Side) -> tuple[Timing | None, str]:
     """One timing, or why there is none."""
+    import asyncio
+
     from astra_tui.lab.devices import choose_device
 
     if first.trust.altered or second.trust.altered:
@@ -118,6 +126,7 @@ def _timing(options: Options, first: Side, second: Side) -> tuple[Timing | None,
 async def _time(
     options: Options, first: Side, second: Side, device: str
 ) -> tuple[Timing | None, str]:
+    from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.lab import Lab, LabTrouble
     from astra_tui.engine.rerun import check, source_text, time_pair
 

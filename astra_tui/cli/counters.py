@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_tui import plain
-from astra_tui.cli.answers import CountedEntry, CountersAnswer
 from astra_tui.cli.check import find_source, read_text
 from astra_tui.cli.command import Options, argument, at_least_one, command, flag
-from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
-from astra_tui.cli.hardware import compare, read_on_gpu
-from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.ncu import NcuReport
-from astra_tui.model.task import KernelTask, find_task
 
 if TYPE_CHECKING:
+    from astra_tui.cli.answers import CountedEntry
     from astra_tui.lab.check.counting import Count
+    from astra_tui.model.check import Case
+    from astra_tui.model.task import KernelTask
 
 _NO_BUDGET = 1 << 40
 """Instructions that a count may take: it ends when the user interrupts it."""
@@ -44,7 +42,11 @@ _NO_BUDGET = 1 << 40
 )
 def run(options: Options) -> int:
     """Prints the annotated source, beside another version if there is one, or JSON."""
+    from astra_tui.cli.answers import CountersAnswer
+    from astra_tui.cli.hardware import compare
     from astra_tui.lab.check.counting import workload_case
+    from astra_tui.model.task import find_task
+    from astra_tui.plain.hardware import print_compared
 
     task = find_task(options.task)
     if options.rows is not None and not task.rows:
@@ -60,7 +62,7 @@ def run(options: Options) -> int:
     else:
         _print(task, case, compulsory, counted)
         for file, count in ((file, count) for file, _, count in counted if file in on_gpu):
-            plain.print_compared(str(file), on_gpu[file], compare(count.counters, on_gpu[file]))
+            print_compared(str(file), on_gpu[file], compare(count.counters, on_gpu[file]))
     if not all(count.compilation.ok for _, _, count in counted):
         return ExitCode.COMPILE_ERROR
     return ExitCode.FAILED if any(count.faults for _, _, count in counted) else ExitCode.OK
@@ -68,6 +70,7 @@ def run(options: Options) -> int:
 
 def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, str, Count]]:
     """Each file with its text and its counts."""
+    from astra_tui.cli.devices import open_compiler
     from astra_tui.emulator.device import Emulator
     from astra_tui.lab.check.counting import count
     from astra_tui.lab.check.runner import read_source
@@ -86,11 +89,16 @@ def _on_gpu(
     task: KernelTask, case: Case, counted: list[tuple[Path, str, Count]]
 ) -> dict[Path, NcuReport]:
     """What ncu says about each file that compiles and does not fault."""
+    from astra_tui.cli.hardware import read_on_gpu
+
     sound = [(f, text) for f, text, c in counted if c.compilation.ok and not c.faults]
     return dict(zip((f for f, _ in sound), read_on_gpu(task, case, sound), strict=True))
 
 
 def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> CountedEntry:
+    from astra_tui.cli.answers import CountedEntry
+    from astra_tui.cli.hardware import compare
+
     return CountedEntry(
         source=str(file),
         compiled=count.compilation.ok,
@@ -111,12 +119,15 @@ def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> Co
 def _print(
     task: KernelTask, case: Case, compulsory: int, counted: list[tuple[Path, str, Count]]
 ) -> None:
+    from astra_tui.plain.counters import CountedSource, print_counters
+    from astra_tui.plain.reports import print_compile_errors
+
     broken = [(file, count) for file, _, count in counted if not count.compilation.ok]
     for file, count in broken:
-        plain.print_compile_errors(str(file), count.compilation)
+        print_compile_errors(str(file), count.compilation)
     if not broken:
         versions = [
-            plain.CountedSource(str(file), text, c.counters, c.compilation, c.faults)
+            CountedSource(str(file), text, c.counters, c.compilation, c.faults)
             for file, text, c in counted
         ]
-        plain.print_counters(task.name, case, compulsory, versions)
+        print_counters(task.name, case, compulsory, versions)

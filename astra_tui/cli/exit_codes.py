@@ -1,9 +1,13 @@
 """What the commands' exit codes mean; docs/commands.md is generated from this."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from astra_tui.model.check import Verdict
+if TYPE_CHECKING:
+    from astra_tui.model.check import Verdict
 
 
 class ExitCode(IntEnum):
@@ -34,26 +38,17 @@ MEANINGS = {
     ExitCode.PIPE_CLOSED: "whatever read the output went away",
 }
 
-OF_VERDICT = {
-    Verdict.PASSED: ExitCode.OK,
-    Verdict.FAILED: ExitCode.FAILED,
-    Verdict.COMPILE_ERROR: ExitCode.COMPILE_ERROR,
-    Verdict.PLAN_ERROR: ExitCode.BAD_INPUT,
-    Verdict.UNSUPPORTED: ExitCode.UNSUPPORTED,
-    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-}
-
 
 def worst(verdicts: Sequence[Verdict]) -> ExitCode:
     """The exit code for several verdicts: the most telling one."""
-    order = [
-        Verdict.FAILED,
-        Verdict.COMPILE_ERROR,
-        Verdict.PLAN_ERROR,
-        Verdict.UNSUPPORTED,
-        Verdict.INCONCLUSIVE,
-    ]
-    for verdict in order:
-        if verdict in verdicts:
-            return OF_VERDICT[verdict]
-    return ExitCode.OK
+    # Most of what a command loads to show its help would be for the verdicts.
+    from astra_tui.model.check import Verdict
+
+    by_verdict = {
+        Verdict.FAILED: ExitCode.FAILED,
+        Verdict.COMPILE_ERROR: ExitCode.COMPILE_ERROR,
+        Verdict.PLAN_ERROR: ExitCode.BAD_INPUT,
+        Verdict.UNSUPPORTED: ExitCode.UNSUPPORTED,
+        Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    }
+    return next((code for v, code in by_verdict.items() if v in verdicts), ExitCode.OK)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag
-from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
-from astra_tui.cli.session_lookup import local_task, saved_session
-from astra_tui.export import ExportReport, Format, Winner, find_winner
 from astra_tui.model.settings import check_device_name
-from astra_tui.model.task import KernelTask
-from astra_tui.sessions.integrity import read_session
+
+if TYPE_CHECKING:
+    from astra_tui.export import ExportReport, Format, Winner
+    from astra_tui.model.task import KernelTask
 
 
 @command(
@@ -45,7 +45,10 @@ from astra_tui.sessions.integrity import read_session
 )
 def run(options: Options) -> int:
     """Writes the export and says what was checked; 1 where a check failed, and nothing is left."""
+    from astra_tui.cli.session_lookup import local_task, saved_session
+    from astra_tui.export import Format, find_winner
     from astra_tui.plain.export import print_export
+    from astra_tui.sessions.integrity import read_session
 
     check_device_name(options.device)
     folder = saved_session(options.session, options.sessions)
@@ -67,6 +70,8 @@ def run(options: Options) -> int:
 def _export(
     winner: Winner, task: KernelTask, to: Format, out: Path, options: Options
 ) -> ExportReport:
+    from astra_tui.cli.devices import open_compiler
+    from astra_tui.export import Format
     from astra_tui.export.exporting import export_text, open_exporter
 
     if options.no_check and to in (Format.CU, Format.PATCH):

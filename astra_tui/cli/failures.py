@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from astra_tui import plain
-from astra_tui.cli.answers import ErrorAnswer, ErrorEntry
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import DeviceMissing, OutOfResources, UserError
+
+if TYPE_CHECKING:
+    from astra_tui.cli.answers import ErrorEntry
 
 
 class UnavailableHere(UserError):
@@ -18,6 +22,8 @@ class KernelFailed(UserError):
 
 def report_failure(error: UserError, as_json: bool) -> ExitCode:
     """Prints the error on stderr, and as JSON on stdout if asked; returns the exit code."""
+    from astra_tui.cli.answers import ErrorAnswer
+
     code = _exit_code(error)
     print_error(error)
     if as_json:
@@ -45,4 +51,6 @@ def print_error(error: UserError) -> None:
 
 def error_entry(error: UserError) -> ErrorEntry:
     """The error as data."""
+    from astra_tui.cli.answers import ErrorEntry
+
     return ErrorEntry(error.message, error.file, error.place.line, error.place.column, error.hint)

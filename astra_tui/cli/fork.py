@@ -7,26 +7,21 @@ import shutil
 import tomllib
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from astra_tui import plain
-from astra_tui.cli.answers import ForkAnswer
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import RUN, SESSION_TASK
 from astra_tui.cli.read_file import read_given
-from astra_tui.cli.resume import prepare
-from astra_tui.cli.session_lookup import local_task, saved_session
-from astra_tui.cli.settings import read_choices
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
-from astra_tui.sessions.branches import ForkPlace, find_intact_place, fork_session
-from astra_tui.sessions.client import user_at_terminal
-from astra_tui.sessions.journal import Redactor
-from astra_tui.sessions.store import new_session_folder, sessions_folder
-from astra_tui.sessions.timeline import Timeline
+
+if TYPE_CHECKING:
+    from astra_tui.sessions.branches import ForkPlace
+    from astra_tui.sessions.timeline import Timeline
 
 
 @command(
@@ -56,6 +51,15 @@ from astra_tui.sessions.timeline import Timeline
 )
 def run(options: Options) -> int:
     """Writes the branch, then runs on with it like `run`; the parent is only read."""
+    from astra_tui.cli.answers import ForkAnswer
+    from astra_tui.cli.resume import prepare
+    from astra_tui.cli.session_lookup import local_task, saved_session
+    from astra_tui.cli.settings import read_choices
+    from astra_tui.sessions.branches import find_intact_place, fork_session
+    from astra_tui.sessions.client import user_at_terminal
+    from astra_tui.sessions.journal import Redactor
+    from astra_tui.sessions.store import sessions_folder
+
     choices = read_choices(options)
     parent = saved_session(options.parent, choices.sessions)
     timeline, place = find_intact_place(parent, options.at)
@@ -82,6 +86,8 @@ def run(options: Options) -> int:
 
 def _folder(given: str | None, root: Path, task: str) -> Path:
     """A folder that was not there before: it is removed if the branch cannot be written."""
+    from astra_tui.sessions.store import new_session_folder
+
     if given is None:
         return new_session_folder(root, task, datetime.now())
     folder = Path(given)

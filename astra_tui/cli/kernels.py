@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from astra_tui import plain
-from astra_tui.cli.answers import KernelsAnswer, TaskEntry, WorkloadEntry
 from astra_tui.cli.command import Options, command
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import error_entry, print_error
 from astra_tui.cli.flags import JSON
 from astra_tui.model.errors import UserError
-from astra_tui.model.task import KernelTask, list_tasks, load_task
+
+if TYPE_CHECKING:
+    from astra_tui.cli.answers import TaskEntry
+    from astra_tui.model.task import KernelTask
 
 
 @command(
@@ -19,6 +23,10 @@ from astra_tui.model.task import KernelTask, list_tasks, load_task
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. A task that cannot be read is named on stderr."""
+    from astra_tui.cli.answers import KernelsAnswer
+    from astra_tui.model.task import list_tasks, load_task
+    from astra_tui.plain.reports import print_tasks
+
     tasks: list[KernelTask] = []
     broken: list[UserError] = []
     for found in list_tasks():
@@ -30,13 +38,15 @@ def run(options: Options) -> int:
         entries = tuple(_entry(task) for task in tasks)
         plain.print_json(KernelsAnswer(entries, tuple(map(error_entry, broken))))
     else:
-        plain.print_tasks(tasks)
+        print_tasks(tasks)
     for problem in broken:
         print_error(problem)
     return ExitCode.FAILED if broken else ExitCode.OK
 
 
 def _entry(task: KernelTask) -> TaskEntry:
+    from astra_tui.cli.answers import TaskEntry, WorkloadEntry
+
     return TaskEntry(
         name=task.name,
         summary=task.summary,

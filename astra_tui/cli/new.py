@@ -12,7 +12,6 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
 from astra_tui.cli.read_file import read_given
 from astra_tui.model.errors import UserError
-from astra_tui.model.task import NAME_RULE, is_task_name
 
 
 @command(
@@ -26,6 +25,8 @@ from astra_tui.model.task import NAME_RULE, is_task_name
 def run(options: Options) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""
     from astra_tui.drafting import draft_task
+    from astra_tui.model.task import NAME_RULE, is_task_name
+    from astra_tui.plain.drafts import print_draft
 
     folder, source = Path(options.folder), Path(options.source)
     if folder.exists():
@@ -50,7 +51,7 @@ def run(options: Options) -> int:
             }
         )
     else:
-        plain.print_draft(folder, sorted(draft.files), open_points, problems)
+        print_draft(folder, sorted(draft.files), open_points, problems)
     return ExitCode.OK
 
 

@@ -6,7 +6,6 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.errors import UserError
-from astra_tui.sessions.store import find_session, sessions_folder
 
 
 @command(
@@ -21,6 +20,7 @@ def run(options: Options) -> int:
     from astra_tui.sessions.folder import WriterLock
     from astra_tui.sessions.packing import pack
     from astra_tui.sessions.reading import is_packed
+    from astra_tui.sessions.store import find_session, sessions_folder
 
     folder = find_session(options.session, sessions_folder(options.sessions))
     if is_packed(folder):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from astra_tui import plain
-from astra_tui.cli.answers import EngineEntry, EnginesAnswer
 from astra_tui.cli.command import Options, command
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import error_entry, print_error
@@ -19,6 +16,9 @@ from astra_tui.cli.flags import JSON
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. Whatever listens but does not greet is named on stderr."""
+    import asyncio
+
+    from astra_tui.cli.answers import EngineEntry, EnginesAnswer
     from astra_tui.plain.sessions import print_engines
     from astra_tui.sessions.client import running_engines
     from astra_tui.sessions.engines import runtime_folder

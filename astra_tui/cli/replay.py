@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from astra_tui import plain
-from astra_tui.cli.answers import ReplayAnswer, SessionsAnswer
 from astra_tui.cli.command import Options, argument, command, flag, whole_number
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON, PLAIN
-from astra_tui.cli.session_lookup import saved_session
-from astra_tui.model.events import SessionClosed
-from astra_tui.model.task import bundled
-from astra_tui.sessions.integrity import Session, read_session
-from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
-from astra_tui.sessions.timeline import place_behind
+
+if TYPE_CHECKING:
+    from astra_tui.cli.answers import ReplayAnswer
+    from astra_tui.sessions.integrity import Session
+
 
 SLOWEST, FASTEST = 0.5, 100.0
 """How many seconds of a session may pass in one of its replay."""
@@ -63,6 +62,8 @@ def replay_speed(text: str) -> float:
 )
 def run(options: Options) -> int:
     """Opens the screen, or prints lines; without a session it lists what can be replayed."""
+    from astra_tui.cli.session_lookup import saved_session
+
     if options.session is None:
         return _list(options)
     folder = saved_session(options.session, options.sessions)
@@ -72,7 +73,10 @@ def run(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
+    from astra_tui.cli.answers import SessionsAnswer
+    from astra_tui.model.task import bundled
     from astra_tui.plain.sessions import print_sessions
+    from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
 
     root = sessions_folder(options.sessions)
     found = [*list_sessions(bundled(DEFAULT_FOLDER)), *list_sessions(root)]
@@ -97,6 +101,8 @@ def _on_screen(options: Options, folder: Path) -> int | None:
 def _print(options: Options, folder: Path) -> int:
     from astra_tui.plain.replay import ReplayLines
     from astra_tui.plain.run import print_run
+    from astra_tui.sessions.integrity import read_session
+    from astra_tui.sessions.timeline import place_behind
 
     session = read_session(folder)
     timeline = session.timeline
@@ -115,6 +121,9 @@ def _print(options: Options, folder: Path) -> int:
 
 
 def _answer(session: Session, end: int) -> ReplayAnswer:
+    from astra_tui.cli.answers import ReplayAnswer
+    from astra_tui.model.events import SessionClosed
+
     timeline, folder = session.timeline, session.folder
     state = timeline.state(end)
     last = timeline.event(end) if end else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_tui import plain
-from astra_tui.cli.answers import ReportAnswer
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
@@ -26,6 +25,7 @@ from astra_tui.model.errors import UserError
 )
 def run(options: Options) -> int:
     """Writes the files and names them; damage of the journal is said on stderr and in them."""
+    from astra_tui.cli.answers import ReportAnswer
     from astra_tui.sessions.report import write_report
     from astra_tui.sessions.store import find_session, sessions_folder
 

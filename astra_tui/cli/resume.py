@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -11,17 +11,13 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.flags import RUN, SESSION_TASK
-from astra_tui.cli.run import carry_out
-from astra_tui.cli.session_lookup import local_task, saved_session
-from astra_tui.cli.settings import Choices, read_choices, request_for
-from astra_tui.cli.settings_trust import refuse_foreign_server
-from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings
-from astra_tui.model.state import SessionState
-from astra_tui.sessions.engines import RunRequest
-from astra_tui.sessions.environment_diff import difference_words, differences_here
-from astra_tui.sessions.integrity import cannot_be_resumed, read_session
-from astra_tui.sessions.store import settings_of
+
+if TYPE_CHECKING:
+    from astra_tui.cli.settings import Choices
+    from astra_tui.model.environment import Difference
+    from astra_tui.model.state import SessionState
+    from astra_tui.sessions.engines import RunRequest
 
 
 def go_on(folder: Path, options: Options, choices: Choices) -> int:
@@ -40,6 +36,8 @@ class GoingOn(NamedTuple):
 
     def carry_out(self, options: Options) -> int:
         """Says what differs, then runs the session on; returns the exit code."""
+        from astra_tui.cli.run import carry_out
+
         _say(Path(self.request.folder), self.differences)
         return carry_out(self.request, options, self.differences)
 
@@ -50,6 +48,12 @@ def prepare(folder: Path, options: Options, choices: Choices) -> GoingOn:
     Raises UserError for a session that was altered, and where its task or its device is not on
     this machine.
     """
+    from astra_tui.cli.session_lookup import local_task
+    from astra_tui.cli.settings import request_for
+    from astra_tui.cli.settings_trust import refuse_foreign_server
+    from astra_tui.sessions.environment_diff import differences_here
+    from astra_tui.sessions.store import settings_of
+
     state = intact_state(folder)
     before = settings_of(folder)
     assert before is not None
@@ -65,6 +69,8 @@ def intact_state(folder: Path) -> SessionState:
 
     Raises UserError, which names the first place.
     """
+    from astra_tui.sessions.integrity import cannot_be_resumed, read_session
+
     session = read_session(folder)
     if session.integrity.altered:
         flaw = session.integrity.altered[0]
@@ -73,6 +79,8 @@ def intact_state(folder: Path) -> SessionState:
 
 
 def _changed(before: RunSettings, now: RunSettings) -> tuple[Difference, ...]:
+    from astra_tui.model.environment import Difference
+
     old, new = msgspec.to_builtins(before), msgspec.to_builtins(now)
     return tuple(
         Difference(f"setting {name.replace('_', ' ')}", _words(old[name]), _words(new[name]))
@@ -88,6 +96,8 @@ def _words(value: object) -> str:
 
 
 def _say(folder: Path, found: tuple[Difference, ...]) -> None:
+    from astra_tui.sessions.environment_diff import difference_words
+
     plain.note(f"resuming {folder}")
     for difference in found:
         plain.note(f"  {difference_words(difference)}")
@@ -111,5 +121,8 @@ def _say(folder: Path, found: tuple[Difference, ...]) -> None:
 )
 def run(options: Options) -> int:
     """Says what differs, then runs on, like `run`."""
+    from astra_tui.cli.session_lookup import saved_session
+    from astra_tui.cli.settings import read_choices
+
     choices = read_choices(options)
     return go_on(saved_session(options.session, choices.sessions), options, choices)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -17,23 +16,15 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import RUN, SEED, chosen_seed
-from astra_tui.cli.run_result import end_session, leave_engine, say_how_to_go_on
-from astra_tui.cli.screen import choices_for_screen, show_run
-from astra_tui.cli.settings import Choices, read_choices, request_for
-from astra_tui.cli.settings_trust import refuse_foreign_server
-from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings
-from astra_tui.model.state import SessionState
-from astra_tui.plain.run import RunLines
-from astra_tui.sessions.engines import LOG_NAME, RunRequest
-from astra_tui.sessions.folder import LOCK_NAME
-from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.store import settings_of
 
 if TYPE_CHECKING:
+    from astra_tui.cli.settings import Choices
     from astra_tui.engine.control import Control
+    from astra_tui.model.environment import Difference
+    from astra_tui.model.state import SessionState
+    from astra_tui.sessions.engines import RunRequest
 
 
 @command(
@@ -55,6 +46,8 @@ def run(options: Options) -> int:
     Someone at a terminal attends an engine in a process of its own. Without anyone the engine
     is in this process: it has nothing to outlive.
     """
+    from astra_tui.cli.settings import read_choices
+
     return carry_out(run_request(options, read_choices(options)), options)
 
 
@@ -63,6 +56,11 @@ def carry_out(request: RunRequest, options: Options, found: Sequence[Difference]
 
     `found` is what the screen says first: how this machine differs from where a session ran.
     """
+    import asyncio
+
+    from astra_tui.cli.run_result import end_session
+    from astra_tui.cli.screen import choices_for_screen, show_run
+
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
         if screen_choices := choices_for_screen(options):
             return show_run(request, screen_choices, found, as_json=options.json)
@@ -73,6 +71,9 @@ def carry_out(request: RunRequest, options: Options, found: Sequence[Difference]
 
 def run_request(options: Options, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
+    from astra_tui.cli.settings import request_for
+    from astra_tui.cli.settings_trust import refuse_foreign_server
+
     before = _settings_before(Path(options.session)) if options.session else None
     if before is not None:
         refuse_foreign_server(before, choices, Path(options.session), trust=False)
@@ -82,6 +83,11 @@ def run_request(options: Options, choices: Choices) -> RunRequest:
 
 def _settings_before(folder: Path) -> RunSettings | None:
     """The settings of the session in a folder; None where a new one can begin there."""
+    from astra_tui.sessions.engines import LOG_NAME
+    from astra_tui.sessions.folder import LOCK_NAME
+    from astra_tui.sessions.reading import journal_path
+    from astra_tui.sessions.store import settings_of
+
     before = settings_of(folder)
     if before is not None or journal_path(folder).exists() or not folder.is_dir():
         return before
@@ -95,6 +101,10 @@ def _settings_before(folder: Path) -> RunSettings | None:
 
 
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
+    import asyncio
+
+    from astra_tui.cli.run_result import leave_engine, say_how_to_go_on
+    from astra_tui.model.events import StopReason
     from astra_tui.plain.attend import attend
     from astra_tui.sessions.client import EngineClient
     from astra_tui.sessions.engines import end_engine, start_engine
@@ -118,6 +128,7 @@ async def _host(request: RunRequest) -> tuple[SessionState, Path]:
     """Runs the engine in this process; no one is asked."""
     from astra_tui.engine.opening import open_run
     from astra_tui.engine.server import Server
+    from astra_tui.plain.run import RunLines
 
     with await open_run(request, os.environ, wait_for_engineer=False) as opened:
         plain.note(f"session {opened.folder}")
@@ -131,6 +142,8 @@ async def _host(request: RunRequest) -> tuple[SessionState, Path]:
 
 
 def _cancel_on_signals(control: Control) -> None:
+    import asyncio
+
     from astra_tui.sessions.client import user_at_terminal
 
     loop = asyncio.get_running_loop()

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from astra_tui import plain
-from astra_tui.cli.answers import SassAnswer, SassEntry
 from astra_tui.cli.check import find_source, read_text
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.devices import open_compiler
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
 from astra_tui.cli.flags import JSON
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.sass import Disassembly, SassDiff
-from astra_tui.model.task import KernelTask, Workload, find_task
+
+if TYPE_CHECKING:
+    from astra_tui.cli.answers import SassEntry
+    from astra_tui.model.task import KernelTask, Workload
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class _Version:
 )
 def run(options: Options) -> int:
     """Prints histogram and listing, or how they differ from another version's, or JSON."""
+    from astra_tui.cli.answers import SassAnswer
     from astra_tui.lab.explain.sass.compiling import named_workload
+    from astra_tui.model.task import find_task
 
     task = find_task(options.task)
     workload = named_workload(task, options.workload)
@@ -65,6 +69,7 @@ def run(options: Options) -> int:
 
 def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> list[_Version]:
     """Each source with its machine code. Raises UnavailableHere when that cannot be had."""
+    from astra_tui.cli.devices import open_compiler
     from astra_tui.lab.check.runner import read_source
     from astra_tui.lab.explain.sass import disassemble
     from astra_tui.lab.explain.sass.compiling import compile_workload
@@ -138,6 +143,8 @@ def _with_kernels(version: _Version, names: Collection[str]) -> _Version:
 
 
 def _entry(version: _Version) -> SassEntry:
+    from astra_tui.cli.answers import SassEntry
+
     return SassEntry(
         source=str(version.file),
         compiled=version.compilation.ok,
@@ -154,13 +161,15 @@ def _print(
     diff: SassDiff | None,
     histogram_only: bool,
 ) -> None:
+    from astra_tui.plain.reports import print_compile_errors
+    from astra_tui.plain.sass import SassSource, print_sass
+
     broken = [v for v in versions if not v.compilation.ok]
     for version in broken:
-        plain.print_compile_errors(str(version.file), version.compilation)
+        print_compile_errors(str(version.file), version.compilation)
     if broken:
         return
     sources = [
-        plain.SassSource(str(v.file), v.text, v.compilation.compiler, v.disassembly)
-        for v in versions
+        SassSource(str(v.file), v.text, v.compilation.compiler, v.disassembly) for v in versions
     ]
-    plain.print_sass(f"{task.name}, workload {workload.name}", sources, diff, histogram_only)
+    print_sass(f"{task.name}, workload {workload.name}", sources, diff, histogram_only)

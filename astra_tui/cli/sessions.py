@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from astra_tui import plain
-from astra_tui.cli.answers import SessionsAnswer
 from astra_tui.cli.command import Options, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
@@ -17,6 +16,7 @@ from astra_tui.cli.flags import JSON
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""
+    from astra_tui.cli.answers import SessionsAnswer
     from astra_tui.plain.sessions import print_sessions
     from astra_tui.sessions.store import list_sessions, sessions_folder
 

@@ -8,8 +8,6 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.read_file import read_given
-from astra_tui.cli.session_lookup import saved_session
-from astra_tui.sessions.integrity import read_session
 
 
 @command(
@@ -23,6 +21,8 @@ from astra_tui.sessions.integrity import read_session
 )
 def run(options: Options) -> int:
     """Signs a whole session; the signature lies in its folder."""
+    from astra_tui.cli.session_lookup import saved_session
+    from astra_tui.sessions.integrity import read_session
     from astra_tui.sessions.signing import sign, signature_of
 
     session = read_session(saved_session(options.session, options.sessions))

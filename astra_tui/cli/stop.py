@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from astra_tui import plain
@@ -20,6 +19,8 @@ from astra_tui.model.errors import UserError
 )
 def run(options: Options) -> int:
     """Ends one engine, or all; the exit code is 1 when there is none, or one does not end."""
+    import asyncio
+
     if bool(options.session) == options.all:
         raise UserError("name one session, or say --all", hint="see: astra-tui ps")
     return asyncio.run(_stop(options.session))

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.answers import VerifyAnswer, VerifyFileAnswer
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
 from astra_tui.cli.read_file import read_given
-from astra_tui.cli.session_lookup import local_task, saved_session
-from astra_tui.export import (
-    GENERATED,
-    ExportStep,
-    Header,
-    StepOutcome,
-    check_origin,
-    compare_text,
-    find_winner,
-    made_by_another_version,
-    read_header,
-)
-from astra_tui.model.environment import differences
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
-from astra_tui.model.state import SessionState
-from astra_tui.model.task import KernelTask
-from astra_tui.model.verification import CandidateVerification
-from astra_tui.sessions.environment_diff import last_environment
-from astra_tui.sessions.folder import read_blob
-from astra_tui.sessions.integrity import Session, read_session
-from astra_tui.sessions.packing import PACKED_NAME
-from astra_tui.sessions.records import JOURNAL_NAME
-from astra_tui.sessions.signing import Signed, signature_of
+
+if TYPE_CHECKING:
+    from astra_tui.cli.answers import VerifyAnswer
+    from astra_tui.export import ExportStep, Header
+    from astra_tui.model.state import SessionState
+    from astra_tui.model.task import KernelTask
+    from astra_tui.model.verification import CandidateVerification
+    from astra_tui.sessions.integrity import Session
+    from astra_tui.sessions.signing import Signed
+
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
 _CUT = "the session has no end, and nothing of it was run; resume it: astra-tui resume"
@@ -73,7 +60,12 @@ _CUT = "the session has no end, and nothing of it was run; resume it: astra-tui 
 )
 def run(options: Options) -> int:
     """Integrity first; what was altered is not run. Exit code 1 where anything disagrees."""
+    from astra_tui.cli.answers import VerifyAnswer
+    from astra_tui.cli.session_lookup import saved_session
     from astra_tui.plain.verify import print_integrity
+    from astra_tui.sessions.integrity import read_session
+    from astra_tui.sessions.packing import PACKED_NAME
+    from astra_tui.sessions.records import JOURNAL_NAME
 
     file = Path(options.session or "")
     if file.is_file() and file.name not in (JOURNAL_NAME, PACKED_NAME):
@@ -113,6 +105,7 @@ def run(options: Options) -> int:
 def _signature(session: Session, options: Options) -> tuple[Signed | None, str]:
     """Whose signature the session has, and why that does not do; "" where it does."""
     from astra_tui.plain.verify import print_signature
+    from astra_tui.sessions.signing import signature_of
 
     keys = read_given(Path(options.signer), "file of public keys") if options.signer else b""
     try:
@@ -135,7 +128,11 @@ def _signature(session: Session, options: Options) -> tuple[Signed | None, str]:
 
 def _verify_file(file: Path, options: Options) -> int:
     """Whether an exported file is what its session makes; exit code 1 where it is not."""
+    from astra_tui.cli.answers import VerifyFileAnswer
+    from astra_tui.cli.session_lookup import saved_session
+    from astra_tui.export import GENERATED, StepOutcome, check_origin, read_header
     from astra_tui.plain.export import print_steps
+    from astra_tui.sessions.integrity import read_session
 
     try:
         text = read_given(file).decode()
@@ -172,6 +169,14 @@ def _generated_text(
 ) -> ExportStep:
     """The same file, exported again: launchers and packages need the kernels compiled."""
     from astra_tui.cli.devices import open_compiler
+    from astra_tui.cli.session_lookup import local_task
+    from astra_tui.export import (
+        ExportStep,
+        StepOutcome,
+        compare_text,
+        find_winner,
+        made_by_another_version,
+    )
     from astra_tui.export.exporting import open_exporter
 
     if other := made_by_another_version(header):
@@ -192,8 +197,13 @@ def _generated_text(
 
 
 def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> VerifyAnswer:
+    import asyncio
+
+    from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.environment import environment_here
+    from astra_tui.model.environment import differences
     from astra_tui.plain.verify import print_differences
+    from astra_tui.sessions.environment_diff import last_environment
 
     folder, state = session.folder, session.state
     named, task = local_task(state, folder, options.task, trust=options.trust)
@@ -222,6 +232,7 @@ async def _verify(
     from astra_tui.engine.lab import Lab, LabTrouble
     from astra_tui.engine.verify import Verifier
     from astra_tui.plain.verify import print_candidate
+    from astra_tui.sessions.folder import read_blob
 
     lab, done = Lab(task, device), []
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from astra_tui.model.audit import AuditSummary, Group
-from astra_tui.plain.output import console, print_table, table, visible
+from astra_tui.plain.console import console, print_table, table
+from astra_tui.plain.output import visible
 
 
 def print_audit(summary: AuditSummary, messages: Mapping[str, str]) -> None:

@@ -13,7 +13,8 @@ from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
-from astra_tui.plain.output import console, indented, print_table, table, visible
+from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.plain.output import visible
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from astra_tui.plain.output import console, visible
+from astra_tui.plain.console import console
+from astra_tui.plain.output import visible
 
 
 def print_draft(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from astra_tui.model.export import ExportReport, ExportStep, StepOutcome
-from astra_tui.plain.output import console, indented, visible
+from astra_tui.plain.console import console, indented
+from astra_tui.plain.output import visible
 
 _WORDS = {
     StepOutcome.PASSED: ("passed", "green"),

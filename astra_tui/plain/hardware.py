@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
-from astra_tui.plain.output import console, indented, print_table, table
+from astra_tui.plain.console import console, indented, print_table, table
 
 _HEADLINE = {
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",

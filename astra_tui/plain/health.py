@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from astra_tui.model.health import Health, Probe
-from astra_tui.plain.output import console, visible
+from astra_tui.plain.console import console
+from astra_tui.plain.output import visible
 
 _STYLES = {Health.OK: "green", Health.MISSING: "yellow", Health.BROKEN: "bold red"}
 

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
-from astra_tui.plain.output import is_live, live_console, note, visible
+from astra_tui.plain.console import live_console
+from astra_tui.plain.output import is_live, note, visible
 from astra_tui.plain.timing import (
     CaveatMarks,
     done_cells,

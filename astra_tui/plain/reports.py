@@ -25,7 +25,8 @@ from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.task import KernelTask
-from astra_tui.plain.output import console, indented, print_table, table, visible
+from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.plain.output import visible
 from astra_tui.plain.sanitizer import print_sanitizer
 
 MAX_SHOWN_CAUSES = 5

@@ -39,8 +39,9 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.state import CandidateState, SessionState
+from astra_tui.plain.console import console, indented
 from astra_tui.plain.hardware import hardware_words, print_hardware
-from astra_tui.plain.output import console, indented, note, visible
+from astra_tui.plain.output import note, visible
 from astra_tui.plain.sanitizer import sanitizer_lines
 from astra_tui.plain.tags import PlanTags, tagged
 from astra_tui.plain.timing import (

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 
 from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
-from astra_tui.plain.output import indented, visible
+from astra_tui.plain.console import indented
+from astra_tui.plain.output import visible
 
 MAX_SHOWN_FINDINGS = 5
 """Of one tool."""

@@ -17,7 +17,8 @@ from astra_tui.model.sass import (
     SassDiff,
     SassKernel,
 )
-from astra_tui.plain.output import console, indented, print_table, table, visible
+from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.plain.output import visible
 
 _CONTEXT = 3
 """Equal instructions that are shown around a difference."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from astra_tui.plain.output import console, note, print_table, table, visible
+from astra_tui.plain.console import console, print_table, table
+from astra_tui.plain.output import note, visible
 from astra_tui.sessions.store import SessionSummary
 from astra_tui.sessions.wire import Welcome
 

@@ -20,7 +20,8 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
-from astra_tui.plain.output import console, indented, print_table, table, visible
+from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.plain.output import visible
 
 PAIRED_COLUMNS = (
     "workload", "base us", "cand. us", "ratio", "verdict", "floor", "warm", "paper",

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from astra_tui.model.environment import Difference
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification, TimingPair
-from astra_tui.plain.output import console, note, print_table, table, visible
+from astra_tui.plain.console import console, print_table, table
+from astra_tui.plain.output import note, visible
 from astra_tui.sessions.integrity import Integrity
 from astra_tui.sessions.signing import Signed
 

@@ -30,7 +30,8 @@ from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.visible import can_act
-from astra_tui.plain.output import console, print_json, print_table, table
+from astra_tui.plain.console import console, print_table, table
+from astra_tui.plain.output import print_json
 from astra_tui.plain.run import RunLines, print_run
 from astra_tui.sessions.summary import final_timings, run_report
 from tests.sessions.samples import BASELINE, BETTER, RATIO, timing, whole_session
