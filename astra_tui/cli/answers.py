@@ -18,7 +18,7 @@ from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
-from astra_tui.sessions.branches import Branch
+from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary

@@ -51,7 +51,7 @@ def prepare(folder: Path, options: Options, choices: Choices) -> GoingOn:
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.cli.settings import request_for
     from astra_tui.cli.settings_trust import refuse_foreign_server
-    from astra_tui.sessions.environment_diff import differences_here
+    from astra_tui.sessions.engines import differences_here
     from astra_tui.sessions.store import settings_of
 
     state = intact_state(folder)
@@ -96,7 +96,7 @@ def _words(value: object) -> str:
 
 
 def _say(folder: Path, found: tuple[Difference, ...]) -> None:
-    from astra_tui.sessions.environment_diff import difference_words
+    from astra_tui.sessions.engines import difference_words
 
     plain.note(f"resuming {folder}")
     for difference in found:

@@ -64,7 +64,7 @@ def run(options: Options) -> int:
     from astra_tui.cli.session_lookup import saved_session
     from astra_tui.plain.verify import print_integrity
     from astra_tui.sessions.integrity import read_session
-    from astra_tui.sessions.packing import PACKED_NAME
+    from astra_tui.sessions.reading import PACKED_NAME
     from astra_tui.sessions.records import JOURNAL_NAME
 
     file = Path(options.session or "")
@@ -203,7 +203,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     from astra_tui.engine.environment import environment_here
     from astra_tui.model.environment import differences
     from astra_tui.plain.verify import print_differences
-    from astra_tui.sessions.environment_diff import last_environment
+    from astra_tui.sessions.engines import last_environment
 
     folder, state = session.folder, session.state
     named, task = local_task(state, folder, options.task, trust=options.trust)

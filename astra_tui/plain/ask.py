@@ -23,7 +23,7 @@ from astra_tui.model.plan import Observation, Plan
 from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
-from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.client import Edit
 from astra_tui.sessions.wire import MOST_QUESTIONS
 
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"

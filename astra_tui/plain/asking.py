@@ -15,8 +15,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.plain import ask
 from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
-from astra_tui.sessions.client import EngineClient, RequestRefused, user_at_terminal
-from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.client import Edit, EngineClient, RequestRefused, user_at_terminal
 from astra_tui.sessions.folder import read_blob
 
 Read = Answer | ask.Edited | ask.Auto | ask.Wish

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from astra_tui.model.timing import Timing
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import visible
-from astra_tui.sessions.branches import Branch
+from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Trust
 
 _NONE = "-"

@@ -1,14 +1,19 @@
-"""The front end's side of an engine's socket."""
+"""The front end's side of an engine's socket, and what is written for it in an editor."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import platformdirs
 
 from astra_tui.model.approval import Answer, AnswerRefused
 from astra_tui.model.author import Author, AuthorKind
@@ -17,6 +22,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event, SessionClosed
 from astra_tui.sessions.records import Record
+from astra_tui.sessions.safe_open import make_folder, write_inside
 from astra_tui.sessions.wire import (
     LONGEST_MESSAGE,
     PROTOCOL,
@@ -285,3 +291,46 @@ async def _welcome(path: Path, reader: asyncio.StreamReader) -> Welcome:
             hint="use the version of astra-tui that started it",
         )
     return welcome
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A text in a file, alone in a folder that only its user can read."""
+
+    file: Path
+
+    @classmethod
+    def begin(cls, text: str, name: str, suffix: str) -> Edit:
+        """Writes a text into a new folder that begins with a name. Raises UserError."""
+        try:
+            file = write_inside(_new_folder(name), f"edit{suffix}", text.encode())
+        except OSError as error:
+            raise UserError(f"no file can be written to be edited: {error}") from None
+        return cls(file)
+
+    def read(self) -> str:
+        """The text as it is now. Raises UserError when it cannot be read."""
+        try:
+            return self.file.read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"what the editor left cannot be read: {error}") from None
+
+    def is_still(self, text: str) -> bool:
+        """Whether nothing but this text would be lost with it."""
+        try:
+            return self.file.read_bytes() == text.encode()
+        except OSError:
+            return not self.file.exists()
+
+    def drop(self) -> None:
+        """Removes it; its text is elsewhere, or no one wants it."""
+        shutil.rmtree(self.file.parent, ignore_errors=True)
+
+
+def _new_folder(name: str) -> Path:
+    own = platformdirs.user_state_path("astra-tui") / "edits"
+    try:
+        make_folder(own)
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=own))
+    except OSError:  # A home that cannot be written to.
+        return Path(tempfile.mkdtemp(prefix="astra-tui-"))

@@ -1,4 +1,5 @@
-"""Engine processes: starting one that outlives its front end, and finding one.
+"""Engine processes: starting one that outlives its front end, finding one, and how this machine
+differs from where a session's last engine ran.
 
 An engine gets a `RunRequest` on its standard input and says on its standard output, in one line,
 that it listens (`Ready`) or why it does not (`NotReady`). Keys of models reach it by its
@@ -23,10 +24,18 @@ import msgspec
 import platformdirs
 
 from astra_tui.model.contents import content_hash
+from astra_tui.model.environment import (
+    Difference,
+    Environment,
+    differences,
+    recorded_environment,
+)
 from astra_tui.model.errors import DeviceMissing, OutOfResources, Place, UserError, nearest
+from astra_tui.model.events import EngineStarted
 from astra_tui.model.settings import RunSettings
 from astra_tui.sessions.client import EngineClient, EngineGone, running_engines
 from astra_tui.sessions.folder import writer_of
+from astra_tui.sessions.integrity import Session, read_session
 from astra_tui.sessions.safe_open import make_folder
 from astra_tui.sessions.wire import Welcome
 
@@ -330,3 +339,40 @@ def _not_started(process: subprocess.Popen[bytes], errors: IO[bytes]) -> EngineN
 def _reap_later(process: subprocess.Popen[bytes]) -> None:
     """Takes note of the engine's end, without which it would look alive to those who ask."""
     threading.Thread(target=process.wait, daemon=True).start()
+
+
+def differences_here(folder: Path, device: str) -> tuple[Difference, ...]:
+    """What of this machine is not as the session's last engine met it, on a device by its name.
+
+    Takes a second or two. Raises UserError where the session cannot be read, and for a device that
+    is not here.
+    """
+    return differences(last_environment(read_session(folder)), environment_here(device))
+
+
+def last_environment(session: Session) -> Environment:
+    """Where a session ran last. Raises UserError where its events make no sense."""
+    engines = (e for e in reversed(session.contents.events) if isinstance(e, EngineStarted))
+    try:
+        return recorded_environment(session.state, next(engines, None))
+    except ValueError as error:
+        raise UserError(str(error), file=str(session.folder)) from None
+
+
+def environment_here(device: str) -> Environment:
+    """What this machine is, from a process of its own. Raises UserError for a missing device."""
+    command = [sys.executable, "-P", "-m", "astra_tui.engine.environment", device]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    try:
+        if ended.returncode == 0:
+            return msgspec.json.decode(ended.stdout, type=Environment)
+        error = msgspec.json.decode(ended.stdout, type=NotReady).error()
+    except msgspec.MsgspecError:
+        words = ended.stderr.decode(errors="replace").strip()
+        raise UserError("this machine could not be looked at", hint=words) from None
+    raise error
+
+
+def difference_words(difference: Difference) -> str:
+    """As in "compiler: was NVRTC 13.0, is NVRTC 13.1"."""
+    return f"{difference.what}: was {difference.recorded}, is {difference.here}"

@@ -35,14 +35,13 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.folder import read_blob, writer_of
-from astra_tui.sessions.limits import LARGEST_TEXT
 from astra_tui.sessions.reading import (
     MOST_FLAWS,
     JournalContents,
     journal_path,
     read_journal,
 )
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.records import LARGEST_TEXT, Record
 from astra_tui.sessions.safe_open import files_inside, read_inside
 from astra_tui.sessions.timeline import Timeline
 

@@ -23,10 +23,12 @@ from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.events import SYNCED, Event, Transient
 from astra_tui.sessions.folder import WriterLock, read_blob, write_blob, write_source
 from astra_tui.sessions.integrity import read_unaltered
-from astra_tui.sessions.limits import LARGEST_JOURNAL, LONGEST_LINE, MOST_EVENTS
 from astra_tui.sessions.reading import JournalContents, is_packed, journal_path
 from astra_tui.sessions.records import (
     JOURNAL_NAME,
+    LARGEST_JOURNAL,
+    LONGEST_LINE,
+    MOST_EVENTS,
     Record,
     decode_record,
     encode_record,

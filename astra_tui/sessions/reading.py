@@ -1,10 +1,14 @@
-"""Reading a journal: what is whole is read, what is not is reported with its place.
+"""Reading a journal, plain or packed: what is whole is read, what is not is reported with its
+place.
 
-One candidate's cases can be read again while an engine writes.
+One candidate's cases can be read again while an engine writes. Recorded sessions keep their journal
+packed, which is never written to.
 """
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -16,21 +20,26 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import SCHEMA_VERSION, CaseChecked, CheckStarted, Event, SessionOpened
 from astra_tui.model.fold import ImpossibleEvent, fold
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.limits import (
+from astra_tui.sessions.records import (
+    JOURNAL_NAME,
     LARGEST_JOURNAL,
     LONGEST_LINE,
     MOST_EVENTS,
-    fold_within_bounds,
-)
-from astra_tui.sessions.packing import PACKED_NAME, unpacked
-from astra_tui.sessions.records import (
-    JOURNAL_NAME,
+    MOST_UNPACKED,
+    SMALL_JOURNAL,
     MalformedRecord,
     Record,
     decode_record,
+    fold_within_bounds,
     seal_holds,
 )
-from astra_tui.sessions.safe_open import lines_inside, read_inside
+from astra_tui.sessions.safe_open import (
+    files_inside,
+    lines_inside,
+    read_inside,
+    remove_inside,
+    write_inside,
+)
 
 MOST_FLAWS = 100
 
@@ -264,3 +273,60 @@ def _events(folder: Path, candidate: str, last: int) -> Iterator[Event]:
         event = record.event
         if isinstance(event, CheckStarted | CaseChecked) and event.candidate == candidate:
             yield event
+
+
+PACKED_NAME = f"{JOURNAL_NAME}.gz"
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def pack(folder: Path) -> Path:
+    """Compresses the journal of a session that is over; the same bytes each time.
+
+    The plain journal goes once the packed one was read back from the disk. Raises UserError where
+    there is no plain journal, or the folder holds links.
+    """
+    files_inside(folder)
+    try:
+        content = read_inside(folder, JOURNAL_NAME, LARGEST_JOURNAL)
+    except FileNotFoundError:
+        raise UserError("there is no journal to pack", file=str(folder / JOURNAL_NAME)) from None
+    packed = gzip.compress(content, mtime=0)
+    if len(content) > _most_unpacked(len(packed)):
+        message = "this journal packs too well to be unpacked again: no engine wrote one like it"
+        raise UserError(message, file=str(folder / JOURNAL_NAME))
+    path = write_inside(folder, PACKED_NAME, packed)
+    if unpacked(folder) != content:
+        remove_inside(folder, PACKED_NAME)
+        raise UserError("the packed journal does not give back the journal", file=str(path))
+    remove_inside(folder, JOURNAL_NAME)
+    return path
+
+
+def unpacked(folder: Path) -> bytes:
+    """The bytes of a packed journal.
+
+    Raises FileNotFoundError, and UserError where it is damaged or unpacks to more than a journal
+    may have. What can be unpacked of one that was cut is given, as with a plain one.
+    """
+    file = folder / PACKED_NAME
+    content = read_inside(folder, PACKED_NAME, LARGEST_JOURNAL)
+    most = _most_unpacked(len(content))
+    unpacking = zlib.decompressobj(_GZIP)
+    try:
+        journal = unpacking.decompress(content, most + 1)
+    except zlib.error as error:
+        raise UserError(f"this is not a packed journal: {error}", file=str(file)) from None
+    if len(journal) > most:
+        message = f"this file is too large: it may unpack to {most:,} bytes at most"
+        raise UserError(message, file=str(file))
+    if unpacking.unused_data:
+        raise UserError(
+            "something follows the packed journal that is no part of it", file=str(file)
+        )
+    return journal
+
+
+def _most_unpacked(packed: int) -> int:
+    """Bytes. One that packs far better than any journal of an engine was made to fill memory."""
+    return min(LARGEST_JOURNAL, max(SMALL_JOURNAL, MOST_UNPACKED * packed))

@@ -30,9 +30,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.limits import Growth
 from astra_tui.sessions.reading import Damage, journal_path
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.records import Growth, Record
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
 MOST_SNAPSHOTS = 256

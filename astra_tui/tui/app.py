@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.sessions.environment_diff import difference_words
+from astra_tui.sessions.engines import difference_words
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import TICK, ComparisonContext, ExitState, HomeContext, Preferences
 from astra_tui.tui.source import OpenSource

@@ -36,8 +36,7 @@ from astra_tui.model.events import SessionClosed, StopReason
 from astra_tui.model.task import load_task
 from astra_tui.sessions.integrity import Verdict, read_session
 from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.packing import pack
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.reading import journal_path, pack
 from tests.conftest import ROOT
 from tests.export.sessions import production, write_session
 from tests.sessions import fuzz_sessions as damage

@@ -31,7 +31,8 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError
 from astra_tui.plain.replay import ReplayLines
 from astra_tui.plain.run import print_run
-from astra_tui.sessions.branches import find_branch, find_place, fork_session
+from astra_tui.sessions.branches import find_place, fork_session
+from astra_tui.sessions.comparison import find_branch
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Integrity, check_integrity, read_session
 from astra_tui.sessions.journal import Journal, Redactor

@@ -21,8 +21,8 @@ from astra_tui.model.events import (
     RoundOpened,
 )
 from astra_tui.model.fold import ImpossibleEvent
-from astra_tui.sessions import limits
-from astra_tui.sessions.limits import fold_within_bounds
+from astra_tui.sessions import records
+from astra_tui.sessions.records import fold_within_bounds
 
 from .samples import BASELINE, ENGINEER, opened, whole_session
 from .synthetic import events_of
@@ -78,7 +78,7 @@ def many_results() -> Iterator[Event]:
 def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
     monkeypatch: pytest.MonkeyPatch, events: Callable[[], Iterator[Event]]
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_COPIED", MOST_COPIED)
+    monkeypatch.setattr(records, "MOST_COPIED", MOST_COPIED)
     numbered = enumerate(events())
     with pytest.raises(ImpossibleEvent, match="change too often"):
         fold_within_bounds(event for _, event in numbered)
@@ -88,5 +88,5 @@ def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
 
 def test_a_session_of_many_rounds_is_far_from_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copying grows with the square of the rounds: 100 rounds copy a 400th of 2,000."""
-    monkeypatch.setattr(limits, "MOST_COPIED", limits.MOST_COPIED // 400)
+    monkeypatch.setattr(records, "MOST_COPIED", records.MOST_COPIED // 400)
     assert len(fold_within_bounds(events_of(100, 50)).rounds) == 101

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
-from astra_tui.sessions import packing
+from astra_tui.sessions import reading
 from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.packing import PACKED_NAME, pack, unpacked
-from astra_tui.sessions.reading import is_packed, read_journal
+from astra_tui.sessions.reading import PACKED_NAME, is_packed, pack, read_journal, unpacked
 from astra_tui.sessions.store import find_session, list_sessions
 from tests.sessions.samples import whole_session
 
@@ -67,7 +66,7 @@ def test_there_has_to_be_a_journal(tmp_path):
 def test_what_unpacks_to_too_much_is_refused(session, monkeypatch):
     (session / "journal.jsonl").unlink()
     (session / PACKED_NAME).write_bytes(gzip.compress(bytes(1 << 20)))
-    monkeypatch.setattr(packing, "LARGEST_JOURNAL", 1 << 16)
+    monkeypatch.setattr(reading, "LARGEST_JOURNAL", 1 << 16)
     with pytest.raises(UserError, match="too large"):
         unpacked(session)
 
@@ -84,4 +83,4 @@ def test_a_damaged_one_is_an_error_or_what_can_be_read(tmp_path_factory, data):
     found = b""
     with contextlib.suppress(UserError):
         found = unpacked(folder)
-    assert len(found) <= packing.LARGEST_JOURNAL
+    assert len(found) <= reading.LARGEST_JOURNAL

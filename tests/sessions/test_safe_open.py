@@ -13,7 +13,7 @@ import pytest
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.sessions import safe_open
 from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.packing import pack
+from astra_tui.sessions.reading import pack
 from astra_tui.sessions.safe_open import open_to_write, write_inside
 from astra_tui.sessions.store import place_for
 from tests.conftest import ROOT

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from astra_tui.model.events import RoundClosed
 from astra_tui.model.fold import apply, fold
-from astra_tui.sessions import limits
+from astra_tui.sessions import records
 from astra_tui.sessions import timeline as timeline_module
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import read_journal
@@ -91,7 +91,7 @@ def test_an_empty_journal_has_one_state():
 
 
 def test_more_rounds_and_candidates_than_anyone_has_end_it(monkeypatch):
-    monkeypatch.setattr(limits, "MOST_PARTS", 3)
+    monkeypatch.setattr(records, "MOST_PARTS", 3)
     timeline = Timeline(recorded(whole_session()))
     assert "more than 3" in timeline.broken.message
     assert timeline.final_state() == fold(whole_session()[: len(timeline)])

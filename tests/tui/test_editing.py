@@ -14,8 +14,7 @@ from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
-from astra_tui.sessions.client import EngineClient
-from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.client import Edit, EngineClient
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.source import OpenSource, start

@@ -24,8 +24,8 @@ from astra_tui.model.state import CandidateState, ProposalState, RoundState, Ses
 from astra_tui.model.timing import Caveat, Timing
 from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.integrity import Session, Trust
-from astra_tui.sessions.limits import LARGEST_JOURNAL
 from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.records import LARGEST_JOURNAL
 from astra_tui.sessions.safe_open import read_inside
 from astra_tui.sessions.summary import FinalTiming, final_timings
 

@@ -16,7 +16,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.visible import is_harmless
-from astra_tui.sessions.edits import Edit
+from astra_tui.sessions.client import Edit
 from astra_tui.tui.approval import Deciding
 from astra_tui.tui.editor import edit_outside, editor_command
 from astra_tui.tui.screens.session_panes import SessionPanes

@@ -18,8 +18,7 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
 from astra_tui.model.visible import visible_inline
-from astra_tui.sessions.engines import RunRequest
-from astra_tui.sessions.environment_diff import differences_here
+from astra_tui.sessions.engines import RunRequest, differences_here
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import HomeContext
