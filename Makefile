@@ -53,7 +53,7 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# The oldest NVRTC that is supported, beside the newest one in the environment.
+# The oldest NVRTC that is supported, next to the newest one in the environment.
 $(OLD_NVRTC)/.set-up: $(SETUP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 	  --target $(OLD_NVRTC) nvidia-cuda-nvrtc==13.0.88

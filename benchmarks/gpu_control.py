@@ -1,4 +1,4 @@
-"""A/A: production.cu beside itself under other kernel names, compiled again, in other buffers.
+"""A/A: production.cu against itself under other kernel names, compiled again, in other buffers.
 
     python benchmarks/gpu_control.py [--out FILE] [--trials N] [--seconds S]
 

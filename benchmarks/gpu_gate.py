@@ -6,7 +6,7 @@ tests      pytest -m gpu: the twins of the generator, faults, one real check
 size       all rows at a workload's own size: wall and CPU time in started processes
 control    A/A trials and planted differences (gpu_control, gpu_planted)
 cheats     kernels that lean on what a benchmark does: each has to be wrong or void
-yardstick  production beside baseline on all workloads, and honest kernels that must pass
+yardstick  production against baseline on all workloads, and honest kernels that must pass
 
 A file a part goes to the folder (default: $OUT, else the current one), with the environment.
 """

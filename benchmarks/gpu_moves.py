@@ -1,4 +1,4 @@
-"""Every step of the playbook's path for a GPU beside production.cu, on every workload.
+"""Every step of the playbook's path for a GPU against production.cu, on every workload.
 
     python benchmarks/gpu_moves.py [--out FILE] [--task NAME ...] [--rounds N]
 

@@ -3,7 +3,7 @@
     python benchmarks/gpu_turnaround.py [--out FILE] [--task NAME]... [--repeats N] [--workloads N]
 
 The engine's own steps on new text every time, so that no cache of compiled code helps: compile,
-check (the whole suite), paired timing beside baseline.cu with the emulator's counters meanwhile.
+check (the whole suite), paired timing against baseline.cu with the emulator's counters meanwhile.
 """
 
 from __future__ import annotations

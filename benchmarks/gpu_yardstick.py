@@ -1,4 +1,4 @@
-"""production.cu beside baseline.cu on a GPU: both protocols, percent of floor, every workload.
+"""production.cu against baseline.cu on a GPU: both protocols, percent of floor, every workload.
 
 python benchmarks/gpu_yardstick.py [--out FILE] [--task NAME ...] [--check]
 """

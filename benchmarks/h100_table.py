@@ -53,7 +53,7 @@ def table(state: SessionState) -> list[str]:
 
 
 def _timings(state: SessionState) -> tuple[Timing | None, Timing | None]:
-    """The best beside the baseline and beside production.cu, where they were measured again."""
+    """The best against the baseline and against production.cu, where they were measured again."""
     assert state.opened is not None
     finals = {t.timing.base: t.timing for t in state.candidate(state.best).timings if t.final}
     baseline = finals.pop(state.opened.baseline, None)

@@ -105,7 +105,7 @@ VERDICTS = tuple(verdict.TimingVerdict)
 
 
 def half_width_after_100(noise: float, trials: int) -> float:
-    """Of the base beside itself, in percent."""
+    """Of the base against itself, in percent."""
     random = np.random.default_rng(SEED)
     double = Machine(noise=noise).replay(random, [LAUNCH_US] * 2, trials, 100).double
     _, low, high = median_interval(mirrored_log_ratios(double[..., 0], double[..., 1]))
@@ -113,7 +113,7 @@ def half_width_after_100(noise: float, trials: int) -> float:
 
 
 def power(trials: int) -> list[dict[str, Any]]:
-    """Verdicts by noise and planted difference; 0 is the base beside itself."""
+    """Verdicts by noise and planted difference; 0 is the base against itself."""
     return [
         {
             "noise_percent": percent(noise),

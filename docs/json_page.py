@@ -60,7 +60,7 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
-from astra_tui.sessions.branches import Branch
+from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary

@@ -43,7 +43,7 @@ async def draw(key: str) -> str:
 
 
 def main() -> None:
-    """Writes the pictures beside the pages."""
+    """Writes the pictures next to the pages."""
     folder = ROOT / "docs" / "images"
     folder.mkdir(exist_ok=True)
     for name, key in PICTURES.items():

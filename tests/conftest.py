@@ -1,4 +1,4 @@
-"""Shared fixtures: a real compiler, the real emulator, and a cache that lives beside the tests."""
+"""Shared fixtures: a real compiler, the real emulator, and a cache that lives next to the tests."""
 
 from __future__ import annotations
 

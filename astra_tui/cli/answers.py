@@ -156,7 +156,7 @@ class BenchSource(msgspec.Struct, frozen=True):
 
 
 class BenchComparison(msgspec.Struct, frozen=True):
-    """A candidate beside the base."""
+    """A candidate against the base."""
 
     base: str
     candidate: str

@@ -1,4 +1,4 @@
-"""`astra-tui bench`: kernel sources beside each other on a GPU, checked before they are timed."""
+"""`astra-tui bench`: kernel sources against each other on a GPU, checked before they are timed."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def _timed(wanted: _Wanted, opened: _Opened) -> tuple[Timing, ...]:
         compile_source(wanted.task, opened.compiler, opened.device.attributes, text, str(file))
         for file, text in wanted.sources
     ]
-    opened.device.close()  # Whoever measures has the GPU to itself.
+    opened.device.close()  # The process that measures has the GPU to itself.
     gpu, options = opened.gpu, _options(wanted.protocol, wanted.energy)
     try:
         with Bench(wanted.task, gpu.facts, gpu.tools, opened.oracle, options) as bench:

@@ -1,4 +1,4 @@
-"""`astra-tui compare`: two sessions, or two candidates of sessions, beside each other."""
+"""`astra-tui compare`: two sessions, or two candidates of sessions, side by side."""
 
 from __future__ import annotations
 

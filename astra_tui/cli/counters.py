@@ -41,7 +41,7 @@ _NO_BUDGET = 1 << 40
     JSON,
 )
 def run(options: Options) -> int:
-    """Prints the annotated source, beside another version if there is one, or JSON."""
+    """Prints the annotated source, next to another version if there is one, or JSON."""
     from astra_tui.cli.answers import CountersAnswer
     from astra_tui.cli.hardware import compare
     from astra_tui.lab.check.counting import workload_case

@@ -1,4 +1,4 @@
-"""A GPU's own counters beside the emulator's, for `astra-tui counters --hardware`."""
+"""A GPU's own counters against the emulator's, for `astra-tui counters --hardware`."""
 
 from __future__ import annotations
 

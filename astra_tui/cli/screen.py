@@ -68,7 +68,7 @@ def show_replay(folder: Path, choices: Choices, options: Options) -> int:
 
 
 def show_comparison(sides: Sides, flags: tuple[str, ...], choices: Choices) -> int:
-    """Shows two candidates beside each other; `flags` are of the command that times them."""
+    """Shows two candidates side by side; `flags` are of the command that times them."""
     from astra_tui.tui import open_comparison
     from astra_tui.tui.app_io import ComparisonContext
 

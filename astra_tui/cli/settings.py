@@ -206,7 +206,7 @@ def _from_file(named: str | None) -> dict[str, Any]:
                 hint=f"put it into the environment, as {KEY_VARIABLES[1]}",
             )
         if name == "base_url" and named is None and file == PROJECT_FILE:
-            # Whoever clones a repository does not mean to send their key where it says.
+            # A user who clones a repository does not mean to send their key where it says.
             raise UserError(
                 "a file of the current folder may not name the model's server",
                 file=str(file),

@@ -107,7 +107,7 @@ def _choose(source: SourceText, file: str, name: str | None) -> KernelText:
 
 
 def _launch_of(source: SourceText, kernel: KernelText, ask: Ask) -> HostLaunch | None:
-    """The launch that the draft follows; others, of this kernel and beside it, become points."""
+    """The launch that the draft follows; others, of this kernel and with it, become points."""
     launches = [x for x in source.launches if x.kernel == kernel.name]
     if not launches:
         return None

@@ -1,4 +1,4 @@
-"""The gates: a question goes to the policies first, then to whoever attends."""
+"""The gates: a question goes to the policies first, then to the clients."""
 
 from __future__ import annotations
 

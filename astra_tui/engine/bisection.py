@@ -138,7 +138,7 @@ class Slower:
     by: float | None
 
     async def ask(self, accepted: Accepted) -> Trial:
-        """Times the candidate beside the one that it is compared with, once it has passed."""
+        """Times the candidate against the one that it is compared with, once it has passed."""
         if accepted.hash == self.good:
             return _reference(accepted)
         checked = await self.sources.check(accepted.hash)

@@ -167,7 +167,7 @@ async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Pla
 async def time_candidate(
     record: Record, lab: Lab, base: str, candidate: str, place: Place
 ) -> Timing:
-    """Times a correct candidate beside a base unless the journal holds that. Raises UserError."""
+    """Times a correct candidate against a base unless the journal holds that. Raises UserError."""
     known = record.state.candidate(candidate).timing(base)
     if known is not None:
         return known
@@ -176,7 +176,7 @@ async def time_candidate(
 
 
 async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Timing:
-    """Times a winner again: the best of many measurements flatters whoever was lucky.
+    """Times a winner again: the best of many measurements flatters the lucky one.
 
     In a fresh process, with new inputs and orders, and by the paper's protocol as well.
     """

@@ -1,4 +1,4 @@
-"""The verdict on a correct candidate, from its profile beside that of its base."""
+"""The verdict on a correct candidate, from its profile and that of its base."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ OUTCOMES = {
 
 
 def judge_timed(base: Profile, candidate: Profile, timing: Timing) -> RoundVerdict:
-    """The verdict of the paired timing. Counters stand beside it and decide nothing."""
+    """The verdict of the paired timing. Counters are shown with it and decide nothing."""
     comparison = replace(compare(base, candidate), basis="time", speedup=timing.speedup)
     wrong = tuple(
         f"{w.workload}: {caveat.message}"

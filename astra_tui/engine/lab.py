@@ -196,7 +196,7 @@ class Lab:
         final: bool = False,
         workloads: tuple[str, ...] = (),
     ) -> AsyncIterator[TimingStep]:
-        """Times a candidate beside a base on the named workloads, or on all.
+        """Times a candidate against a base on the named workloads, or on all.
 
         Both have passed their checks. A `final` timing is taken in a fresh process, and by the
         paper's protocol as well.

@@ -33,7 +33,7 @@ class Orders:
         self._engine = engine
 
     def carry_out(self, message: FromFrontEnd, by: Author) -> Done | Refused:
-        """Does it, for whoever sits at the front end; the reply to be sent."""
+        """Does it, for the user of the front end; the reply to be sent."""
         if isinstance(message, Greeting):
             return Refused(0, "the greeting was given before")
         if self._engine.state.closed is not None:

@@ -269,7 +269,7 @@ class Proposal:
         return verdict
 
     async def _measure(self, candidate: str) -> None:
-        """Counts a candidate, and times it beside its base where the device can."""
+        """Counts a candidate, and times it against its base where the device can."""
         lab = self.ports.lab
         async with FirstErrorGroup() as group:
             group.create_task(profile_candidate(self.record, lab, candidate, self.place))

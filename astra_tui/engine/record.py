@@ -1,4 +1,4 @@
-"""The one place where events are made to last: journal, state, and whoever watches."""
+"""The one place where events are made to last: journal, state, and clients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Record:
         self._watch = watch
 
     def emit(self, event: Event) -> None:
-        """Journals an event, folds it into the state, and shows it to whoever watches."""
+        """Journals an event, folds it into the state, and shows it to the clients."""
         if not isinstance(event, Transient):
             apply(self.state, event)  # An impossible event must not reach the journal.
             event = self.store.append(event).event

@@ -28,7 +28,7 @@ from astra_tui.model.events import (
     StopReason,
     Transient,
 )
-from astra_tui.sessions.client import NobodyListens, ask_welcome
+from astra_tui.sessions.client import NoListener, ask_welcome
 from astra_tui.sessions.engines import socket_path
 from astra_tui.sessions.wire import (
     LONGEST_MESSAGE,
@@ -118,7 +118,7 @@ class Server:
 
     async def _listen(self) -> asyncio.Server:
         await self._refuse_if_taken()
-        # It listens before it gets its name: whoever is refused at a name knows the engine is dead.
+        # It listens before it gets its name: a refusal at a name means that the engine is dead.
         nameless = self.path.with_suffix(".new")
         nameless.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -138,7 +138,7 @@ class Server:
     async def _refuse_if_taken(self) -> None:
         try:
             other = await ask_welcome(self.path)
-        except NobodyListens:
+        except NoListener:
             return
         message = f"process {other.pid} on {other.host} runs this session already"
         hint = f"end it first: astra-tui stop {other.session}"

@@ -235,7 +235,7 @@ def _verdict_on(state: SessionState, accepted: Accepted) -> RoundVerdict | None:
 
 
 def _latest_timings(known: CandidateState) -> tuple[Timing, ...]:
-    """The last timing beside each base; of a winner those that were measured again."""
+    """The last timing against each base; of a winner those that were measured again."""
     latest = {t.timing.base: t.timing for t in known.timings}
     return tuple(t for base, t in latest.items() if base != known.hash)
 

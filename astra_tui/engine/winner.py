@@ -1,4 +1,4 @@
-"""Times the winner of a session again, beside the baseline and the production kernel."""
+"""Times the winner of a session again, against the baseline and the production kernel."""
 
 from __future__ import annotations
 

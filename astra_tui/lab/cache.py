@@ -92,7 +92,7 @@ class ContentCache:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Writes a whole file beside `path`, then gives it that name."""
+    """Writes a whole file next to `path`, then gives it that name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:

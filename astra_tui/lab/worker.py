@@ -152,7 +152,7 @@ class _Worker:
         return tuple(w for w in self.task.workloads if not named or w.name in named)
 
     def _rest(self) -> None:
-        """Leaves the GPU to whoever measures."""
+        """Leaves the GPU to the process that measures."""
         if self._bench is not None:
             self._bench.close()
             self._bench = None

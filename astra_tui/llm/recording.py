@@ -36,7 +36,7 @@ class RecordedError(msgspec.Struct, frozen=True):
 class Exchange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request and its result: a reply or an error, after `seconds`.
 
-    It holds whole kernel sources: whoever stores it decides who may read it.
+    It holds whole kernel sources: the caller that stores it decides who may read it.
     """
 
     hash: str

@@ -20,7 +20,7 @@ class SchemaMode(IntEnum):
 
     JSON_SCHEMA = 0
     OBJECT_WITH_SCHEMA = 1
-    """`json_object` with the schema beside it, of which llama-cpp-python makes a grammar.
+    """`json_object` with the schema next to it, of which llama-cpp-python makes a grammar.
 
     The Responses wire has no place for it.
     """

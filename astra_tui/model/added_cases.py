@@ -1,4 +1,4 @@
-"""What a case that someone adds has to be, whoever adds it: held to before anything is recorded.
+"""What a case that an agent or a user adds has to be: checked before anything is recorded.
 
 An added case is never withdrawn and runs with every candidate from then on, so one that cannot be
 run would end its session for good.

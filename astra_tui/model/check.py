@@ -290,9 +290,9 @@ class CheckReport(msgspec.Struct, frozen=True):
     sanitizer: tuple[SanitizerReport, ...] = ()
     """One a tool of compute-sanitizer; empty where they were not asked for."""
     emulated: int = 0
-    """Cases that the emulator ran as well, beside a GPU."""
+    """Cases that the emulator ran as well as a GPU."""
     not_emulated: tuple[str, ...] = ()
-    """What it does not run, where it ran beside a GPU."""
+    """What it does not run, where it ran as well as a GPU."""
     untried_lines: tuple[int, ...] = ()
     """Lines of the launch plan with launches that no case of the whole suite has taken."""
     conditions: tuple[ConditionResult, ...] = ()

@@ -47,7 +47,7 @@ _TIMES: dict[str, Callable[[WorkloadTiming], float | None]] = {
 }
 
 METRICS: tuple[str, ...] = (*COUNTED, *_SHAPE, *_USE, *_TIMES)
-"""All that can be cited by name, beside the hardware counters, which have ncu's names."""
+"""All that can be cited by name, apart from the hardware counters, which have ncu's names."""
 
 TIMES: tuple[str, ...] = tuple(_TIMES)
 """Metrics of a timing, in microseconds but for the share of the floor."""
@@ -63,7 +63,7 @@ class Standing(StrEnum):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A citation beside the number that it is about; `known` is None where there is none."""
+    """A citation and the number that it is about; `known` is None where there is none."""
 
     citation: Citation
     known: float | None
@@ -91,7 +91,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def readings(observation: Observation, candidate: CandidateState) -> tuple[Reading, ...]:
-    """Every number that a sentence cites beside the measured one."""
+    """Every number that a sentence cites, with the measured one."""
     return tuple(read(citation, candidate) for citation in observation.cites)
 
 

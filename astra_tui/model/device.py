@@ -107,7 +107,7 @@ APPROXIMATE = "approximate instruction"
 FLOAT_ATOMIC = "float atomic"
 COMPARE_AND_SWAP = "compare and swap"
 COMMUNICATES = "communicates"
-"""Names of instructions in `RunOutcome.reached`, beside those of special registers."""
+"""Names of instructions in `RunOutcome.reached`, in addition to those of special registers."""
 
 _FLOAT_ATOMICS = re.compile(
     r"\b(?:red|atom)\.[\w.:]*\b(?:add|cas)\b[\w.:]*\.(?:f16|f16x2|bf16|bf16x2|f32|f64|b16|b32|b64)\b"

@@ -213,7 +213,7 @@ class HardwareCountersRead(Event, frozen=True, tag="hardware_counters_read"):
 
 
 class WorkloadTimed(Event, frozen=True, tag="workload_timed"):
-    """A candidate was timed beside a base on one workload.
+    """A candidate was timed against a base on one workload.
 
     `rounds` are the samples: microseconds a launch of base and candidate, in the order taken.
     """

@@ -1,4 +1,4 @@
-"""Predictions beside what was measured: how far an author's expectations can be trusted."""
+"""Predictions against what was measured: how far an author's expectations can be trusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALLEST_RATIO = 1e-3
 
 
 class Score(msgspec.Struct, frozen=True):
-    """One prediction beside its measurement; ratios are new over old, below 1 is better."""
+    """One prediction and its measurement; ratios are new over old, below 1 is better."""
 
     counter: Counter
     predicted_ratio: float

@@ -73,7 +73,7 @@ class NcuReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ComparedCounter(msgspec.Struct, frozen=True):
-    """One counter of the emulator beside the GPU's; `gpu` and `difference` are None where ncu did
+    """One counter of the emulator and the GPU's; `gpu` and `difference` are None where ncu did
     not read it.
     """
 

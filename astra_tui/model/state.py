@@ -34,7 +34,7 @@ from astra_tui.model.verdict import Profile, RoundVerdict
 
 
 class CandidateState(msgspec.Struct, frozen=True):
-    """What is known of one source, whoever wrote it and how often."""
+    """What is known of one source, by any author and however often written."""
 
     hash: str
     compilation: CompileFinished | None = None
@@ -52,7 +52,7 @@ class CandidateState(msgspec.Struct, frozen=True):
     timed: tuple[WorkloadTimed, ...] = ()
     """Workloads of the timing that runs; empty once it has ended."""
     timings: tuple[TimingFinished, ...] = ()
-    """Beside every base that it was timed with, oldest first."""
+    """Against every base that it was timed with, oldest first."""
     analyses: tuple[AnalysisGiven, ...] = ()
 
     @property
@@ -64,7 +64,7 @@ class CandidateState(msgspec.Struct, frozen=True):
         return passed and not any(report.found for report in self.sanitizer)
 
     def timing(self, base: str, *, final: bool = False) -> Timing | None:
-        """The latest timing beside a base."""
+        """The latest timing against a base."""
         found = (
             t.timing for t in reversed(self.timings) if t.timing.base == base and t.final == final
         )

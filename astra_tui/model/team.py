@@ -136,7 +136,7 @@ class Team(Protocol):
         ...
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
-        """Cases that try to break this source, beside those that every candidate has to pass."""
+        """Cases that try to break this source, on top of those that every candidate has to pass."""
         ...
 
     async def explain(self, brief: Brief, source: str, failure: Failure) -> str:

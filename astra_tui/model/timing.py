@@ -15,7 +15,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class TimingVerdict(StrEnum):
-    """What the interval of a ratio says about a candidate, beside the version it is paired with."""
+    """What the interval of a ratio says about a candidate, against its base."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -109,10 +109,10 @@ class Caveat(msgspec.Struct, frozen=True, rename={"invalidates": "voids"}):
 
 
 class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"caveats": "doubts"}):
-    """A candidate beside the version that it is paired with, on one workload.
+    """A candidate timed against its base on one workload.
 
     `cold` decides: every launch finds its buffers outside the L2 cache. `control` is the base
-    beside a copy of itself; `threshold` is the least difference that counts, max(0.3 %, twice
+    against a copy of itself; `threshold` is the least difference that counts, max(0.3 %, twice
     what the control can detect), as a fraction.
     """
 
@@ -157,7 +157,7 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"c
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A candidate beside one other version on all workloads that were timed."""
+    """A candidate against one other version on all workloads that were timed."""
 
     device: str
     gpu: str
@@ -169,7 +169,7 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     speedup: Ratio
     """Geometric mean over the workloads."""
     control: Ratio
-    """The same of the base beside a copy of itself."""
+    """The same of the base against a copy of itself."""
     verdict: TimingVerdict
     reasons: tuple[str, ...]
     """Why the verdict is what it is, the most important first."""

@@ -124,7 +124,7 @@ class Outcome(StrEnum):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Counters of a candidate beside those of the version it started from."""
+    """Counters of a candidate and those of the version it started from."""
 
     basis: str
     """"counters": the ranking key decided, as on the emulator; "time": the paired timing did."""

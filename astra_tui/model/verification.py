@@ -1,4 +1,4 @@
-"""A session's accepted candidates, tried again: what the journal says beside what is found here."""
+"""A session's accepted candidates, tried again: the journal against what is found here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CounterPair(msgspec.Struct, frozen=True):
 
 
 class TimingPair(msgspec.Struct, frozen=True):
-    """A candidate beside one other version, timed twice.
+    """A candidate against one other version, timed twice.
 
     `tolerance` is how far the ratios may be apart, as a fraction; `disagreement` says in words why
     the two do not say the same. Both are empty or 0 where nothing was timed here.

@@ -78,7 +78,7 @@ class Asking:
             self._line.give_up()
 
     async def _ask(self, question: Question) -> ask.Wish | None:
-        """Asks until the question is decided, by whomever (None), or the engineer wants to go."""
+        """Asks until the question is decided, by anyone (None), or the engineer wants to go."""
         self._line.drop_typed()  # It cannot be meant for a question that was not shown yet.
         shown = self._show(question)
         kept: Edit | None = None

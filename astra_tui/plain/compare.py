@@ -1,4 +1,4 @@
-"""Two candidates beside each other, in lines."""
+"""Two candidates side by side, in lines."""
 
 from __future__ import annotations
 

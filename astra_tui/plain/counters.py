@@ -1,4 +1,4 @@
-"""A kernel source with the emulator's counters beside its lines."""
+"""A kernel source with the emulator's counters next to its lines."""
 
 from __future__ import annotations
 

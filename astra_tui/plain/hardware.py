@@ -44,7 +44,7 @@ def _headline(launch: LaunchCounters) -> list[str]:
 
 
 def print_compared(file: str, report: NcuReport, counters: Sequence[ComparedCounter]) -> None:
-    """The emulator's counters beside the GPU's, with what lies between; or why there are none."""
+    """The emulator's counters against the GPU's, with what lies between; or why there are none."""
     out = console()
     out.print()
     if not report.available:

@@ -1,4 +1,4 @@
-"""Machine code beside its source: histogram, listing, and both as a diff."""
+"""Machine code next to its source: histogram, listing, and both as a diff."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def print_differences(found: Sequence[Difference], title: str = "differs") -> No
 
 
 def print_candidate(verified: CandidateVerification) -> None:
-    """One candidate: old beside new."""
+    """One candidate: old against new."""
     out = console()
     out.print("")
     where = f"round {verified.round}" if verified.round else "baseline"

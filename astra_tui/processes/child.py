@@ -140,7 +140,7 @@ class Child:
                 raise TimeoutError
 
     def kill(self) -> None:
-        """Ends the process at once, from any thread; whoever waits for it gets ChildDied."""
+        """Ends the process at once, from any thread; a caller that waits for it gets ChildDied."""
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

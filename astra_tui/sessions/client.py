@@ -55,7 +55,7 @@ class EngineGone(UserError):
     """There is no engine at the other end, or no longer."""
 
 
-class NobodyListens(EngineGone):
+class NoListener(EngineGone):
     """A socket that no engine listens at: there is none, or a dead engine left it behind."""
 
 
@@ -131,7 +131,7 @@ class EngineClient:
     async def answer(self, answer: Answer) -> None:
         """Decides a question.
 
-        Raises AnswerRefused, which names whoever decided it before, and RequestRefused when it is
+        Raises AnswerRefused, which names who decided it before, and RequestRefused when it is
         too long.
         """
         refused = await self._ask(GiveAnswer(next(self._ids), answer))
@@ -228,7 +228,7 @@ class EngineClient:
 
 
 def user_at_terminal() -> Author:
-    """Whoever runs this process."""
+    """The user that runs this process."""
     return Author(AuthorKind.ENGINEER, os.environ.get("USER", ""))
 
 
@@ -252,7 +252,7 @@ async def running_engines(folder: Path) -> tuple[list[tuple[Path, Welcome]], lis
     for path in sorted(folder.glob("*.sock")):
         try:
             engines.append((path, await ask_welcome(path)))
-        except NobodyListens:
+        except NoListener:
             path.unlink(missing_ok=True)
         except UserError as error:
             silent.append(error)
@@ -264,7 +264,7 @@ async def _open(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
         return await asyncio.open_unix_connection(path, limit=LONGEST_MESSAGE)
     except (FileNotFoundError, ConnectionRefusedError):
         message = "no engine listens at this socket"
-        raise NobodyListens(message, file=str(path), hint="see: astra-tui ps") from None
+        raise NoListener(message, file=str(path), hint="see: astra-tui ps") from None
     except OSError as error:
         raise UserError(f"cannot connect: {error.strerror or error}", file=str(path)) from None
 

@@ -31,7 +31,7 @@ class Branch(msgspec.Struct, frozen=True):
     """A candidate; `plan` is None for the baseline, `round` is where it was written.
 
     `worst_error` is the largest error of an output as a fraction of what is allowed. `timings`
-    are the latest beside every other version that it was timed with.
+    are the latest against every other version that it was timed with.
     """
 
     session: str
@@ -214,9 +214,9 @@ def case_differences(sides: Sides) -> tuple[CaseDifference, ...]:
 
 
 def direct_timing(sides: Sides) -> Timing | None:
-    """The latest timing of one side beside the other, if a session holds one.
+    """The latest timing of one side against the other, if a session holds one.
 
-    One of the second beside the first is preferred; `base` tells.
+    One of the second against the first is preferred; `base` tells.
     """
     return _timing_beside(sides, 1, 0) or _timing_beside(sides, 0, 1)
 

@@ -204,7 +204,7 @@ class Journal:
         """Writes one event; it is on the disk afterwards if `sync`, by default as `SYNCED` says.
 
         Returns the record as a reader will see it: redacted, and with the types of the model.
-        Whoever folds live folds `record.event`, so that a replay reaches the same state. Raises
+        Live folding takes `record.event`, so that a replay reaches the same state. Raises
         TypeError for a transient event and UserError when the disk does not take it.
         """
         if isinstance(event, Transient):

@@ -60,7 +60,7 @@ class DecisionReport(msgspec.Struct, frozen=True):
 
 
 class CitationReport(msgspec.Struct, frozen=True):
-    """A number that a plan's evidence cites, beside the one of the version that it starts from."""
+    """A number that a plan's evidence cites, with the one of the version that it starts from."""
 
     citation: Citation
     known: float | None
@@ -106,7 +106,7 @@ class RoundReport(msgspec.Struct, frozen=True):
 
 
 BASELINE, PRODUCTION = "baseline.cu", "production.cu"
-"""The files of a task that a winner is measured beside, its slow start and its yardstick."""
+"""The files of a task that a winner is measured against, its slow start and its yardstick."""
 
 
 class FinalTiming(msgspec.Struct, frozen=True):
@@ -165,9 +165,9 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
 
 
 def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
-    """The best candidate beside baseline.cu and production.cu; empty where nothing was timed.
+    """The best candidate against baseline.cu and production.cu; empty where nothing was timed.
 
-    A winner is measured again beside these two and no other version.
+    A winner is measured again against these two and no other version.
     """
     if state.opened is None:
         return ()

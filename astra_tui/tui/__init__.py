@@ -33,7 +33,7 @@ def open_home(home: HomeContext, preferences: Preferences | None = None) -> None
 
 
 def open_comparison(context: ComparisonContext, preferences: Preferences | None = None) -> None:
-    """Shows two candidates beside each other. Raises UserError on a breakdown."""
+    """Shows two candidates side by side. Raises UserError on a breakdown."""
     _run(context, preferences)
 
 

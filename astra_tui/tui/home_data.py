@@ -34,7 +34,7 @@ class Shelved:
     """A session, what its best candidate is against its baseline, and where its engine listens.
 
     `rank` orders the best candidates of one task, less is better: first those that were timed
-    beside their baseline, by the speedup, then the others, by their counters. None where nothing
+    against their baseline, by the speedup, then the others, by their counters. None where nothing
     is better than the baseline.
     """
 

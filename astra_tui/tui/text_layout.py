@@ -139,7 +139,7 @@ class Page:
             self.lines.append((Span(" " * indent + line, tone),))
 
     def field(self, name: str, text: str, tone: Tone = Tone.PLAIN, column: int = 12) -> None:
-        """A name, and beside it wrapped text."""
+        """A name, and next to it wrapped text."""
         label = padded(span(name).text, column)
         for line in wrapped(_prose(text), self.width - column):
             self.lines.append((Span(label, Tone.DIM), Span(line, tone)))

@@ -20,7 +20,7 @@ from astra_tui.sessions.timeline import (
 )
 
 EVENT_SECONDS = 0.01
-"""What an event takes on the line at least, so that those of one moment lie beside each other."""
+"""What an event takes on the line at least, so that those of one moment lie next to each other."""
 
 RANKS = (
     MomentKind.DECISION,

@@ -30,7 +30,7 @@ class _Answer(msgspec.Struct):
 async def time_pair(
     first: Side, second: Side, flags: Sequence[str] = ()
 ) -> tuple[Timing | None, str]:
-    """The timing of the second beside the first, or why there is none.
+    """The timing of the second against the first, or why there is none.
 
     `flags` are more of the command. Raises UserError where it fails. Cancelling ends the process.
     """
@@ -51,7 +51,7 @@ async def time_pair(
 
 
 def timing_of(answer: bytes, said: str = "") -> tuple[Timing | None, str]:
-    """What of the command's JSON is about times; `said` is what it wrote beside it.
+    """What of the command's JSON is about times; `said` is what else it wrote.
 
     Raises UserError where the command failed.
     """

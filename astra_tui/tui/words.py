@@ -131,8 +131,8 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
 
 def best_words(state: SessionState) -> str:
     """How good the best is: measured again against production.cu, else against baseline.cu; before
-    that by the timing beside the version that it was made from; without times by its counters
-    beside the baseline's.
+    that by the timing against the version that it was made from; without times by its counters
+    against the baseline's.
 
     Empty while the baseline is the best, and where nothing was measured.
     """

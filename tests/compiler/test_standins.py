@@ -1,4 +1,4 @@
-"""The stand-ins: kernels written for nvcc compile unchanged, also beside CUDA's C++ library."""
+"""The stand-ins: kernels written for nvcc compile unchanged, also with CUDA's C++ library."""
 
 from __future__ import annotations
 

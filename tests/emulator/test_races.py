@@ -256,7 +256,7 @@ def compare(events: list[Event], table: Table, one_block: bool, exactly: bool = 
         if event.kind != "access":
             continue
         expected = any(races(events, i, j, one_block) for i in forgotten(events[:j]))
-        # A write hides earlier accesses of its word: whoever races with them races with it too,
+        # A write hides earlier accesses of its word: what races with them races with it too,
         # or was reported when the write came.
         assert found == expected if exactly else not found or expected
         if found or expected:

@@ -35,7 +35,7 @@ from astra_tui.model.team import Brief, OnText, PlanAnswer
 from astra_tui.sessions.client import (
     EngineClient,
     EngineGone,
-    NobodyListens,
+    NoListener,
     RequestRefused,
     ask_welcome,
     running_engines,
@@ -182,7 +182,7 @@ async def listens(path: Path, running: asyncio.Task[None]) -> None:
         try:
             await ask_welcome(path)
             return
-        except NobodyListens:
+        except NoListener:
             await asyncio.sleep(0)
     await running
 
@@ -474,7 +474,7 @@ def test_the_socket_is_private_and_goes_with_the_engine(
             assert stat.S_IMODE(engine.path.stat().st_mode) == 0o600
             assert stat.S_IMODE(engine.path.parent.stat().st_mode) == 0o700
         assert list(engine.path.parent.iterdir()) == []
-        with pytest.raises(NobodyListens, match="no engine listens"):
+        with pytest.raises(NoListener, match="no engine listens"):
             await EngineClient.connect(engine.path)
 
     run(test())

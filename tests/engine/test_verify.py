@@ -1,4 +1,4 @@
-"""Stored candidates tried again on a scripted GPU: old timings beside new ones, and bisection."""
+"""Stored candidates tried again on a scripted GPU: old timings against new ones, and bisection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can become of a process that holds a GPU, beside errors of the driver."""
+"""What can become of a process that holds a GPU, apart from errors of the driver."""
 
 from __future__ import annotations
 

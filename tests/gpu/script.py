@@ -65,7 +65,7 @@ class Scripted(msgspec.Struct, frozen=True):
     refused: int = 0
     """The error that the launch itself gives."""
     error: int = 0
-    """The error that the kernel dies of; whoever waits for it is told."""
+    """The error that the kernel dies of; a caller that waits for it is told."""
     trouble: str = ""
     """What becomes of the process: see faults.py."""
     spared: int = 0

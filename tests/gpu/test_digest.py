@@ -1,4 +1,4 @@
-"""`digest` of tools.cu, compiled by the real NVRTC and run on the emulator, beside its twin."""
+"""`digest` of tools.cu, compiled by the real NVRTC and run on the emulator, against its twin."""
 
 from __future__ import annotations
 

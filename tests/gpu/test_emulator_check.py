@@ -1,4 +1,4 @@
-"""What the emulator sees beside a GPU: a scripted one, which gives right outputs whatever runs."""
+"""What the emulator sees next to a GPU: a scripted one, which gives right outputs whatever runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Stands in for compute-sanitizer and ncu: takes their command line, runs the real launcher code on
 the scripted driver in the place of the GPU, and writes what the test wants the tool to have said.
 
-A `Behaviour` lies as JSON beside the program that the test puts on PATH.
+A `Behaviour` lies as JSON next to the program that the test puts on PATH.
 """
 
 from __future__ import annotations

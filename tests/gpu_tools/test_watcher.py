@@ -1,4 +1,4 @@
-"""Whoever waits for the launcher may be killed; the launcher and the tool go with it."""
+"""A process that waits for the launcher may be killed; the launcher and the tool go with it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def final(base: str, factor: float) -> TimingFinished:
 
 
 def timed_session() -> list[Event]:
-    """The sample with its winner measured again beside both other versions."""
+    """The sample with its winner measured again against both other versions."""
     *events, closed = whole_session()
     return [*events, final(BASELINE, 1.1), final(PRODUCTION, 0.9), closed]
 

@@ -198,7 +198,7 @@ def workload_timing() -> WorkloadTiming:
 
 
 def timing() -> Timing:
-    """The better candidate beside the baseline."""
+    """The better candidate against the baseline."""
     return Timing(
         device="cuda:0",
         gpu="NVIDIA H100",

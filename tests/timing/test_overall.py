@@ -54,7 +54,7 @@ def test_it_is_repeatable_by_its_seed() -> None:
 
 @pytest.mark.parametrize("pairs", [21, 50])
 def test_resampled_medians_follow_the_bootstrap(pairs: int) -> None:
-    """Beside medians of resamples that are really drawn, 40,000 each."""
+    """Against medians of resamples that are really drawn, 40,000 each."""
     values = rounds_of(1.0, pairs, 4)
     drawn = np.random.default_rng(5).choice(values, (40_000, pairs))
     low, high = np.quantile(np.median(drawn, axis=1), [0.025, 0.975])

@@ -20,7 +20,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Team
-from astra_tui.sessions.client import NobodyListens, ask_welcome
+from astra_tui.sessions.client import NoListener, ask_welcome
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from astra_tui.tui.app import AstraApp
@@ -165,6 +165,6 @@ async def _listens(path: Path, running: asyncio.Task[None]) -> None:
         try:
             await ask_welcome(path)
             return
-        except NobodyListens:
+        except NoListener:
             await asyncio.sleep(0)
     await running

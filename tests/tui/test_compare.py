@@ -1,4 +1,4 @@
-"""Two candidates beside each other: what is told of them, and the ways to ask for it."""
+"""Two candidates side by side: what is told of them, and the ways to ask for it."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_a_packed_session_is_shown_and_does_not_go_on() -> None:
 
 
 def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
-    """Counters rank only what was never timed beside its baseline."""
+    """Counters rank only what was never timed against its baseline."""
     recorded = [shelve(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
     speedups = [float(s.best.split("x")[0]) for s in recorded]
     fastest = recorded[speedups.index(max(speedups))]

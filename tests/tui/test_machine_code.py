@@ -1,4 +1,4 @@
-"""Machine code beside the source: columns, rows that unfold, the listing, and why there is none."""
+"""Machine code next to the source: columns, rows that unfold, the listing, why there is none."""
 
 from __future__ import annotations
 

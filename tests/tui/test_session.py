@@ -125,7 +125,7 @@ async def test_code_is_edited_in_the_app(
         await desk.answer("diff", "e")
         await desk.until(lambda: desk.app.screen.query("CodeArea"), "the editor")
         await desk.press(*"// ")
-        for key in ("m", "i", "n", "e", "enter", "ctrl+s"):  # Nobody waits between them.
+        for key in ("m", "i", "n", "e", "enter", "ctrl+s"):  # Without a pause between them.
             character = {"enter": "\r", "ctrl+s": None}.get(key, key)
             desk.app.post_message(events.Key(key, character))
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")

@@ -27,7 +27,7 @@ PATIENCE = 2.5
 """Seconds without output after which someone presses a key again.
 
 More than the second without typing and the half second of deafness with which a question comes:
-whoever presses keys all the time never sees one.
+a user who presses keys all the time never sees one.
 """
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")

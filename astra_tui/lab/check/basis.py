@@ -74,7 +74,7 @@ class Basis:
     def cases_of(
         self, source: Source, suite: tuple[Case, ...]
     ) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
-        """The cases that a source makes necessary beside a suite, and its workloads' own paths."""
+        """The cases that a source adds to a suite, and its workloads' own paths."""
         if self._of_source is None or self._of_source[0] != (source.text, suite):
             parts = self.task, source, suite, self.device.attributes
             untried = untried_paths(*parts)

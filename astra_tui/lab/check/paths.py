@@ -105,7 +105,7 @@ def source_cases(
     untried: Sequence[UntriedPath] = (),
     seed: int = 0,
 ) -> tuple[Case, ...]:
-    """The cases that a source makes necessary, beside a suite that follows from its task.
+    """The cases that a source makes necessary, in addition to a suite that follows from its task.
 
     Sizes around what it compares sizes with, and for each of its ways a covering array: every two
     of size, bases, distance of rows, values and scalars that this way can meet meet there.

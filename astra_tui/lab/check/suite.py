@@ -52,7 +52,7 @@ ROUND = 64
 def build_suite(task: KernelTask, seed: int = 0) -> tuple[Case, ...]:
     """All cases of a task, in order; names are unique for each element type.
 
-    `seed` decides the drawn ones; whoever knows it, knows them.
+    `seed` decides the drawn ones; who knows it, knows them.
     """
     cases: dict[str, Case] = {}
     for dtype in task.dtypes:

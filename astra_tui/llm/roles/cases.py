@@ -81,7 +81,7 @@ def _dims(proposed: ProposedCase, task: KernelTask) -> dict[str, int]:
     dims = {d.name: d.size for d in proposed.dims}
     if len(dims) < len(proposed.dims):
         raise NotACase("a dimension has two sizes")
-    # In the order of the task; what does not belong there is told by whoever checks the case.
+    # In the order of the task; what does not belong there is reported by what checks the case.
     known = {name: dims.pop(name) for name in task.dims if name in dims}
     return {**known, **dims}
 

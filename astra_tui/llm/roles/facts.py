@@ -63,7 +63,7 @@ def profile_text(profile: Profile | None) -> str:
 
 
 def timing_text(timing: Timing | None) -> str:
-    """What a source takes on the GPU, beside what no kernel goes below there."""
+    """What a source takes on the GPU, against what no kernel goes below there."""
     if timing is None:
         return ""
     lines = [f"times on {timing.gpu}, microseconds a launch, caches cold:"]

@@ -1,4 +1,4 @@
-"""Two candidates beside each other: plans, diff, tests and costs."""
+"""Two candidates side by side: plans, diff, tests and costs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PlayingActions(SessionPanes):
 
     @property
     def more_help(self) -> str:
-        """What help says beside what the focused pane is."""
+        """What help says apart from what the focused pane is."""
         return LEGEND if self.player is not None else ""
 
     def action_play(self) -> None:

@@ -182,7 +182,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         self._steering.branch()
 
     def action_compare(self) -> None:
-        """Shows the chosen candidate beside another one of the session."""
+        """Compares the chosen candidate with another one of the session."""
         from astra_tui.tui.comparing import ask_what_to_compare
 
         ask_what_to_compare(self)

@@ -68,7 +68,7 @@ class Steering:
     def next_mode(self) -> None:
         """Has questions to come accepted up to the next higher risk; after all, asked again.
 
-        Whoever presses the key again at once means the mode after the one that was just ordered.
+        Pressing the key again at once means the mode after the one that was just ordered.
         """
         view, now = self._screen.view, self._app.clock()
         if view is None:

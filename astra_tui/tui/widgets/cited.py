@@ -9,7 +9,7 @@ from astra_tui.tui.text_layout import Page, Span, Tone
 class Pointer:
     """Looks for one cited number while a page is drawn; without a reading, for none.
 
-    Whoever draws a number says so. The first line that has the cited one is pointed at.
+    Code that draws a number says so. The first line that has the cited one is pointed at.
     """
 
     def __init__(self, reading: Reading | None = None):

@@ -28,7 +28,7 @@ _MOST_SHOWN = 200
 
 
 class PlanPane(Pane):
-    """The chosen plan, its prediction beside the measurement, and what is being written.
+    """The chosen plan, its prediction with the measurement, and what is being written.
 
     The numbers that its evidence cites can be chosen one by one and looked up where they are from.
     """

@@ -1,4 +1,4 @@
-"""Profile: what a candidate costs beside the version it was made from."""
+"""Profile: what a candidate costs against the version it was made from."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _draw_times(page: Page, view: View, candidate: CandidateState, pointer: Poin
 
 
 def _base_words(view: View, finished: TimingFinished) -> str:
-    """What a timing is beside: the version before it, the baseline, or another source."""
+    """What a timing is against: the version before it, the baseline, or another source."""
     base = finished.timing.base
     opened = view.state.opened
     if opened is not None and base == opened.baseline:

@@ -17,7 +17,7 @@ from astra_tui.tui.widgets.one_line import OneLine
 
 
 class PromptLine(Horizontal):
-    """A label and a field. Enter gives the text to whoever asked; Esc closes and keeps it."""
+    """A label and a field. Enter gives the text to the caller; Esc closes and keeps it."""
 
     app: AppBase
 

@@ -85,7 +85,7 @@ class ReplayLine(BarLine):
         self.show_player(self._player)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Goes there, and follows the mouse from now on; beside the line itself, nothing."""
+        """Goes there, and follows the mouse from now on; off the line itself, nothing."""
         if self._player is None or event.button != 1:
             return
         if 0 <= event.x - STATUS_WIDTH < self.track_width:

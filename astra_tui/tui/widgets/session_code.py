@@ -1,4 +1,4 @@
-"""Diff and source of what is chosen, with the counters and complaints of every line beside it."""
+"""Diff and source of what is chosen, with the counters and complaints of every line next to it."""
 
 from __future__ import annotations
 

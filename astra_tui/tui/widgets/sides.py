@@ -1,4 +1,4 @@
-"""Two candidates beside each other on a page: their plans, their checks, what they cost."""
+"""Two candidates side by side on a page: their plans, their checks, what they cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOW_TO_TIME = "t times A against B, where there is a GPU."
 
 
 def draw_plans(page: Page, sides: Sides) -> None:
-    """Where each side comes from, and the plans that led to it, predicted beside measured."""
+    """Where each side comes from, and the plans that led to it, predicted and measured."""
     if not _same_task(sides):
         page.paragraph("The sessions ran on different tasks: only plans compare.", Tone.CAUTION)
         page.blank()
@@ -68,7 +68,7 @@ def draw_tests(page: Page, sides: Sides) -> None:
 
 
 def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> None:
-    """Counters, then the times that each session has, then both beside each other if timed.
+    """Counters, then the times that each session has, then both against each other if timed.
 
     `said` is the result of the wish to time them.
     """

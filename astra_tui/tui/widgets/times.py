@@ -19,7 +19,7 @@ VERDICT_TONES = {
 
 
 def draw_timing(page: Page, timing: Timing, base: str, pointer: Pointer, *, final: bool) -> None:
-    """A finished timing: all workloads together, then each. `base` says beside what."""
+    """A finished timing: all workloads together, then each. `base` says against what."""
     page.heading(f"Time against {base}" + (", measured again at the end" if final else ""))
     together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
     page.line(

@@ -48,7 +48,7 @@ def read_ncu(file: Path) -> list[dict[str, int]]:
 
 
 def collect(results: Path) -> None:
-    """Writes h100.npz and h100.json beside this file."""
+    """Writes h100.npz and h100.json next to this file."""
     with np.load(results / "outputs.npz") as outputs:
         kept = {key: outputs[key][:KEPT_BYTES] for key in outputs.files}
         np.savez_compressed(HERE / "h100.npz", **kept)

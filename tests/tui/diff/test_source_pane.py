@@ -1,4 +1,4 @@
-"""The source pane: lines, columns beside them, messages, search, going to a line."""
+"""The source pane: lines, columns next to them, messages, search, going to a line."""
 
 from __future__ import annotations
 

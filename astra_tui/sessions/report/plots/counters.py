@@ -1,4 +1,4 @@
-"""Counters of every round's candidate beside the baseline's, one small drawing a counter."""
+"""Counters of every round's candidate against the baseline's, one small drawing a counter."""
 
 from __future__ import annotations
 

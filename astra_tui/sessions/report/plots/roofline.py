@@ -1,4 +1,4 @@
-"""Times beside what no kernel can go below on this GPU, a row for each workload."""
+"""Times against what no kernel can go below on this GPU, a row for each workload."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Row:
     floor: float
     best: float
     others: tuple[tuple[str, Tone, float], ...]
-    """Name, mark and time of the versions beside it."""
+    """Name, mark and time of the versions that it is compared with."""
 
 
 def roofline_figure(facts: Facts) -> Figure | None:

@@ -1,4 +1,4 @@
-"""What is said beside the lines of a source: messages under them and columns of values."""
+"""What is said next to the lines of a source: messages under them and columns of values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LineMark:
 
 @dataclass(frozen=True, slots=True)
 class LineColumn:
-    """Values beside the lines, by line number from 1: counters, or instructions.
+    """Values next to the lines, by line number from 1: counters, or instructions.
 
     `title` stands above the column. The column is as wide as its widest value, at most
     `max_width` cells; numbers are aligned to the right.

@@ -1,4 +1,4 @@
-"""Columns of values beside the lines."""
+"""Columns of values next to the lines."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class CodeView(ScrollView, can_focus=True):
 
     @abstractmethod
     def text_room(self) -> int:
-        """Cells that a line of code has on the screen, beside its gutter."""
+        """Cells that a line of code has on the screen, apart from its gutter."""
 
     @abstractmethod
     def find(self, query: str) -> list[Match]:

@@ -30,7 +30,7 @@ _WORDS = re.compile(r"\w+|[^\w\s]")
 
 
 class Pair(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A line of the old text and the line of the new one beside it, counted from 0, -1 for none."""
+    """A line of the old text and the one next to it in the new, counted from 0, -1 for none."""
 
     old: int
     new: int

@@ -83,7 +83,7 @@ class DiffCanvas(CodeView):
 
     @property
     def columns_shown(self) -> bool:
-        """Whether columns stand beside the lines: not where they would leave too little code."""
+        """Whether columns stand next to the lines: not where they would leave too little code."""
         if self.columns_wanted is not None:
             return self.columns_wanted
         width = min(self._halves()) if self.side_by_side else self.view_width - 1

@@ -147,7 +147,7 @@ class DiffRows:
         return end - begin
 
     def _folded(self, gap: int) -> list[Range]:
-        """What is hidden of a gap at first: all but the context of the hunks beside it."""
+        """What is hidden of a gap at first: all but the context of the hunks next to it."""
         size = self._size(gap)
         begin = 0 if gap == 0 else CONTEXT
         end = size if gap == len(self.gaps) - 1 else size - CONTEXT

@@ -26,7 +26,7 @@ class Sass:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """A source with messages about its lines and columns of values beside them, from line 1.
+    """A source with messages about its lines and columns of values next to them, from line 1.
 
     `sass` reads the machine code when someone asks for it; None where there is nothing to say.
     """

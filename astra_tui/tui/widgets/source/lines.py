@@ -45,7 +45,7 @@ Row = LineRow | NoteRow | SassRow
 
 
 class Beside(StrEnum):
-    """What stands beside the lines."""
+    """What stands next to the lines."""
 
     COUNTERS = "counters"
     SASS = "sass"
@@ -104,7 +104,7 @@ class SourceLines(CodeView):
 
     @property
     def columns(self) -> tuple[LineColumn, ...]:
-        """What stands beside the lines now."""
+        """What stands next to the lines now."""
         if self.beside is Beside.COUNTERS:
             return self.view.columns
         return self.sass.columns if self.beside is Beside.SASS else ()

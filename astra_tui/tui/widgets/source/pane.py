@@ -1,4 +1,4 @@
-"""The source pane: one source in full, with counters or instructions beside its lines.
+"""The source pane: one source in full, with counters or instructions next to its lines.
 
     pane = SourcePane(id="source")
     sectors = LineColumn("sectors", {7: "32"})
