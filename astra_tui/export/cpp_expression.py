@@ -23,7 +23,7 @@ from astra_tui.model.launch.expression import (
     names_in,
 )
 from astra_tui.model.launch.plan import PlanError
-from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.launch.scope import TRUTH_VALUES, Bindings
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LITERAL = re.compile(r"-?[0-9]+|INT64_C\(-?[0-9]+\)")
@@ -132,7 +132,7 @@ class CppExpressions:
 
     def constant(self, expression: Expression) -> Value | None:
         """The value, where it is the same for every call with this element type."""
-        known = {"T", *(d.value for d in DType), *self.constants}
+        known = {"T", *(d.value for d in DType), *TRUTH_VALUES, *self.constants}
         if not names_in(expression) <= known:
             return None
         evaluator = Evaluator(Bindings(self.element, {}, {}, device={}))

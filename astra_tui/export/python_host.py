@@ -1,7 +1,8 @@
 """The launch plan and the contract as a Python module: the language of plans is nearly Python.
 
 A plan's canonical text is valid Python with the same meaning, operator by operator, so that
-expressions go over as they are; only 64-bit overflow, which Python does not have, is lost.
+expressions go over as they are, but for `true` and `false`; only 64-bit overflow, which Python does
+not have, is lost.
 """
 
 from __future__ import annotations
@@ -25,11 +26,17 @@ from astra_tui.model.launch import (
 )
 from astra_tui.model.launch.expression import Expression, Name, names_in
 from astra_tui.model.launch.plan import Step, TemplateArgument, Verbatim
-from astra_tui.model.launch.scope import ELEMENT_TYPE
+from astra_tui.model.launch.scope import ELEMENT_TYPE, TRUTH_VALUES
 from astra_tui.model.task import Argument, KernelTask
 
 _IN = "    "
 _NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def python_expression(expression: Expression) -> str:
+    """An expression of any kind in Python."""
+    text = print_expression(expression)
+    return _NAME.sub(lambda name: str(TRUTH_VALUES.get(name[0], name[0])), text)
 
 
 def python_contract(task: KernelTask) -> str:
@@ -115,14 +122,14 @@ class _PlanWriter:
             match declaration:
                 case Workspace(name=name, dtype=dtype, shape=shape):
                     element = dtype if dtype == ELEMENT_TYPE else repr(dtype)
-                    sizes = _tuple(map(print_expression, shape))
+                    sizes = _tuple(map(python_expression, shape))
                     given = f"_workspaces, {name!r}, {element}, {sizes}"
                     yield f"{_IN}_new, {name} = _host.workspace({given})"
                     yield f"{_IN}_workspaces.append(_new)"
                 case Tune(name=name, value=value):
                     yield f"{_IN}{name} = {value}"
                 case Let(name=name, value=expression):
-                    yield f"{_IN}{name} = {print_expression(expression)}"
+                    yield f"{_IN}{name} = {python_expression(expression)}"
         for step in plan.steps:
             yield from self._step(step)
 
@@ -136,7 +143,7 @@ class _PlanWriter:
                 yield f"{_IN}else:" if word == "elif" else f"{_IN}if True:"
                 closed = True
             else:
-                yield f"{_IN}{word} {print_expression(branch.condition)}:"
+                yield f"{_IN}{word} {python_expression(branch.condition)}:"
             word = "elif"
             for item in branch.body:
                 yield from self._item(item, 2 * _IN)
@@ -148,7 +155,7 @@ class _PlanWriter:
         if isinstance(item, Refuse):
             yield f"{indent}raise _host.Refused({item.reason!r})"
             return
-        shared = "0" if item.shared_bytes is None else print_expression(item.shared_bytes)
+        shared = "0" if item.shared_bytes is None else python_expression(item.shared_bytes)
         yield f"{indent}_grid = _host.grid({_list(item.grid)})"
         yield f"{indent}if 0 not in _grid:"
         yield f"{indent}{_IN}_launches.append("
@@ -170,7 +177,7 @@ class _PlanWriter:
 
     def _template_argument(self, argument: TemplateArgument) -> str:
         if not isinstance(argument, Verbatim):
-            return f"_host.cpp({print_expression(argument)})"
+            return f"_host.cpp({python_expression(argument)})"
         pieces: list[str] = []
         end = 0
         for match in _NAME.finditer(argument.text):
@@ -183,7 +190,7 @@ class _PlanWriter:
     def _argument(self, expression: Expression) -> str:
         if isinstance(expression, Name) and expression.id in self.tensors:
             return f"_host.Buffer({expression.id!r})"
-        return print_expression(expression)
+        return python_expression(expression)
 
 
 def _tensor_table(task: KernelTask) -> list[str]:
@@ -211,7 +218,7 @@ def _dims_function(name: str, sources: dict[str, DimSource], dims: tuple[str, ..
     lines.append(f'{_IN}"""{about}"""')
     for source in (sources[d] for d in dims if d in sources):
         lines.append(f"{_IN}{source.size} = sizes[{source.tensor!r}][{source.axis}]")
-        lines.append(f"{_IN}{source.dim} = {print_expression(source.value)}")
+        lines.append(f"{_IN}{source.dim} = {python_expression(source.value)}")
     entries = ", ".join(f"{d!r}: {d}" for d in dims)
     return [*lines, f"{_IN}return {{{entries}}}", ""]
 
@@ -223,7 +230,7 @@ def _shapes_function(task: KernelTask) -> list[str]:
         f"def shapes(T: str, {dims}) -> dict[str, tuple[int, ...]]:",
         f'{_IN}"""The shape of every tensor argument."""',
         f"{_IN}return {{",
-        *(f"{2 * _IN}{a.name!r}: {_tuple(map(print_expression, a.shape))}," for a in task.tensors),
+        *(f"{2 * _IN}{a.name!r}: {_tuple(map(python_expression, a.shape))}," for a in task.tensors),
         f"{_IN}}}",
         "",
     ]
@@ -237,7 +244,7 @@ def _violated_function(task: KernelTask) -> list[str]:
         f'{_IN}"""The first condition of the contract that a call breaks, or ""."""',
     ]
     for condition, text in zip(task.accepts, task.accepts_text, strict=True):
-        lines.append(f"{_IN}if not ({print_expression(condition)}):")
+        lines.append(f"{_IN}if not ({python_expression(condition)}):")
         lines.append(f"{2 * _IN}return {text!r}")
     return [*lines, f'{_IN}return ""', ""]
 
@@ -251,7 +258,7 @@ def _declared(plan: LaunchPlan) -> set[str]:
 
 
 def _list(expressions: Iterable[Expression]) -> str:
-    return ", ".join(map(print_expression, expressions))
+    return ", ".join(map(python_expression, expressions))
 
 
 def _tuple(parts: Iterable[str]) -> str:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from astra_tui.export.artefact import template
 from astra_tui.export.cpp_expression import CppExpressions, bare, cpp_name
+from astra_tui.export.python_host import python_expression
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
+from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.launch.expression import Expression
 from tests.model.helpers import (
     DIMS,
@@ -49,6 +50,10 @@ FIXED = (
     ("not (n < m or zero == 0) or T == float16", True),
     ("sizeof(T) * 8 if aligned(x, 2) else 1 // zero", 16),
     ("stride(x, 0) + sizeof(float64)", 15),
+    ("true", True),
+    ("false", False),
+    ("n > m and true or false", True),
+    ("(n if false else m) if true else zero", 7),
     ("aligned(x, 4) or aligned(y, 256) and not aligned(y, 512)", True),
     ("ceil_div(n, m) * max(1, min(n, m, sm_count))", 105),
     *OVERFLOWING,
@@ -100,6 +105,13 @@ def test_what_follows_from_the_type_is_computed() -> None:
     assert bare(cpp.write(parse_expression("n % width == 0"))) == "n % 8 == 0"
     assert cpp.never(parse_expression("n > 3 and T == float16"))
     assert not cpp.never(parse_expression("n > 3 or T == bfloat16"))
+    assert cpp.never(parse_expression("n > 3 and false"))
+    assert cpp.write(parse_expression("not false")) == "true"
+
+
+def test_truth_values_are_those_of_python() -> None:
+    assert python_expression(parse_expression("n == 1 or true")) == "n == 1 or True"
+    assert python_expression(parse_expression("truest if false else m")) == "truest if False else m"
 
 
 # -- in both languages -----------------------------------------------------------------------------
@@ -125,7 +137,7 @@ def in_python(expression: Expression) -> object:
     }
     named = {d.value: d.value for d in DType}
     names = {**HOST, **named, **DIMS, **DEVICE_ATTRIBUTES, **layouts, "T": "float16"}
-    return eval(print_expression(expression), names)
+    return eval(python_expression(expression), names)
 
 
 def in_cpp(compiler: str, valued: Sequence[Valued]) -> list[object]:
