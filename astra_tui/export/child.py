@@ -102,6 +102,7 @@ def _open_plan(path: Path, name: str) -> Handler:
                 launch.block,
                 launch.shared,
                 list(map(_plain, launch.args)),
+                getattr(launch, "pdl", False),  # Only packages whose plan says pdl= have it.
             ]
             for launch in found.launches
         ]

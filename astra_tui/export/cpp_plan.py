@@ -185,6 +185,8 @@ class _Writer:
         yield f"{deep}const auto block_ = astra::block(device_, {self._list(item.block)});"
         shared = "0" if item.shared_bytes is None else self._list((item.shared_bytes,))
         yield f"{deep}const auto shared_ = astra::shared(device_, {shared});"
+        if item.pdl is not None:
+            yield f"{deep}const bool pdl_ = {bare(self.cpp.write(item.pdl))};"
         yield from self._choice(item, deep)
         yield f"{indent}}}"
 
@@ -193,7 +195,7 @@ class _Writer:
         variable = self._variable(launch)
         numbers, args = self._numbers(launch)
         if not variable:
-            yield self._add(self._kernel(launch, {}), args, numbers, indent)
+            yield self._add(launch, self._kernel(launch, {}), args, numbers, indent)
             return
         word = "if"
         for values in self._seen(launch, variable):
@@ -202,7 +204,7 @@ class _Writer:
             )
             yield f"{indent}{word} ({tests}) {{"
             named = dict(zip(variable, values, strict=True))
-            yield self._add(self._kernel(launch, named), args, numbers, indent + _IN)
+            yield self._add(launch, self._kernel(launch, named), args, numbers, indent + _IN)
             word = "} else if"
         if word == "if":
             yield f"{indent}throw astra::Fault{{astra::kNotCompiled}};"
@@ -211,14 +213,17 @@ class _Writer:
         yield f"{indent}{_IN}throw astra::Fault{{astra::kNotCompiled}};"
         yield f"{indent}}}"
 
-    def _add(self, kernel: str, args: tuple[str | int, ...], numbers: str, indent: str) -> str:
+    def _add(
+        self, launch: Launch, kernel: str, args: tuple[str | int, ...], numbers: str, indent: str
+    ) -> str:
         call = KernelCall(kernel, args, tuple(w.name for w in self.plan.workspaces))
         if call not in self.calls:
             self.calls.append(call)
         number = self.calls.index(call)
+        pdl = "" if launch.pdl is None else ", pdl_"
         return (
             f"{indent}// {plain(kernel)}\n{indent}plan_.launches.push_back(\n"
-            f"{indent}    {{{number}, grid_, block_, shared_, {{{numbers}}}}});"
+            f"{indent}    {{{number}, grid_, block_, shared_, {{{numbers}}}{pdl}}});"
         )
 
     def _numbers(self, launch: Launch) -> tuple[str, tuple[str | int, ...]]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from astra_tui.export.artefact import Files, Subject, template
 from astra_tui.export.cpp_expression import cpp_name
 from astra_tui.export.cpp_plan import CppPlan, KernelCall, cpp_plan
+from astra_tui.export.dependent import caller_notice
 from astra_tui.export.header import comment, header_lines, plain
 from astra_tui.export.winner import Winner
 from astra_tui.model.launch import print_expression
 from astra_tui.model.task import Argument, KernelTask
+
+_WIDTH = 88
+_TEMPLATES = ("astra_host.hpp", "astra_launch.cuh")
 
 
 def cpp_project(subject: Subject) -> Files:
@@ -17,12 +21,11 @@ def cpp_project(subject: Subject) -> Files:
     made = cpp_plan(subject)
     name = task.name
     return {
-        f"{name}.h": _mark(winner, f"{name}: the call.") + _header(task),
+        f"{name}.h": _mark(winner, f"{name}: the call.") + _header(subject),
         f"{name}_plan.hpp": _mark(winner, f"{name}: the launch plan.") + _plan_header(task, made),
         f"{name}.cu": _mark(winner, f"{name}: the launcher.") + _launcher(task, made),
         f"{name}_kernels.cuh": _mark(winner, f"{name}: the kernels.") + winner.text,
-        "astra_host.hpp": template("astra_host.hpp"),
-        "astra_launch.cuh": template("astra_launch.cuh"),
+        **{file: template(file, pdl=subject.pdl) for file in _TEMPLATES},
     }
 
 
@@ -30,8 +33,10 @@ def _mark(winner: Winner, what: str) -> str:
     return comment(header_lines(winner, what), "//")
 
 
-def _header(task: KernelTask) -> str:
+def _header(subject: Subject) -> str:
+    task = subject.task
     name, upper = task.name, task.name.upper()
+    notice = caller_notice(subject, _WIDTH)
     dtypes = ", ".join(f"{upper}_{d.name} = {n}" for n, d in enumerate(task.dtypes, 1))
     lines = [
         f"// {plain(task.summary)}.",
@@ -41,6 +46,7 @@ def _header(task: KernelTask) -> str:
         "// Tensors must not overlap where one of them is written. Workspaces are taken from the",
         "// stream's memory pool (cudaMallocAsync) and given back in stream order. The call does",
         "// not wait for the GPU, and may be captured in a CUDA graph.",
+        *(f"// {line}".rstrip() for line in (["", *notice] if notice else ())),
         f"#ifndef ASTRA_{upper}_H",
         f"#define ASTRA_{upper}_H",
         "",

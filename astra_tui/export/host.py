@@ -93,7 +93,7 @@ def cpp_answers(
     """
     source = scratch / "host_check.cpp"
     program = scratch / "host_check"
-    source.write_text(harness(subject.task), encoding="utf-8")
+    source.write_text(harness(subject), encoding="utf-8")
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-o", str(program)]
     _ran([compiler, *options, str(source)], "", COMPILE_SECONDS)
     lines = [" ".join(_words(subject.task, call)) for call in calls]
@@ -104,8 +104,9 @@ def cpp_answers(
     return [_read(plan, line) for line in output]
 
 
-def harness(task: KernelTask) -> str:
+def harness(subject: Subject) -> str:
     """A C++ program that reads calls, one a line, and writes what the plan says of each."""
+    task = subject.task
     reads = ["read(a.dtype);", *(f"read(a.{cpp_name(d)});" for d in task.dims)]
     for argument in task.args.values():
         name = cpp_name(argument.name)
@@ -116,7 +117,8 @@ def harness(task: KernelTask) -> str:
         if argument.strided and len(argument.shape) > 1:
             reads.append(f"for (auto& s : a.{name}_strides) read(s);")
     reads += [f"read(device.{name});" for name in DEVICE_ATTRIBUTES]
-    return _HARNESS.replace("@TASK@", task.name).replace("@READS@", "\n    ".join(reads))
+    text = _HARNESS.replace("@PDL@", "launch.pdl" if subject.pdl else "false")
+    return text.replace("@TASK@", task.name).replace("@READS@", "\n    ".join(reads))
 
 
 _HARNESS = r"""#include "@TASK@_plan.hpp"
@@ -154,7 +156,7 @@ int main() {
       std::cout << " | " << launch.kernel;
       for (auto size : launch.grid) std::cout << ' ' << size;
       for (auto size : launch.block) std::cout << ' ' << size;
-      std::cout << ' ' << launch.shared;
+      std::cout << ' ' << launch.shared << ' ' << @PDL@;
       for (const auto& number : launch.numbers) {
         if (number.is_float) {
           std::cout << ' ' << number.real;
@@ -195,6 +197,7 @@ def _launches(resolved: ResolvedPlan) -> Launches:
             launch.block,
             launch.shared_bytes,
             tuple((a.name,) if isinstance(a, BufferArgument) else a.value for a in launch.args),
+            launch.pdl,
         )
         for launch in resolved.launches
     )
@@ -208,8 +211,9 @@ def _plain(launches: Sequence[Any]) -> Launches:
             tuple(block),
             shared,
             tuple(tuple(a) if isinstance(a, list) else a for a in args),
+            pdl,
         )
-        for kernel, grid, block, shared, args in launches
+        for kernel, grid, block, shared, args, pdl in launches
     )
 
 
@@ -221,8 +225,8 @@ def _read(plan: CppPlan, line: str) -> Answer:
         number, *rest = part.split()
         call = plan.calls[int(number)]
         sizes = tuple(map(int, rest[:7]))
-        args = tuple((a,) if isinstance(a, str) else _number(rest[7 + a]) for a in call.args)
-        launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args))
+        args = tuple((a,) if isinstance(a, str) else _number(rest[8 + a]) for a in call.args)
+        launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args, rest[7] == "1"))
     return Answer(tuple(launches))
 
 

@@ -166,6 +166,8 @@ class _PlanWriter:
         yield f"{deep}_host.block(_device, {_list(item.block)}),"
         yield f"{deep}_host.shared(_device, {shared}),"
         yield f"{deep}{_tuple(map(self._argument, item.args))},"
+        if item.pdl is not None:
+            yield f"{deep}{python_expression(item.pdl)},"
         yield f"{indent}{2 * _IN})"
         yield f"{indent}{_IN})"
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from astra_tui.export.artefact import Files, Subject, template
+from astra_tui.export.dependent import caller_notice
 from astra_tui.export.dims import dim_sources
 from astra_tui.export.header import comment, header_lines, journal_words, plain
 from astra_tui.export.python_host import python_contract, python_plan
@@ -18,6 +19,7 @@ NAMESPACE = "astra"
 _TEMPLATES = ("_operator", "_ready", "_library", "_gpu", "_driver", "_host")
 
 _IN = "    "
+_WIDTH = 88
 _SCHEMA_TYPES = {True: "float", False: "int"}
 _PYTHON_TYPES = _SCHEMA_TYPES
 
@@ -32,10 +34,10 @@ def torch_package(subject: Subject) -> Files:
     task = subject.task
     mark = comment(header_lines(subject.winner, f"{task.name} for PyTorch."), "#")
     files: dict[str, str | bytes] = {
-        "__init__.py": mark + _init(task),
+        "__init__.py": mark + _init(subject),
         "_contract.py": mark + python_contract(task),
         "_plan.py": mark + python_plan(task, subject.plan),
-        **{f"{name}.py": mark + template(f"{name}.py") for name in _TEMPLATES},
+        **{f"{name}.py": mark + template(f"{name}.py", pdl=subject.pdl) for name in _TEMPLATES},
         "kernel.cu": subject.winner.text,
         "manifest.json": json.dumps(_manifest(subject), indent=2) + "\n",
     }
@@ -134,7 +136,9 @@ class _Signature:
         return f"{_dict([a.name for a in self.inputs])}, {_dict(self.passed)}"
 
 
-def _init(task: KernelTask) -> str:
+def _init(subject: Subject) -> str:
+    task = subject.task
+    notice = caller_notice(subject, _WIDTH)
     signature = _Signature(task)
     summary = _docstring(task.summary)
     lines = [
@@ -144,6 +148,7 @@ def _init(task: KernelTask) -> str:
         "and CUDA graphs can hold. Outside the contract it calls what `set_fallback` was given.",
         "It has no derivative. The first call on a device loads the kernels, so make one before",
         "a graph is captured.",
+        *(["", *notice] if notice else ()),
         '"""',
         "",
         "from __future__ import annotations",

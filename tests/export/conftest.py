@@ -10,6 +10,7 @@ import pytest
 
 from astra_tui.export import Subject
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.model.task import KernelTask
 from tests.export.sessions import compiled_subject, made_up, production
 
@@ -33,10 +34,19 @@ def host_compiler() -> str:
 
 
 @pytest.fixture(scope="session")
-def scripted_driver(tmp_path_factory: pytest.TempPathFactory, host_compiler: str) -> Path:
+def cuda_headers() -> list[str]:
+    """Options with which a compiler of the host finds NVIDIA's headers."""
+    return [f"-isystem{folder}" for folder in find_toolchain().include_dirs]
+
+
+@pytest.fixture(scope="session")
+def scripted_driver(
+    tmp_path_factory: pytest.TempPathFactory, host_compiler: str, cuda_headers: list[str]
+) -> Path:
     """A folder with the scripted driver as libcuda.so.1."""
     folder = tmp_path_factory.mktemp("driver")
-    source = Path(__file__).with_name("scripted_cuda.cpp")
-    command = [host_compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(source)]
-    subprocess.run(command, check=True)
+    here = Path(__file__)
+    sources = [str(here.with_name(f"scripted_{part}.cpp")) for part in ("cuda", "launch")]
+    options = ["-shared", "-fPIC", *cuda_headers, "-o", str(folder / "libcuda.so.1")]
+    subprocess.run([host_compiler, *options, *sources], check=True)
     return folder

@@ -43,9 +43,13 @@ def launched() -> list[dict[str, Any]]:
         lines = [line.split() for line in log.read().splitlines()]
         _read = log.tell()
     found: list[dict[str, Any]] = []
+    early = False
     for word, a, b in lines:
         if word == "launch":
             found.append({"function": int(a), "stream": int(b), "packed": bytearray()})
+            found[-1]["early"], early = early, False
+        elif word == "attribute":
+            early = True
         elif word == "byte":
             found[-1]["packed"].append(int(a))
         elif word in ("grid", "block", "shared"):
@@ -309,7 +313,7 @@ def bounded(gated: Any) -> list[bool]:
 
 
 def workspaces(gated: Any) -> dict[str, bool]:
-    """Scratch memory of two calls, each with two launches."""
+    """Scratch memory of two calls, each with two launches, of which the second may begin early."""
     x, out = half(2, 64), half(2, 32, begin=SLOT)
     launched()
     for _ in range(2):
@@ -321,6 +325,7 @@ def workspaces(gated: Any) -> dict[str, bool]:
         target, partial_again, spare = addresses(second, 3)
         found[name] = (target, given) == (out.data_ptr(), x.data_ptr())
         found[name] &= partial == partial_again and len({0, partial, spare}) == 3
+        found[name] &= (first["early"], second["early"]) == (False, True)
     return found
 
 

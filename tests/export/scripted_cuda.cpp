@@ -11,7 +11,7 @@ static std::mutex one_at_a_time;
 static std::vector<std::string> symbols;
 static thread_local void* current = nullptr;
 
-static void say(const char* text, long long a = 0, long long b = 0) {
+void say(const char* text, long long a = 0, long long b = 0) {
   static std::FILE* log = nullptr;
   if (log == nullptr) {
     log = std::fopen(std::getenv("SCRIPTED_CUDA_LOG"), "a");
@@ -40,7 +40,9 @@ int cuCtxSetCurrent(void* context) {
 }
 int cuDeviceGet(int* device, int ordinal) { *device = ordinal; return 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : 1000 + attribute;
+  const char* major = std::getenv("SCRIPTED_CUDA_MAJOR");
+  *value = attribute == 75 ? std::atoi(major == nullptr ? "9" : major)
+           : attribute == 76 ? 0 : 1000 + attribute;
   return 0;
 }
 int cuModuleLoadData(void** module, const void* image) {

@@ -29,6 +29,7 @@ shape = ["n", "2 * m + 1"]
 role = "in"
 dtype = "float32"
 shape = ["m"]
+stable = true
 
 [args.flags]
 role = "inout"
@@ -77,19 +78,21 @@ EVERYTHING_SOURCE = """/* @launch
    let small = float16 if is_half else float32
    let by_scalar = 100 // count
    clear<float32> grid=(ceil_div(n, rows), 1, 2) block=(32, rows) args=(partial, m * apart)
+           pdl=false
    when not aligned(x, sizeof(T)) or n == 31:
        refuse "x is not where it should be"
    when fits and T == float32 and aligned(bias, 16):
        only_float<small, fits> grid=n block=min(max(m, 1), 1024) shared=m * sizeof(T)
-           args=(out, x, bias, stride(out, 0), is_half, eps, eps if m > 8 else eps)
+           args=(out, x, bias, stride(out, 0), is_half, eps, eps if m > 8 else eps) pdl=true
    when fits and (m == 64 or m == 128 or m == 8):
        by_width<T, m> grid=(min(n, sm_count * 2), 2) block=max_threads_per_block // 4
            args=(out, own, by_scalar, count, -n // 3, -n % 3, n > 5)
+           pdl=(n % 2 == 0 and aligned(out, 16) or not fits)
        twice<"Pair<T, rows>", "(m > 64) ? 1 : width"> grid=n block=m args=(partial, out)
    when m != 96 and m < 30000:
        plain grid=ceil_div(n * m, 256) block=256 args=(flags, 1 if aligned(out, 16) else 0)
    when m == 96:
        refuse "96 columns"
-   last<T> grid=1 block=1 args=(out)
+   last<T> grid=1 block=1 args=(out) pdl=fits
 */
 """

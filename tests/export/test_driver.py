@@ -50,7 +50,8 @@ from package import _driver, _host
 kernels = _driver.Kernels(Path(sys.argv[1]))
 numbers = json.loads(sys.argv[2])
 args = (_host.Buffer("x"), *numbers)
-wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else ())
+early = [sys.argv[6] == "True"] if sys.argv[6:] else []
+wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else (), *early)
 try:
     ready = kernels.prepare([wanted, wanted], ("y", "x"), 0)
     ready[0]([0, int(sys.argv[4])], int(sys.argv[5]))
@@ -63,14 +64,20 @@ Lines = list[tuple[str, int, int]]
 
 
 def launched(
-    scripted_driver: Path, folder: Path, numbers: list[Any], kernel: str = "k<float>"
+    scripted_driver: Path,
+    folder: Path,
+    numbers: list[Any],
+    kernel: str = "k<float>",
+    *,
+    pdl: bool | None = None,
+    major: int = 9,
 ) -> tuple[list[str], Lines]:
-    """What a launch prints, and what the driver was asked."""
+    """What a launch prints, and what the driver was asked; None for a plan without `pdl=`."""
     write_files(
         folder / "package",
         {
-            "_driver.py": template("_driver.py"),
-            "_host.py": template("_host.py"),
+            "_driver.py": template("_driver.py", pdl=pdl is not None),
+            "_host.py": template("_host.py", pdl=pdl is not None),
             "manifest.json": json.dumps(MANIFEST),
             "sm_80.cubin": b"old",
             "sm_90a.cubin": b"new",
@@ -79,9 +86,16 @@ def launched(
     log = folder / "log"
     log.touch()
     arguments = [str(folder / "package"), json.dumps(numbers), kernel, str(ADDRESS), str(STREAM)]
+    arguments += [] if pdl is None else [str(pdl)]
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(scripted_driver),
+        "SCRIPTED_CUDA_LOG": str(log),
+        "SCRIPTED_CUDA_MAJOR": str(major),
+    }
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments],
-        env={**os.environ, "LD_LIBRARY_PATH": str(scripted_driver), "SCRIPTED_CUDA_LOG": str(log)},
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
@@ -112,14 +126,28 @@ def test_a_launch(scripted_driver: Path, tmp_path: Path) -> None:
     assert len(printed) == 1
 
 
+NUMBERS: list[Any] = [1, 1, 0.5, 0.5, 0.5, True]
+
+
+@pytest.mark.parametrize(
+    ("pdl", "major", "early"), [(True, 9, True), (False, 9, False), (True, 8, False)]
+)
+def test_a_programmatic_dependent_launch(
+    scripted_driver: Path, tmp_path: Path, pdl: bool, major: int, early: bool
+) -> None:
+    _, asked = launched(scripted_driver, tmp_path / "pdl", NUMBERS, pdl=pdl, major=major)
+    _, plain = launched(scripted_driver, tmp_path / "plain", NUMBERS, major=major)
+    assert [line for line in asked if line[0] == "attribute"] == [("attribute", 6, 1)] * early
+    assert [line for line in asked if line[0] != "attribute"] == plain
+
+
 @pytest.mark.parametrize(
     ("place", "value", "dtype"), [(0, 1 << 31, "int32"), (1, -1, "uint64"), (5, 2, "bool")]
 )
 def test_a_number_that_does_not_fit(
     scripted_driver: Path, tmp_path: Path, place: int, value: int, dtype: str
 ) -> None:
-    numbers: list[Any] = [1, 1, 0.5, 0.5, 0.5, True]
-    numbers[place] = value
+    numbers = [*NUMBERS[:place], value, *NUMBERS[place + 1 :]]
     printed, asked = launched(scripted_driver, tmp_path, numbers)
     assert printed[0] == f"PlanFault: {value} does not fit in {dtype}"
     assert "launch" not in {word for word, _, _ in asked}
@@ -139,7 +167,7 @@ def test_numbers_of_attributes_are_the_drivers_own(scripted_driver: Path, tmp_pa
 
     from astra_tui.gpu.process.bindings import _ATTRIBUTES
 
-    printed, _ = launched(scripted_driver, tmp_path, [1, 1, 0.5, 0.5, 0.5, True])
+    printed, _ = launched(scripted_driver, tmp_path, NUMBERS)
     names = cuda.CUdevice_attribute
     wanted = {
         name: 1000 + int(getattr(names, f"CU_DEVICE_ATTRIBUTE_{word}"))
@@ -148,6 +176,8 @@ def test_numbers_of_attributes_are_the_drivers_own(scripted_driver: Path, tmp_pa
     assert json.loads(printed[-1]) == wanted
     dynamic = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     assert int(dynamic) == 8
+    early = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    assert int(early) == 6
 
 
 @pytest.mark.parametrize(

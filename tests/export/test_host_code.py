@@ -86,14 +86,14 @@ def in_python(found: Subject, folder: Path) -> list[Answer]:
     modules = {
         "package/_plan.py": python_plan(found.task, found.plan),
         "package/_contract.py": python_contract(found.task),
-        "package/_host.py": export_files(_compiled(found), Format.TORCH)[_host(found)],
+        "package/_host.py": export_files(compiled_to_nothing(found), Format.TORCH)[_host(found)],
     }
     write_files(folder, modules)
     with Artefact("plan", folder / "package", found.task.name) as artefact:
         return python_answers(artefact, found.samples)
 
 
-def _compiled(found: Subject) -> Subject:
+def compiled_to_nothing(found: Subject) -> Subject:
     """As if it had been compiled to nothing."""
     nothing = Compilation((), (), "", b"", "sm_90a", "", 0.0)
     return Subject(found.winner, found.task, found.plan, found.samples, (nothing,))

@@ -26,12 +26,13 @@ WITH_WORKSPACES = """#include <cuda_bf16.h>
    workspace partial: float32[tokens, d]
    workspace spare: T[d]
    gate<T> grid=tokens block=32 args=(partial, input, d)
-   up<T> grid=tokens block=32 args=(out, partial, spare, d) */
+   up<T> grid=tokens block=32 args=(out, partial, spare, d) pdl=true */
 template <typename T> __global__ void gate(float* partial, const T* input, long long d) {
   if (threadIdx.x < d) partial[blockIdx.x * d + threadIdx.x] = float(input[0]);
 }
 template <typename T>
 __global__ void up(T* out, const float* partial, const T* spare, long long d) {
+  cudaGridDependencySynchronize();
   if (threadIdx.x < d) out[blockIdx.x * d + threadIdx.x] = T(partial[threadIdx.x]);
 }
 """

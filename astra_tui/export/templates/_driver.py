@@ -35,6 +35,10 @@ _INTEGERS = {
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
 }  # fmt: skip
 _FLOATS = {"float16": "e", "float32": "f", "float64": "d"}
+# <pdl>
+_FIRST_MAJOR_WITH_PDL = 9
+_STREAM_SERIALIZATION = 6
+# </pdl>
 
 
 class DriverError(RuntimeError):
@@ -62,6 +66,12 @@ class Launch:
         self._ordinal = ordinal
         self._function = function
         self._launch = _library().cuLaunchKernel
+        # <pdl>
+        self._filled: type[_Filled] = _Filled
+        if wanted.pdl and _attribute(ordinal, _MAJOR) >= _FIRST_MAJOR_WITH_PDL:
+            self._launch = _library().cuLaunchKernelEx
+            self._filled = _EarlyFilled
+        # </pdl>
         self._free: list[_Filled] = []
 
     def __call__(self, addresses: Sequence[int], stream: int) -> None:
@@ -69,7 +79,12 @@ class Launch:
         try:
             filled = self._free.pop()
         except IndexError:
+            # <plain>
             filled = _Filled(self._function, self.sizes, self.parameters)
+            # </plain>
+            # <pdl>
+            filled = self._filled(self._function, self.sizes, self.parameters)
+            # </pdl>
         for word, place in self.pointers:
             filled.words[word] = addresses[place]
         filled.stream.value = stream
@@ -96,6 +111,44 @@ class _Filled:
         self.arguments = (function, *sizes, self.stream, None, extra)
 
 
+# <pdl>
+class _LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute, whose value is a union of 64 bytes."""
+
+    _fields_ = (
+        ("id", ctypes.c_int),
+        ("pad", ctypes.c_char * 4),
+        ("value", ctypes.c_int),
+        ("rest", ctypes.c_char * 60),
+    )
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig: sizes of grid and block, dynamic shared memory, stream, attributes."""
+
+    _fields_ = (
+        ("sizes", ctypes.c_uint * 7),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_LaunchAttribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+_EARLY = ctypes.pointer(_LaunchAttribute(id=_STREAM_SERIALIZATION, value=1))
+
+
+class _EarlyFilled(_Filled):
+    """The same for a launch that may begin before what runs before it on the stream has ended."""
+
+    def __init__(self, function: ctypes.c_void_p, sizes: tuple[int, ...], parameters: bytes):
+        super().__init__(function, sizes, parameters)
+        config = _LaunchConfig(sizes, None, _EARLY, 1)
+        self.stream = ctypes.c_void_p.from_buffer(config, _LaunchConfig.stream.offset)
+        *_, extra = self.arguments
+        self.arguments = (ctypes.byref(config), function, None, extra)  # type: ignore[assignment]
+
+
+# </pdl>
 class Kernels:
     """The kernels of a package: cubins in its folder, signatures in its manifest."""
 

@@ -66,6 +66,10 @@ class Launch:
     block: tuple[int, int, int]
     shared: int
     args: tuple[Buffer | int | float | bool, ...]
+    # <pdl>
+    pdl: bool = False
+    """Whether it may begin before what runs before it on the stream has ended."""
+    # </pdl>
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,9 @@ struct Launch {
   Sizes block;
   std::uint32_t shared;
   std::vector<Number> numbers;
+  // <pdl>
+  bool pdl = false;  // it may begin before what runs before it on the stream has ended
+  // </pdl>
 };
 
 // What one call launches, in order, and the bytes of its workspaces.

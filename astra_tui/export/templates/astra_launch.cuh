@@ -47,6 +47,33 @@ P to_parameter(const Number& number) {
   }
 }
 
+// <pdl>
+// Whether launches on the current device can begin before the one before has ended.
+inline bool has_dependent_launch() {
+  int ordinal = 0;
+  int major = 0;
+  check(cudaGetDevice(&ordinal));
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
+  return major >= 9;
+}
+
+// Launches a kernel that may begin before what runs before it on the stream has ended.
+inline void launch_early(const void* function, const Launch& launch, cudaStream_t stream,
+                         void** parameters) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
+  config.blockDim = dim3(launch.block[0], launch.block[1], launch.block[2]);
+  config.dynamicSmemBytes = launch.shared;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelExC(&config, function, parameters));
+}
+
+// </pdl>
 template <typename... P, std::size_t... I, typename... A>
 void launch_with(void (*kernel)(P...), const Launch& launch, cudaStream_t stream,
                  std::index_sequence<I...>, A... arguments) {
@@ -58,6 +85,12 @@ void launch_with(void (*kernel)(P...), const Launch& launch, cudaStream_t stream
     check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(launch.shared)));
   }
+  // <pdl>
+  if (launch.pdl && has_dependent_launch()) {
+    launch_early(function, launch, stream, pointers);
+    return;
+  }
+  // </pdl>
   check(cudaLaunchKernel(function, dim3(launch.grid[0], launch.grid[1], launch.grid[2]),
                          dim3(launch.block[0], launch.block[1], launch.block[2]), pointers,
                          launch.shared, stream));

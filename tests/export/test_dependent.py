@@ -1,0 +1,234 @@
+"""Programmatic dependent launch in exports: when, how, and what callers are told of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from astra_tui.export import Format, StepOutcome, Subject, export_files
+from astra_tui.export.artefact import template
+from astra_tui.export.exporting import Exporter, open_exporter
+from astra_tui.export.host import differences, expected
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.task import KernelTask, parse_task
+from tests.export.sessions import made_up, production, write_files
+from tests.export.tasks import EVERYTHING
+from tests.export.test_host_code import compiled_to_nothing, in_cpp, in_python, subject
+
+TEMPLATES = ("_driver.py", "_host.py", "astra_host.hpp", "astra_launch.cuh")
+
+# -- when ------------------------------------------------------------------------------------------
+
+_NUMBERS = st.sampled_from(
+    ("n", "m", "n % 8", "m // 16", "-n % 3", "n * m", "stride(x, 0)", "sm_count", "0", "64", "4096")
+)
+_TESTS = st.builds(
+    "{} {} {}".format, _NUMBERS, st.sampled_from(("<", "<=", "==", "!=", ">")), _NUMBERS
+)
+_ATOMS = _TESTS | st.sampled_from(("true", "false", "aligned(x, 16)", "T == float16", "wide"))
+CONDITIONS = st.recursive(
+    _ATOMS,
+    lambda inner: (
+        st.builds("({} and {})".format, inner, inner)
+        | st.builds("({} or {})".format, inner, inner)
+        | st.builds("not ({})".format, inner)
+    ),
+    max_leaves=6,
+)
+"""Conditions over the names of the task `everything`, none of which is ever an error."""
+
+ONCE = settings(deadline=None, max_examples=2, phases=[Phase.generate])
+"""Every example is a compilation of a plan with many conditions."""
+
+
+@ONCE
+@given(conditions=st.lists(CONDITIONS, min_size=50, max_size=50))
+def test_conditions_are_those_of_the_plan(
+    conditions: list[str], tmp_path_factory: pytest.TempPathFactory, host_compiler: str
+) -> None:
+    launches = "\n".join(
+        f"   k grid=1 block=1 args=(flags) pdl=({c})" for c in (*conditions, "true", "wide")
+    )
+    text = f"/* @launch\n   let wide = m % 16 == 0\n{launches}\n*/"
+    folder = tmp_path_factory.mktemp("everything")
+    write_files(folder, {"task.toml": EVERYTHING, "reference.py": "", "baseline.cu": text})
+    found = subject(parse_task(EVERYTHING, folder), text)
+    told = [expected(found, call) for call in found.samples]
+    early = {launch[-1] for answer in told for launch in (answer and answer.launches) or ()}
+    assert early == {False, True}
+    assert differences(found, found.samples, in_cpp(found, folder, host_compiler)) == []
+    assert differences(found, found.samples, in_python(found, folder)) == []
+
+
+# -- how -------------------------------------------------------------------------------------------
+
+RUNTIME = r"""
+#include <cstdio>
+#include <cstdlib>
+
+#include "astra_launch.cuh"
+
+extern "C" {
+cudaError_t cudaGetDevice(int* device) { *device = 3; return cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) {
+  const char* major = std::getenv("MAJOR");
+  *value = device == 3 && name == cudaDevAttrComputeCapabilityMajor ? std::atoi(major) : -1;
+  return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
+  std::printf("allow %d\n", value);
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** parameters,
+                             size_t shared, cudaStream_t stream) {
+  std::printf("launch %d (%u %u %u) (%u %u %u) %zu %p %d %g\n", function != nullptr, grid.x, grid.y,
+              grid.z, block.x, block.y, block.z, shared, (void*)stream, *(int*)parameters[0],
+              *(float*)parameters[1]);
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
+                                void** parameters) {
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    std::printf("attribute %d %d\n",
+                config->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization,
+                config->attrs[i].val.programmaticStreamSerializationAllowed);
+  }
+  return cudaLaunchKernel(function, config->gridDim, config->blockDim, parameters,
+                          config->dynamicSmemBytes, config->stream);
+}
+}
+
+void kernel(int, float) {}
+
+int main(int count, char**) {
+  const astra::Launch launch{0, {7, 2, 1}, {32, 4, 1}, 50000, {}, count > 1};
+  auto* stream = reinterpret_cast<cudaStream_t>(0x77);
+  astra::launch(&kernel, launch, stream, astra::Number(astra::Int(5)), astra::Number(0.5));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def launcher(
+    tmp_path_factory: pytest.TempPathFactory, host_compiler: str, cuda_headers: list[str]
+) -> Path:
+    """A program that launches, early if it has an argument, on a runtime that says what it does."""
+    folder = tmp_path_factory.mktemp("launcher")
+    headers = {name: template(name, pdl=True) for name in TEMPLATES}
+    write_files(folder, {**headers, "main.cpp": RUNTIME})
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_headers]
+    command = [host_compiler, *options, "main.cpp", "-o", "launcher"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "launcher"
+
+
+@pytest.mark.parametrize(
+    ("pdl", "major", "early"),
+    [(True, 9, True), (True, 12, True), (True, 8, False), (False, 9, False)],
+)
+def test_the_launcher_in_cpp(launcher: Path, pdl: bool, major: int, early: bool) -> None:
+    command = [launcher, *["early"] * pdl]
+    environment = {"MAJOR": str(major)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "allow 50000",
+        *["attribute 1 1"] * early,
+        "launch 1 (7 2 1) (32 4 1) 50000 0x77 5 0.5",
+    ]
+
+
+# -- a whole export --------------------------------------------------------------------------------
+
+WAIT = "cudaGridDependencySynchronize();"
+
+
+def waiting(task: KernelTask) -> str:
+    """The production kernel of silu_and_mul with `pdl=`: its threads wait before anything else."""
+    first = "  const int64_t token = blockIdx.x;\n"
+    text = production(task).replace(first, f"{first}  {WAIT}\n")
+    return text.replace("args=(out, input, d)", "args=(out, input, d) pdl=(tokens <= 100)")
+
+
+@pytest.fixture(scope="module")
+def exporter(quick_task: KernelTask, compiler: Compiler) -> Iterator[Exporter]:
+    """Of silu_and_mul, on the emulator."""
+    with open_exporter(quick_task, "emulator", compiler) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("to", [Format.CPP, Format.TORCH])
+def test_an_export_is_checked(exporter: Exporter, to: Format, tmp_path: Path) -> None:
+    task = exporter.checker.task
+    report = exporter.export(made_up(task, waiting(task)), to, tmp_path / "out")
+    assert not report.failed, report.steps
+    passed = {s.name for s in report.steps if s.outcome is StepOutcome.PASSED}
+    assert {"kernels", "launches of the host code"} <= passed
+    assert ("compiled by nvcc" in passed) == (to is Format.CPP and bool(exporter.tools.nvcc))
+    if to is Format.TORCH:
+        archs = {Path(f).stem for f in report.files if f.endswith(".cubin")}
+        assert archs == {"sm_90a", "sm_100", "sm_120"}  # The instruction is not one of sm_80.
+
+
+# -- what callers are told -------------------------------------------------------------------------
+
+RMSNORM = """/* @launch
+   k<T> grid=1 block=1 args=(x, weight) pdl=true */
+template <typename T> __global__ void k(T* x, const T* weight) {@CALL@}"""
+
+
+def told(found: Subject) -> Iterator[str]:
+    """The header in C++ and the docstring in Python, each as one line without marks of comments."""
+    name = found.task.name
+    header = str(export_files(found, Format.CPP)[f"{name}.h"])
+    package = export_files(compiled_to_nothing(found), Format.TORCH)
+    for text in (header, str(package[f"astra_{name}/__init__.py"])):
+        yield " ".join(text.replace("\n//", "\n").split())
+
+
+def test_callers_are_told_what_is_read_early(tasks: dict[str, KernelTask]) -> None:
+    found = subject(tasks["fused_add_rmsnorm"], RMSNORM.replace("@CALL@", WAIT))
+    for text in told(found):
+        assert "a kernel may begin before the kernel launched just before it" in text
+        assert "reads none but weight: so the kernel launched just before a call must not" in text
+        assert "The source uses cudaGridDependencySynchronize, which needs sm_90 or later" in text
+
+
+def test_callers_are_told_that_nothing_is_read_early(tasks: dict[str, KernelTask]) -> None:
+    source = "/* @launch\n k<T> grid=1 block=1 args=(input, out) pdl=true */"
+    for text in told(subject(tasks["silu_and_mul"], source)):
+        assert "have ended, a call neither reads nor writes a tensor." in text
+        assert "sm_90 or later" not in text
+
+
+def test_several_arguments_are_named_in_one_sentence(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    for count, names in enumerate(("x", "x and residual", "x, residual and weight"), start=1):
+        stable = set(list(task.args)[:count])
+        args = {n: replace(a, stable=n in stable) for n, a in task.args.items()}
+        found = subject(task, RMSNORM)
+        for text in told(replace(found, task=replace(task, args=args))):
+            assert f"reads none but {names}: so the kernel" in text
+
+
+@pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"])
+def test_exports_without_it_do_not_speak_of_it(tasks: dict[str, KernelTask], name: str) -> None:
+    found = subject(tasks[name], production(tasks[name]))
+    files = {**export_files(found, Format.TVM_FFI)}
+    files |= export_files(compiled_to_nothing(found), Format.TORCH)
+    for content in files.values():
+        assert "pdl" not in str(content)
+        assert "dependent" not in str(content).lower()
+
+
+@pytest.mark.parametrize("file", TEMPLATES)
+def test_no_mark_is_left_in_a_template(file: str) -> None:
+    for pdl in (False, True):
+        text = template(file, pdl=pdl)
+        assert ("pdl" in text) == pdl
+        assert not {"<pdl>", "</pdl>", "<plain>", "</plain>"} & set(text.split())
