@@ -1,0 +1,172 @@
+"""pip as a process: downloads one wheel by its hash, and lists what an index has.
+
+The user's own settings of pip hold (index, proxy, certificates), because it is they who decide
+where packages come from. Only wheels are asked for: no code of a package runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from astra_tui.model.errors import OutOfResources, UserError
+from astra_tui.model.pin import Pin
+from astra_tui.processes.child import child_environment
+
+DOWNLOAD_SECONDS = 3600.0
+LIST_SECONDS = 120.0
+POLL_SECONDS = 0.2
+_KEPT = ("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_KEPT_BEGINNINGS = ("PIP_", "XDG_CONFIG")
+_QUIET = ("--no-input", "--disable-pip-version-check", "--no-color")
+_GOT = re.compile(r"\bGot\s+([0-9a-f]{64})\b")
+_OFFLINE = re.compile(
+    r"Retrying \(Retry|NewConnectionError|Name or service not known|ConnectionError"
+    r"|Temporary failure in name resolution|ProxyError|Read timed out|ConnectTimeout"
+)
+_FULL = re.compile(r"\[Errno (?:28|122)\]|No space left on device|Disk quota exceeded")
+_NO_PIP = "No module named pip"
+_VERSIONS = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
+_MAX_OUTPUT = 1 << 20
+
+Progress = Callable[[int], None]
+"""Told how many bytes have come so far."""
+
+
+class _Ended(NamedTuple):
+    code: int
+    output: str
+
+
+def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLOAD_SECONDS) -> Path:
+    """Downloads the pinned wheel into an empty folder; the file. Raises UserError.
+
+    pip compares the hash; `folder` also holds what pip writes meanwhile.
+    """
+    wanted, into = folder / "requirements.txt", folder / "wheel"
+    wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n")
+    into.mkdir()
+    ended = _run(
+        ["download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--no-cache-dir",
+         "--progress-bar=off", *_target(pin), f"--dest={into}", "-r", str(wanted)],
+        folder,
+        lambda: progress(_bytes_in(folder)),
+        seconds,
+    )  # fmt: skip
+    found = into / pin.wheel
+    if ended.code == 0 and found.is_file():
+        return found
+    raise _failure(pin, ended, [p.name for p in into.iterdir()])
+
+
+def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
+    """Versions of the pin's package above its own, the newest first, that its platform can use.
+
+    Releases only, and only what the index has a wheel of. Raises UserError.
+    """
+    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        command = ["index", "versions", *_target(pin), "--only-binary=:all:", pin.name]
+        ended = _run(command, Path(folder), lambda: None, seconds)
+    found = _VERSIONS.search(ended.output)
+    if ended.code or found is None:
+        raise _failure(pin, ended, [])
+    versions = [each.strip() for each in found[1].split(",")]
+    return tuple(versions[: versions.index(pin.version)] if pin.version in versions else versions)
+
+
+def _target(pin: Pin) -> list[str]:
+    """The flags by which pip takes a wheel for the pin's platform, wherever it runs."""
+    interpreters, abis, platforms = pin.tags
+    flags = [f"--platform={p}" for p in platforms.split(".") if p != "any"]
+    interpreter = interpreters.split(".")[0]
+    if interpreter.startswith("cp") and interpreter[2:].isdigit() and len(interpreter) > 3:
+        flags += ["--implementation=cp", f"--python-version={interpreter[2]}.{interpreter[3:]}"]
+        flags += [f"--abi={abi}" for abi in abis.split(".")]
+    return flags
+
+
+def _run(
+    arguments: list[str], folder: Path, still_running: Callable[[], None], seconds: float
+) -> _Ended:
+    """Runs pip with its temporary files in `folder`; it ends with us, or after `seconds`."""
+    command = [sys.executable, "-P", "-m", "pip", *arguments, *_QUIET]
+    ends = time.monotonic() + seconds
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**_environment(), "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            while process.poll() is None:
+                if time.monotonic() > ends:
+                    raise UserError(f"pip was not done after {seconds:g} s and was ended")
+                still_running()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL_SECONDS)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        return _Ended(process.returncode, output.read(_MAX_OUTPUT).decode(errors="replace"))
+
+
+def _environment() -> dict[str, str]:
+    """What our children get, and what pip's own settings are in; no keys of other services."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or name.startswith(_KEPT_BEGINNINGS) or name.lower().endswith("_proxy")
+    }
+    return {**child_environment(), **kept}
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*.whl"):
+        with suppress(OSError):
+            total = max(total, path.stat().st_size)
+    return total
+
+
+def _failure(pin: Pin, ended: _Ended, came: list[str]) -> UserError:
+    text = ended.output
+    if _NO_PIP in text:
+        hint = f"{sys.executable} -m ensurepip"
+        return UserError(f"{pin} cannot be fetched: this Python has no pip", hint=hint)
+    got = _GOT.search(text)
+    if got is not None:
+        return UserError(
+            f"{pin.wheel} is not what was pinned: its SHA-256 should be {pin.sha256}, the index "
+            f"gives {got[1]}",
+            hint="do not use it; ask the package's authors, or correct the pin",
+        )
+    if _FULL.search(text):
+        return OutOfResources(
+            f"{pin} cannot be fetched: no space is left on the disk",
+            hint="make room and try again, or set ASTRA_TUI_CACHE to a folder on a larger disk",
+        )
+    if _OFFLINE.search(text):
+        return UserError(
+            f"{pin} cannot be fetched: the package index does not answer",
+            hint="is this machine offline? pip's own settings say which index is asked: pip config",
+        )
+    if came:
+        return UserError(f"{pin}: pip brought {came[0]}, the pin names {pin.wheel}")
+    errors = [line for line in text.splitlines() if line.startswith("ERROR:")]
+    last = (errors or text.strip().splitlines() or [f"exit code {ended.code}"])[-1]
+    return UserError(f"{pin} cannot be fetched: {last.removeprefix('ERROR: ')}")

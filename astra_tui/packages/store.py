@@ -1,0 +1,114 @@
+"""The wheels that have been fetched: one folder each, named by its hash, with licence and origin.
+
+Nothing here is passed on: each user fetches from the index that their pip asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from astra_tui.model.errors import OutOfResources, UserError
+from astra_tui.model.pin import Pin, normalised
+from astra_tui.packages import pip
+from astra_tui.packages.wheel import Wheel
+
+LICENCES = "licences"
+"""The folder beside a wheel that holds METADATA and its licence files."""
+
+
+class Packages:
+    """Wheels in `folder`. What is there is used without a network; its hash is compared each time.
+
+    A file that is no longer what was pinned is removed and fetched again.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def place_of(self, pin: Pin) -> Path:
+        """Where a pin's wheel is, or would be."""
+        return self.folder / pin.sha256 / pin.wheel
+
+    def has(self, pin: Pin) -> bool:
+        """Whether the wheel is there; its hash is compared when it is opened."""
+        return self.place_of(pin).is_file()
+
+    def cached(self, pin: Pin) -> Wheel | None:
+        """The wheel if it is there and is what was pinned, else None."""
+        file = self.place_of(pin)
+        if not file.is_file():
+            return None
+        try:
+            if _sha256(file) == pin.sha256:
+                return Wheel(pin, file)
+            shutil.rmtree(file.parent, ignore_errors=True)
+        except OSError:
+            return None
+        return None
+
+    def fetch(self, pin: Pin, progress: pip.Progress | None = None) -> Wheel:
+        """The wheel, from the index where it is not there yet. Raises UserError.
+
+        `progress` is told some times a second how many bytes have come.
+        """
+        found = self.cached(pin)
+        if found is not None:
+            return found
+        if pin.problem:
+            raise UserError(f"{pin} cannot be fetched: {pin.problem}")
+        try:
+            return self._download(pin, progress or (lambda _bytes: None))
+        except OSError as error:
+            what = f"{pin} cannot be kept"
+            raise OutOfResources.or_bad_input(error, what, self.folder) from None
+
+    def newer(self, pin: Pin) -> tuple[str, ...]:
+        """Versions in the index above the pinned one, the newest first. Raises UserError."""
+        return pip.newer_versions(pin)
+
+    def _download(self, pin: Pin, progress: pip.Progress) -> Wheel:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as folder:
+            file = pip.download(pin, Path(folder), progress)
+            got = _sha256(file)
+            if got != pin.sha256:
+                raise UserError(
+                    f"{pin.wheel} is not what was pinned: its SHA-256 should be {pin.sha256}, it "
+                    f"is {got}"
+                )
+            _keep_licences(Wheel(pin, file), file.parent / LICENCES)
+            self._publish(file.parent, pin)
+        return Wheel(pin, self.place_of(pin))
+
+    def _publish(self, made: Path, pin: Pin) -> None:
+        """Gives a complete folder its name; another process may have been faster."""
+        place = self.place_of(pin).parent
+        if not self.has(pin):
+            shutil.rmtree(place, ignore_errors=True)
+        try:
+            made.rename(place)
+        except OSError:
+            if not self.has(pin):
+                raise
+
+
+def _keep_licences(wheel: Wheel, folder: Path) -> None:
+    """Copies METADATA and licence files beside the wheel. Raises UserError for another package."""
+    origin = wheel.origin()
+    pin = wheel.pin
+    if normalised(origin.name) != normalised(pin.name) or origin.version != pin.version:
+        raise UserError(f"{pin.wheel} holds {origin.name} {origin.version}, not {pin}")
+    folder.mkdir()
+    info = "-".join(pin.wheel.split("-")[:2]) + ".dist-info"
+    for name in (f"{info}/METADATA", *origin.licence_files):
+        rest = PurePosixPath(name).relative_to(info)
+        (folder / rest).parent.mkdir(parents=True, exist_ok=True)
+        wheel.copy(name, folder / rest)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,239 @@
+"""Wheels made here, fetched by the real pip from a folder, and read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import stat
+import zipfile
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_tui.model.errors import UserError
+from astra_tui.model.pin import Pin
+from astra_tui.packages import Packages, Wheel
+from astra_tui.packages import pip as pip_module
+from astra_tui.packages.wheel import is_safe
+
+NAME, VERSION = "tiny-kernels", "1.2.0"
+INFO = "tiny_kernels-{}.dist-info"
+METADATA = """\
+Metadata-Version: 2.4
+Name: tiny-kernels
+Version: {}
+License-Expression: Apache-2.0
+Project-URL: Repository, https://example.org/source
+Project-URL: Homepage, https://example.org/tiny
+License-File: LICENSE
+"""
+
+
+def make_wheel(
+    folder: Path, version: str = VERSION, tags: str = "py3-none-any", text: str = "__global__ int;"
+) -> Path:
+    info = INFO.format(version)
+    files = {
+        "tiny/include/one.cuh": text,
+        "tiny/include/two.cuh": "",
+        f"{info}/METADATA": METADATA.format(version),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tags}\n",
+        f"{info}/licenses/LICENSE": "the licence",
+    }
+    record = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
+    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,"])
+    path = folder / f"tiny_kernels-{version}-{tags}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def _digest(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def pin_of(made: Path, **changes: str) -> Pin:
+    facts = {
+        "name": NAME,
+        "version": made.name.split("-")[1],
+        "wheel": made.name,
+        "sha256": hashlib.sha256(made.read_bytes()).hexdigest(),
+        "licence": "Apache-2.0",
+    }
+    return Pin(**{**facts, **changes}, released=date(2026, 10, 1))
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for name in [n for n in os.environ if n.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def packages(tmp_path) -> Packages:
+    return Packages(tmp_path / "cache" / "packages")
+
+
+@pytest.mark.parametrize("tags", ["py3-none-any", "cp312-cp312-manylinux_2_34_x86_64"])
+def test_a_wheel_is_fetched_once_and_then_needs_no_index(index, packages, tags):
+    made = make_wheel(index, tags=tags)
+    pin = pin_of(made)
+    assert packages.cached(pin) is None
+    wheel = packages.fetch(pin)
+    assert wheel.read("tiny/include/one.cuh") == b"__global__ int;"
+    made.unlink()
+    assert packages.fetch(pin).file == wheel.file
+    assert [p.name for p in packages.folder.iterdir()] == [pin.sha256]
+
+
+def test_licence_and_origin_lie_beside_the_wheel(index, packages):
+    wheel = packages.fetch(pin_of(make_wheel(index)))
+    beside = wheel.file.parent / "licences"
+    assert (beside / "licenses" / "LICENSE").read_text() == "the licence"
+    assert "Name: tiny-kernels" in (beside / "METADATA").read_text()
+    origin = wheel.origin()
+    assert (origin.licence, origin.home) == ("Apache-2.0", "https://example.org/tiny")
+
+
+def test_another_file_than_the_pinned_is_refused_and_both_hashes_are_said(index, packages):
+    made = make_wheel(index)
+    real = pin_of(made).sha256
+    with pytest.raises(UserError) as raised:
+        packages.fetch(pin_of(made, sha256="ab" * 32))
+    assert "ab" * 32 in raised.value.message
+    assert real in raised.value.message
+    assert list(packages.folder.iterdir()) == []
+
+
+def test_what_changed_in_the_cache_is_fetched_again(index, packages):
+    pin = pin_of(make_wheel(index))
+    place = packages.fetch(pin).file
+    place.write_bytes(b"not a wheel")
+    assert packages.has(pin)
+    assert packages.cached(pin) is None
+    assert packages.fetch(pin).read("tiny/include/two.cuh") == b""
+
+
+def test_a_wheel_of_another_package_is_refused(index, packages):
+    made = make_wheel(index)
+    renamed = made.rename(index / "other-1.2.0-py3-none-any.whl")
+    with pytest.raises(UserError, match="other"):
+        packages.fetch(pin_of(renamed, name="other"))
+
+
+def test_a_version_that_the_index_does_not_have_is_named(index, packages):
+    made = make_wheel(index)
+    pin = pin_of(made, version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
+    with pytest.raises(UserError, match=r"tiny-kernels 9\.9 cannot be fetched: No matching"):
+        packages.fetch(pin)
+
+
+def test_an_index_that_does_not_answer_is_said(index, packages, monkeypatch):
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    pin = pin_of(make_wheel(index), version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
+    with pytest.raises(UserError, match="the package index does not answer"):
+        packages.fetch(pin)
+
+
+def test_a_full_disk_is_said(index, packages, monkeypatch):
+    said = pip_module._Ended(1, "ERROR: Could not install: [Errno 28] No space left on device")
+    monkeypatch.setattr(pip_module, "_run", lambda *_: said)
+    with pytest.raises(UserError, match="no space is left on the disk"):
+        packages.fetch(pin_of(make_wheel(index)))
+
+
+def test_pip_that_is_not_done_is_ended(index, tmp_path):
+    with pytest.raises(UserError, match="not done after"):
+        pip_module.download(pin_of(make_wheel(index)), tmp_path, lambda _bytes: None, seconds=0)
+
+
+def test_pip_gets_no_keys(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://example.org/simple")
+    environment = pip_module._environment()
+    assert "secret" not in environment.values()
+    assert environment["PIP_INDEX_URL"] == "https://example.org/simple"
+
+
+def test_newer_versions_are_listed_for_the_platform_of_the_pin(index, packages):
+    tags = "cp312-cp312-manylinux_2_34_x86_64"
+    pinned = pin_of(make_wheel(index, "1.2.0", tags))
+    make_wheel(index, "1.10.0", tags)
+    make_wheel(index, "1.3.0", tags)
+    make_wheel(index, "1.4.0", "cp312-cp312-win_amd64")
+    make_wheel(index, "1.1.0", tags)
+    assert packages.newer(pinned) == ("1.10.0", "1.3.0")
+
+
+def test_a_file_that_is_missing_names_the_nearest(tmp_path):
+    made = make_wheel(tmp_path)
+    wheel = Wheel(pin_of(made), made)
+    with pytest.raises(UserError) as raised:
+        wheel.read("tiny/one.cuh")
+    assert raised.value.hint == "there is tiny/include/one.cuh"
+    with pytest.raises(UserError) as raised:
+        wheel.read("tiny/include/ome.cu")
+    assert "tiny/include/one.cuh" in raised.value.hint
+
+
+def test_large_files_links_and_names_outside_are_refused(tmp_path):
+    path = tmp_path / "tiny_kernels-1.2.0-py3-none-any.whl"
+    link = zipfile.ZipInfo("tiny/link.cuh")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr("../outside.cuh", "")
+        archive.writestr("tiny/large.cuh", "x" * 100)
+    wheel = Wheel(pin_of(path), path)
+    with pytest.raises(UserError, match="no plain file"):
+        wheel.read("tiny/link.cuh")
+    with pytest.raises(UserError, match="no path inside"):
+        wheel.read("../outside.cuh")
+    with pytest.raises(UserError, match="100 bytes, more than 99"):
+        wheel.copy("tiny/large.cuh", tmp_path / "copy", most=99)
+    assert not (tmp_path / "copy").exists()
+
+
+def test_what_is_no_zip_file_is_said(tmp_path):
+    path = tmp_path / "tiny_kernels-1.2.0-py3-none-any.whl"
+    path.write_bytes(b"PK")
+    with pytest.raises(UserError, match="cannot be read"):
+        Wheel(pin_of(path), path).names()
+
+
+@given(st.text(max_size=20))
+def test_a_safe_name_never_leaves_its_folder(name):
+    if is_safe(name):
+        folder = Path("/folder")
+        assert os.path.normpath(folder / name).startswith("/folder/")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("name", "tiny kernels", "no name of a package"),
+        ("name", "other", "no wheel of other"),
+        ("version", "1 --pre", "no version"),
+        ("sha256", "AB" * 32, "hexadecimal"),
+        ("wheel", "tiny_kernels-1.2.0.tar.gz", "no name of a wheel"),
+        ("wheel", "../tiny_kernels-1.2.0-py3-none-any.whl", "no name of a wheel"),
+    ],
+)
+def test_a_pin_that_cannot_be_meant_says_why(tmp_path, field, value, problem):
+    made = make_wheel(tmp_path)
+    assert pin_of(made).problem == ""
+    assert problem in pin_of(made, **{field: value}).problem
