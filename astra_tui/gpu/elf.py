@@ -1,7 +1,11 @@
-"""Reads from a cubin which global variables its kernels can write, and what of it is loaded.
+"""Reads a cubin: its kernels and their parameters, variables they can write, what is loaded.
 
 A cubin is an ELF file (System V ABI, "Object Files") of 64 bits, little-endian. A `__device__`
 variable keeps its value between launches, so that a candidate could store results there.
+
+What a launch needs to know of a kernel is in the section `.nv.info.KERNEL`, a list of attributes:
+a byte each for format and name, two for a value or for the size of what follows. NVIDIA does not
+document it; `cuobjdump -elf` prints it, and the parameters here are what it prints.
 """
 
 from __future__ import annotations
@@ -20,6 +24,12 @@ _LOADED = 0b10
 _WRITABLE_IN_MEMORY = 0b11
 _OBJECT, _TYPE_MASK = 1, 0xF
 _PER_BLOCK_OR_THREAD = (".nv.shared", ".nv.local")
+_INFO = ".nv.info."
+_ATTRIBUTE = struct.Struct("<BBH")
+_SIZED = 0x04
+_PARAMETER_INFO = 0x17
+_PARAMETER = struct.Struct("<IHHI")
+_SIZE_SHIFT = 18
 
 
 STRING_LITERAL = "$str"
@@ -37,6 +47,14 @@ class Symbol:
     name: str
     size: int
     section: str
+
+
+@dataclass(frozen=True, order=True)
+class ParameterPlace:
+    """Where a kernel parameter lies in the parameter buffer, in bytes."""
+
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -80,6 +98,34 @@ def loaded_sections(cubin: bytes) -> dict[str, bytes]:
     except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ElfError(f"the cubin cannot be read: {error}") from None
     return found
+
+
+def kernel_parameters(cubin: bytes) -> dict[str, tuple[ParameterPlace, ...]]:
+    """The parameters of every kernel of a cubin, by symbol, in their order. Raises ElfError."""
+    try:
+        sections, names = _sections(cubin)
+        found = {}
+        for section in sections:
+            name = _text(cubin, names, section.name_at)
+            if name.startswith(_INFO):
+                content = cubin[section.offset : section.offset + section.size]
+                found[name.removeprefix(_INFO)] = tuple(sorted(_parameters(content)))
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
+        raise ElfError(f"the cubin cannot be read: {error}") from None
+    return found
+
+
+def _parameters(info: bytes) -> Iterator[ParameterPlace]:
+    at = 0
+    while at < len(info):
+        form, name, value = _ATTRIBUTE.unpack_from(info, at)
+        at += _ATTRIBUTE.size
+        if form != _SIZED:
+            continue
+        if name == _PARAMETER_INFO:
+            _, _, offset, packed = _PARAMETER.unpack_from(info, at)
+            yield ParameterPlace(offset, packed >> _SIZE_SHIFT)
+        at += value
 
 
 def _writable(cubin: bytes) -> Iterator[Symbol]:

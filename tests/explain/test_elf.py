@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astra_tui.gpu.elf import ElfError, Symbol, writable_globals
+from astra_tui.gpu.elf import (
+    ElfError,
+    ParameterPlace,
+    Symbol,
+    kernel_parameters,
+    writable_globals,
+)
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.task import KernelTask
 from tests.explain.helpers import SOURCES, TASKS
@@ -44,6 +50,27 @@ def test_variables_that_outlive_a_launch_are_found(compiler: Compiler) -> None:
         Symbol("last", 4, ".nv.global.init"),
         Symbol("$str", 3, ".nv.global.init"),
     }
+
+
+TAKES = """
+struct Three { void* at; float scale; unsigned char flag; };
+template <typename T>
+__global__ void takes(T* out, unsigned char a, Three three, int n,
+                      const __grid_constant__ Three b) {
+  *static_cast<T*>(three.at) = out[n] * three.scale + a + b.scale;
+}
+__global__ void nothing() {}
+"""
+
+
+def test_parameters_are_those_of_the_source(compiler: Compiler) -> None:
+    compilation = compiler.compile(TAKES, ("takes<float>", "nothing"))
+    assert len(compilation.diagnostics) == 1  # a launch plan passes no struct
+    found = kernel_parameters(compilation.cubin)
+    places = ((0, 8), (8, 1), (16, 16), (32, 4), (40, 16))
+    assert found["_Z7nothingv"] == ()
+    taken = next(symbol for symbol in found if "takes" in symbol)
+    assert found[taken] == tuple(ParameterPlace(*place) for place in places)
 
 
 def test_constants_and_shared_memory_are_none(compiler: Compiler) -> None:

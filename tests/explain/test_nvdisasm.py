@@ -11,6 +11,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.sass import disassemble, find_nvdisasm
 from astra_tui.lab.explain.sass import nvdisasm as tool
 from astra_tui.model.compilation import Compilation
+from astra_tui.processes import tool as limited
 
 VERSION = 'if [ "$1" = --version ]; then echo "release 13.5, V13.5.0"; exit; fi\n'
 
@@ -84,7 +85,7 @@ def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_one_that_floods_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool, "OUTPUT_LIMIT", 1 << 16)
+    monkeypatch.setattr(limited, "OUTPUT_LIMIT", 1 << 16)
     flooding = _script(tmp_path, VERSION + "exec yes")
     assert disassemble(_compilation(b"x"), flooding).problem.startswith("nvdisasm failed: ")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,7 @@ _HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
 _SUCCESS = "NVRTC_SUCCESS"
 _LASTING = {_SUCCESS, "NVRTC_ERROR_COMPILATION"}  # Other answers depend on more than the source.
 _NO_RESOURCES = Resources(0, 0, 0, 0, 0, 0)
+_STANDARD = "--std="
 _LOC = re.compile(r"^\s*\.loc\s+1\s+(\d+)\s")
 
 
@@ -69,6 +71,19 @@ class _Answer(msgspec.Struct):
     symbols: dict[str, str]
     seconds: float
     failed_ptx: str = ""
+
+
+class Build(msgspec.Struct, frozen=True):
+    """What `Compiler.build` made: symbols by the C++ name that asked for them, and the code.
+
+    `problem` is the compiler's first error, with its file and line; "" where there is none.
+    """
+
+    symbols: dict[str, str]
+    ptx: str
+    cubin: bytes
+    compiler: str
+    problem: str
 
 
 class Compiler:
@@ -160,6 +175,46 @@ class Compiler:
                 self._cache.put(key, msgspec.msgpack.encode(answer))
         return self._compilation(answer, info, source, expressions, arch, from_cache)
 
+    def build(
+        self,
+        source: str,
+        expressions: tuple[str, ...],
+        headers: Mapping[str, str],
+        flags: tuple[str, ...],
+        arch: str = "",
+    ) -> Build:
+        """Compiles a text that was not written here, with headers by name and flags of its own.
+
+        Unlike in `compile` a kernel may take structures. Our stand-ins for C headers are there,
+        those in `headers` come first. Raises CompilerUnavailable.
+        """
+        arch = arch or self.arch
+        info = self.start()
+        options = self._build_options(flags, arch)
+        named = [part for name, text in sorted(headers.items()) for part in (name, text)]
+        key = content_key(
+            *(_CACHE_VERSION, str(info), *self._header_versions(), *STAND_INS.values(), "--"),
+            *(*named, "--", *options, "--", *expressions, source),
+        )
+        answer = self._stored(key)
+        if answer is None:
+            message = {
+                "source": source,
+                "name": SOURCE_NAME,
+                "expressions": expressions,
+                "headers": {**STAND_INS, **headers},
+                "options": options,
+                "cubin": True,
+            }
+            try:
+                answer = msgspec.convert(self._child.ask(message, self.seconds, cpu=True), _Answer)
+            except (ChildTimeout, ChildDied) as error:
+                return Build({}, "", b"", str(info), f"compilation was given up: {error}")
+            if answer.status in _LASTING:
+                self._cache.put(key, msgspec.msgpack.encode(answer))
+        problem = "" if answer.status == _SUCCESS else _first_error(answer)
+        return Build(answer.symbols, answer.ptx, answer.cubin, str(info), problem)
+
     def _stored(self, key: str) -> _Answer | None:
         stored = self._cache.get(key)
         if stored is None:
@@ -208,12 +263,19 @@ class Compiler:
         return outcomes
 
     def _key(self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str) -> str:
-        headers = [f"{name}={wheel_version(name)}" for name in _HEADER_WHEELS]
         options = self._options(arch)
         return content_key(
-            *(_CACHE_VERSION, str(info), *headers, *STAND_INS.values()),
+            *(_CACHE_VERSION, str(info), *self._header_versions(), *STAND_INS.values()),
             *(*options, "--", *expressions, source),
         )
+
+    def _header_versions(self) -> list[str]:
+        return [f"{name}={wheel_version(name)}" for name in _HEADER_WHEELS]
+
+    def _build_options(self, flags: tuple[str, ...], arch: str) -> list[str]:
+        standard = [flag for flag in flags if flag.startswith(_STANDARD)]
+        kept = [o for o in self._options(arch) if not (standard and o.startswith(_STANDARD))]
+        return [*kept, "--disable-warnings", *flags]
 
     def _options(self, arch: str) -> list[str]:
         return [
@@ -296,6 +358,12 @@ class Compiler:
             seconds=answer.seconds,
             from_cache=from_cache,
         )
+
+
+def _first_error(answer: _Answer) -> str:
+    """The first line of a log that names an error; its file is a name that was included."""
+    errors = [line.strip() for line in answer.log.splitlines() if "error" in line]
+    return (errors or [f"the compiler failed ({answer.status})"])[0]
 
 
 def _source_lines(ptx: str) -> dict[int, int]:

@@ -157,6 +157,11 @@ class KernelTask:
         """A source as good as what is in use elsewhere; it may be absent."""
         return self.folder / "production.cu"
 
+    @property
+    def yardsticks_file(self) -> Path:
+        """The kernels that others ship for this operator; it may be absent."""
+        return self.folder / "yardsticks.toml"
+
     @cached_property
     def scope(self) -> Scope:
         """The names that a launch plan of this task can use."""

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
-import resource
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.lab.cache import ContentCache, content_key
-from astra_tui.processes.child import child_environment
+from astra_tui.processes.tool import run_tool
 
 WHEEL = "nvidia-cuda-nvdisasm"
 SECONDS = 20.0
-MEMORY_LIMIT = 4 << 30
-OUTPUT_LIMIT = 64 << 20
 
 _REMEDY = f"pip install {WHEEL}"
 _OPTIONS = ("-c", "-gi")
@@ -93,41 +88,5 @@ def _version(path: Path, seconds: float) -> Output:
 
 
 def _run(command: list[str], folder: str, seconds: float) -> Output:
-    """Runs a command with its files in a folder of ours; `text` is what it wrote to stdout."""
-    with tempfile.TemporaryFile(dir=folder) as out, tempfile.TemporaryFile(dir=folder) as errors:
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=child_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=errors,
-                start_new_session=True,
-            )
-        except OSError as error:
-            return Output("", problem=f"nvdisasm does not start: {error.strerror}")
-        with process:
-            _limit(process.pid)
-            try:
-                code = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                return Output("", problem=f"nvdisasm was not done after {seconds:g} s")
-            finally:
-                process.kill()  # Also when the wait is interrupted; one that ended is left alone.
-        out.seek(0)
-        errors.seek(0)
-        text = out.read(OUTPUT_LIMIT).decode(errors="replace")
-        words = errors.read(2_000).decode(errors="replace").strip()
-    if code:
-        why = words.splitlines()[0] if words else f"exit code {code}"
-        return Output("", problem=f"nvdisasm failed: {why}")
-    return Output(text)
-
-
-def _limit(pid: int) -> None:
-    """Bounds the memory and the output of a process that has just started."""
-    with contextlib.suppress(ProcessLookupError):
-        resource.prlimit(pid, resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (OUTPUT_LIMIT, OUTPUT_LIMIT))
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+    ran = run_tool(command, folder, seconds, "nvdisasm")
+    return Output(ran.text, problem=ran.problem)

@@ -1,0 +1,170 @@
+"""A yardstick: a kernel that others ship, launched as they launch it, on a task's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import Place
+from astra_tui.model.launch import LaunchPlan, parse_plan
+from astra_tui.model.launch.expression import Integer
+from astra_tui.model.pin import Pin
+
+KERNEL = "shipped"
+"""What the kernel is called in a yardstick's plan, whatever its symbol is."""
+
+
+class ParameterType(StrEnum):
+    """What a kernel parameter, or a member of a structure, may be."""
+
+    POINTER = "pointer"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT32 = "float32"
+
+    @property
+    def size(self) -> int:
+        """Bytes, which are its alignment as well."""
+        return 4 if self.value.endswith("32") else 8
+
+
+ParameterTypes = tuple["ParameterType | ParameterTypes", ...]
+"""A kernel's parameters in order; a nested tuple is a structure that is passed by value."""
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """A kernel in a library of the package: the file, and the mangled symbol by element type."""
+
+    file: str
+    symbols: Mapping[DType, str]
+
+
+@dataclass(frozen=True)
+class ShippedSource:
+    """A kernel that is compiled from the package's headers.
+
+    `text` includes them and adds what the package generates; `kernel` is a C++ name expression in
+    which `T` is the element type; `include` are folders of the wheel. `stand_ins` are headers by
+    name that only the host side needs, or that the package does not carry.
+    """
+
+    text: str
+    kernel: str
+    include: tuple[str, ...]
+    flags: tuple[str, ...]
+    stand_ins: Mapping[str, str]
+    dtypes: tuple[DType, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A parameter, or a member of one that is a structure, at its place in the parameter buffer."""
+
+    type: ParameterType
+    offset: int
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """One kernel that a package ships, and its launch.
+
+    `launch` and `requires` are texts in the language of launch plans; `arch` is the architecture
+    that the code is for, as in "sm_90a"; `pdl` says whether it ships with programmatic dependent
+    launch.
+    """
+
+    name: str
+    about: str
+    package: Pin
+    arch: str
+    launch: str
+    requires: str
+    parameters: ParameterTypes
+    pdl: bool
+    code: MachineCode | ShippedSource
+
+    @property
+    def kind(self) -> str:
+        """How it is shipped: "machine code" or "source"."""
+        return "machine code" if isinstance(self.code, MachineCode) else "source"
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The element types that it serves."""
+        return tuple(self.code.symbols) if isinstance(self.code, MachineCode) else self.code.dtypes
+
+    def plan_text(self, pdl: bool) -> str:
+        """Its launch plan, with or without programmatic dependent launch."""
+        launch = f"{KERNEL}<T> {' '.join(self.launch.split())}" + " pdl=true" * pdl
+        served = " or ".join(f"T == {dtype.value}" for dtype in self.dtypes)
+        condition = f"({served}) and ({' '.join(self.requires.split()) or 'true'})"
+        refusal = f'refuse "{self._refusal}"'
+        return "\n".join([f"when {condition}:", f"    {launch}", "otherwise:", f"    {refusal}"])
+
+    def plan(self, pdl: bool) -> LaunchPlan:
+        """Its parsed launch plan. Raises PlanError."""
+        return parse_plan(self.plan_text(pdl), Place(1, 1), self.name)
+
+    @property
+    def _refusal(self) -> str:
+        types = " and ".join(d.value for d in self.dtypes)
+        where = f" where {' '.join(self.requires.split())}" if self.requires else ""
+        return f"{self.name} serves {types}{where}".replace('"', "'")
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Every number and pointer that a launch passes, structures taken apart, in order."""
+        return tuple(_leaves(self.parameters, 0))
+
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Offset and size in bytes of each parameter, by the natural layout of C."""
+        found = []
+        end = 0
+        for parameter in self.parameters:
+            size, alignment = _layout(parameter)
+            offset = _rounded(end, alignment)
+            found.append((offset, size))
+            end = offset + size
+        return tuple(found)
+
+    @property
+    def nulls(self) -> frozenset[int]:
+        """The leaves, by number, that are null pointers: the launch passes 0."""
+        arguments = next(self.plan(False).launches()).args
+        return frozenset(
+            number
+            for number, (leaf, value) in enumerate(zip(self.leaves(), arguments, strict=True))
+            if leaf.type is ParameterType.POINTER and value == Integer(0)
+        )
+
+
+def _layout(parameter: ParameterType | ParameterTypes) -> tuple[int, int]:
+    """Size and alignment in bytes."""
+    if isinstance(parameter, ParameterType):
+        return parameter.size, parameter.size
+    end, alignment = 0, 1
+    for member in parameter:
+        size, needed = _layout(member)
+        end = _rounded(end, needed) + size
+        alignment = max(alignment, needed)
+    return _rounded(end, alignment), alignment
+
+
+def _leaves(parameters: ParameterTypes, begin: int) -> Iterator[Leaf]:
+    end = begin
+    for parameter in parameters:
+        size, alignment = _layout(parameter)
+        offset = _rounded(end, alignment)
+        if isinstance(parameter, ParameterType):
+            yield Leaf(parameter, offset)
+        else:
+            yield from _leaves(parameter, offset)
+        end = offset + size
+
+
+def _rounded(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
