@@ -136,11 +136,14 @@ def _environment() -> dict[str, str]:
 
 
 def _bytes_in(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*.whl"):
-        with suppress(OSError):
-            total = max(total, path.stat().st_size)
-    return total
+    """The size of the largest wheel below a folder in which pip makes and removes others."""
+    largest = 0
+    for place, _, names in os.walk(folder):  # unlike rglob it passes over what is gone
+        for name in names:
+            with suppress(OSError):
+                if name.endswith(".whl"):
+                    largest = max(largest, Path(place, name).stat().st_size)
+    return largest
 
 
 def _failure(pin: Pin, ended: _Ended, came: list[str]) -> UserError:

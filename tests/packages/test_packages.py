@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import stat
 import zipfile
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,70 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
-from astra_tui.model.pin import Pin
 from astra_tui.packages import Packages, Wheel
 from astra_tui.packages import pip as pip_module
 from astra_tui.packages.wheel import is_safe
+from tests.packages.wheels import make_wheel, only_index, pin_of
 
-NAME, VERSION = "tiny-kernels", "1.2.0"
-INFO = "tiny_kernels-{}.dist-info"
-METADATA = """\
-Metadata-Version: 2.4
-Name: tiny-kernels
-Version: {}
-License-Expression: Apache-2.0
-Project-URL: Repository, https://example.org/source
-Project-URL: Homepage, https://example.org/tiny
-License-File: LICENSE
-"""
+FILES = {"tiny/include/one.cuh": "__global__ int;", "tiny/include/two.cuh": ""}
 
 
-def make_wheel(
-    folder: Path, version: str = VERSION, tags: str = "py3-none-any", text: str = "__global__ int;"
-) -> Path:
-    info = INFO.format(version)
-    files = {
-        "tiny/include/one.cuh": text,
-        "tiny/include/two.cuh": "",
-        f"{info}/METADATA": METADATA.format(version),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tags}\n",
-        f"{info}/licenses/LICENSE": "the licence",
-    }
-    record = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
-    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,"])
-    path = folder / f"tiny_kernels-{version}-{tags}.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return path
-
-
-def _digest(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
-def pin_of(made: Path, **changes: str) -> Pin:
-    facts = {
-        "name": NAME,
-        "version": made.name.split("-")[1],
-        "wheel": made.name,
-        "sha256": hashlib.sha256(made.read_bytes()).hexdigest(),
-        "licence": "Apache-2.0",
-    }
-    return Pin(**{**facts, **changes}, released=date(2026, 10, 1))
+def tiny(folder: Path, version: str = "1.2.0", tags: str = "py3-none-any") -> Path:
+    return make_wheel(folder, FILES, version=version, tags=tags)
 
 
 @pytest.fixture
 def index(tmp_path, monkeypatch) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    for name in [n for n in os.environ if n.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+    return only_index(monkeypatch, tmp_path / "index")
 
 
 @pytest.fixture
@@ -88,7 +36,7 @@ def packages(tmp_path) -> Packages:
 
 @pytest.mark.parametrize("tags", ["py3-none-any", "cp312-cp312-manylinux_2_34_x86_64"])
 def test_a_wheel_is_fetched_once_and_then_needs_no_index(index, packages, tags):
-    made = make_wheel(index, tags=tags)
+    made = tiny(index, tags=tags)
     pin = pin_of(made)
     assert packages.cached(pin) is None
     wheel = packages.fetch(pin)
@@ -99,7 +47,7 @@ def test_a_wheel_is_fetched_once_and_then_needs_no_index(index, packages, tags):
 
 
 def test_licence_and_origin_lie_beside_the_wheel(index, packages):
-    wheel = packages.fetch(pin_of(make_wheel(index)))
+    wheel = packages.fetch(pin_of(tiny(index)))
     beside = wheel.file.parent / "licences"
     assert (beside / "licenses" / "LICENSE").read_text() == "the licence"
     assert "Name: tiny-kernels" in (beside / "METADATA").read_text()
@@ -108,7 +56,7 @@ def test_licence_and_origin_lie_beside_the_wheel(index, packages):
 
 
 def test_another_file_than_the_pinned_is_refused_and_both_hashes_are_said(index, packages):
-    made = make_wheel(index)
+    made = tiny(index)
     real = pin_of(made).sha256
     with pytest.raises(UserError) as raised:
         packages.fetch(pin_of(made, sha256="ab" * 32))
@@ -118,7 +66,7 @@ def test_another_file_than_the_pinned_is_refused_and_both_hashes_are_said(index,
 
 
 def test_what_changed_in_the_cache_is_fetched_again(index, packages):
-    pin = pin_of(make_wheel(index))
+    pin = pin_of(tiny(index))
     place = packages.fetch(pin).file
     place.write_bytes(b"not a wheel")
     assert packages.has(pin)
@@ -127,14 +75,14 @@ def test_what_changed_in_the_cache_is_fetched_again(index, packages):
 
 
 def test_a_wheel_of_another_package_is_refused(index, packages):
-    made = make_wheel(index)
+    made = tiny(index)
     renamed = made.rename(index / "other-1.2.0-py3-none-any.whl")
     with pytest.raises(UserError, match="other"):
         packages.fetch(pin_of(renamed, name="other"))
 
 
 def test_a_version_that_the_index_does_not_have_is_named(index, packages):
-    made = make_wheel(index)
+    made = tiny(index)
     pin = pin_of(made, version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
     with pytest.raises(UserError, match=r"tiny-kernels 9\.9 cannot be fetched: No matching"):
         packages.fetch(pin)
@@ -144,7 +92,7 @@ def test_an_index_that_does_not_answer_is_said(index, packages, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
-    pin = pin_of(make_wheel(index), version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
+    pin = pin_of(tiny(index), version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
     with pytest.raises(UserError, match="the package index does not answer"):
         packages.fetch(pin)
 
@@ -153,12 +101,12 @@ def test_a_full_disk_is_said(index, packages, monkeypatch):
     said = pip_module._Ended(1, "ERROR: Could not install: [Errno 28] No space left on device")
     monkeypatch.setattr(pip_module, "_run", lambda *_: said)
     with pytest.raises(UserError, match="no space is left on the disk"):
-        packages.fetch(pin_of(make_wheel(index)))
+        packages.fetch(pin_of(tiny(index)))
 
 
 def test_pip_that_is_not_done_is_ended(index, tmp_path):
     with pytest.raises(UserError, match="not done after"):
-        pip_module.download(pin_of(make_wheel(index)), tmp_path, lambda _bytes: None, seconds=0)
+        pip_module.download(pin_of(tiny(index)), tmp_path, lambda _bytes: None, seconds=0)
 
 
 def test_pip_gets_no_keys(monkeypatch):
@@ -171,16 +119,16 @@ def test_pip_gets_no_keys(monkeypatch):
 
 def test_newer_versions_are_listed_for_the_platform_of_the_pin(index, packages):
     tags = "cp312-cp312-manylinux_2_34_x86_64"
-    pinned = pin_of(make_wheel(index, "1.2.0", tags))
-    make_wheel(index, "1.10.0", tags)
-    make_wheel(index, "1.3.0", tags)
-    make_wheel(index, "1.4.0", "cp312-cp312-win_amd64")
-    make_wheel(index, "1.1.0", tags)
+    pinned = pin_of(tiny(index, "1.2.0", tags))
+    tiny(index, "1.10.0", tags)
+    tiny(index, "1.3.0", tags)
+    tiny(index, "1.4.0", "cp312-cp312-win_amd64")
+    tiny(index, "1.1.0", tags)
     assert packages.newer(pinned) == ("1.10.0", "1.3.0")
 
 
 def test_a_file_that_is_missing_names_the_nearest(tmp_path):
-    made = make_wheel(tmp_path)
+    made = tiny(tmp_path)
     wheel = Wheel(pin_of(made), made)
     with pytest.raises(UserError) as raised:
         wheel.read("tiny/one.cuh")
@@ -234,6 +182,6 @@ def test_a_safe_name_never_leaves_its_folder(name):
     ],
 )
 def test_a_pin_that_cannot_be_meant_says_why(tmp_path, field, value, problem):
-    made = make_wheel(tmp_path)
+    made = tiny(tmp_path)
     assert pin_of(made).problem == ""
     assert problem in pin_of(made, **{field: value}).problem

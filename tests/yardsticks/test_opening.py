@@ -1,0 +1,286 @@
+"""Yardsticks of a package that is made here: built, refused, bound, and run on the emulator."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.execution import resolve_case, run_case
+from astra_tui.lab.check.inputs import draw_inputs
+from astra_tui.lab.check.judge import judge_output
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.on_gpu.workload import WorkloadBuffers
+from astra_tui.lab.yardsticks import NotBuilt, Shipped, machine_code, open_yardstick
+from astra_tui.lab.yardsticks.headers import included_headers
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
+from astra_tui.model.pin import Pin
+from astra_tui.model.task import KernelTask, Workload, load_task
+from astra_tui.model.task.yardstick import MachineCode, ParameterType, ShippedSource, Yardstick
+from astra_tui.packages import Packages, Wheel
+from tests.packages.wheels import make_wheel, only_index, pin_of
+from tests.quick import write_quick_task
+
+POINTER, UINT32 = ParameterType.POINTER, ParameterType.UINT32
+FLOAT32 = ParameterType.FLOAT32
+# A kernel with a structure, beside a launcher as packages have them.
+KERNELS = """\
+#pragma once
+#include "detail/math.cuh"
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#include <cuda_fp16.h>
+namespace tiny {
+struct Params { const void* input; void* out; unsigned n; float scale; };
+template <typename T> __global__ void act(Params p, const T* unused, unsigned d) {
+  const unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= p.n) return;
+  const T* row = static_cast<const T*>(p.input) + (at / d) * 2 * d;
+  const float gate = __half2float(row[at % d]), up = __half2float(row[at % d + d]);
+  static_cast<T*>(p.out)[at] = __float2half(detail::silu(gate) * up + p.scale);
+}
+inline int launches() {
+  static std::atomic<int> count{0};
+  if (count.load() < 0) throw std::runtime_error(std::string("no") + "thing");
+  return std::vector<int>().size();
+}
+}
+"""
+MATH = """\
+#pragma once
+#include "../limits.cuh"
+namespace tiny::detail {
+__device__ inline float silu(float x) { return x / (LIMIT + __expf(-x)); }
+}
+"""
+FILES = {
+    "tiny/include/tiny/act.cuh": KERNELS,
+    "tiny/include/tiny/detail/math.cuh": MATH,
+    "tiny/include/tiny/limits.cuh": "#define LIMIT 1.0f\n",
+}
+SOURCE = ShippedSource(
+    text="#include <tiny/act.cuh>\n",
+    kernel="tiny::act<T>",
+    include=("tiny/include",),
+    flags=("--use_fast_math",),
+    stand_ins={},
+    dtypes=(DType.FLOAT16,),
+)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return only_index(monkeypatch, tmp_path / "index")
+
+
+@pytest.fixture
+def packages(tmp_path: Path, private_cache: Path) -> Packages:
+    return Packages(private_cache / "packages")
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> KernelTask:
+    return load_task(write_quick_task(tmp_path / "kernels"))
+
+
+def yardstick_of(pin: Pin, code: ShippedSource | MachineCode = SOURCE) -> Yardstick:
+    return Yardstick(
+        name="tiny",
+        about="",
+        package=pin,
+        arch="sm_90a",
+        launch="grid=ceil_div(tokens * d, 256) block=256 args=(input, out, tokens * d, 0, 0, d)",
+        requires="d % 8 == 0",
+        parameters=((POINTER, POINTER, UINT32, FLOAT32), POINTER, UINT32),
+        pdl=True,
+        code=code,
+    )
+
+
+def opened(
+    index: Path, task: KernelTask, compiler: Compiler, packages: Packages, files: Mapping[str, str]
+) -> Shipped | NotBuilt:
+    yardstick = yardstick_of(pin_of(make_wheel(index, files)))
+    return open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+
+
+def test_a_source_is_compiled_and_bound_to_a_workload(index, task, compiler, packages) -> None:
+    shipped = opened(index, task, compiler, packages, FILES)
+    assert isinstance(shipped, Shipped)
+    for pdl in (False, True):
+        buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 64}, DType.FLOAT16), 1)
+        (kernel,) = shipped.version(buffers, DEVICE_ATTRIBUTES, pdl).kernels
+        assert (kernel.grid, kernel.block, kernel.pdl) == ((1, 1, 1), (256, 1, 1), pdl)
+        assert kernel.parameters == struct.pack("<QQIfQI", 0, 0, 192, 0.0, 0, 64)
+        assert kernel.pointers == ((0, "input"), (8, "out"))
+    assert "tiny" in kernel.symbol
+
+
+def test_a_shape_that_it_does_not_serve_is_refused(index, task, compiler, packages) -> None:
+    shipped = opened(index, task, compiler, packages, FILES)
+    assert isinstance(shipped, Shipped)
+    buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 63}, DType.FLOAT16), 1)
+    with pytest.raises(UserError, match="tiny serves float16 where d % 8 == 0"):
+        shipped.version(buffers, DEVICE_ATTRIBUTES, False)
+
+
+def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, packages) -> None:
+    # The emulator reads a structure in place, but takes no address of one.
+    flat = KERNELS.replace("Params p, const T* unused, unsigned d", "const T* i, T* o, unsigned d")
+    flat = flat.replace("at >= p.n", "at >= gridDim.x * blockDim.x").replace("p.scale", "0.f")
+    flat = flat.replace("static_cast<const T*>(p.input)", "i").replace(
+        "static_cast<T*>(p.out)", "o"
+    )
+    flat = flat.replace("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * d + threadIdx.x")
+    pin = pin_of(make_wheel(index, {**FILES, "tiny/include/tiny/act.cuh": flat}))
+    yardstick = replace(
+        yardstick_of(pin),
+        launch="grid=tokens block=d args=(input, out, d)",
+        requires="d <= 1024",
+        parameters=(POINTER, POINTER, UINT32),
+    )
+    shipped = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+    assert isinstance(shipped, Shipped), shipped
+    ran = 0
+    device, compiled = Emulator(), shipped.compiled(False)
+    with Oracle(task) as oracle:
+        for case in build_suite(task):
+            inputs = draw_inputs(task, case)
+            resolved = resolve_case(task, compiled.source, case, inputs.scalars, device.attributes)
+            if isinstance(resolved, Refused) or "typical" not in case.id:
+                continue
+            run = run_case(
+                task, compiled.source, compiled.compilation, resolved, case, inputs, device
+            )
+            assert run.findings == ()
+            expected = oracle.expected(case, inputs).outputs["out"]
+            tolerance = task.tolerances[case.dtype]
+            assert judge_output("out", run.outputs["out"], expected, case.dtype, tolerance).ok
+            ran += 1
+    assert ran
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("float scale", "double scale", "takes parameters of 32 at 0, 8 at 32, 4 at 40 bytes"),
+        ("if (at", "iff (at", "does not compile here: tiny/act.cuh("),
+        ("detail/math.cuh", "detail/maths.cuh", "does not compile here: tiny/act.cuh(2)"),
+    ],
+)
+def test_what_cannot_be_built_says_why(
+    index, task, compiler, packages, old: str, new: str, reason: str
+) -> None:
+    changed = KERNELS.replace(old, new)
+    assert changed != KERNELS
+    found = opened(index, task, compiler, packages, {**FILES, "tiny/include/tiny/act.cuh": changed})
+    assert isinstance(found, NotBuilt)
+    assert reason in found.reason
+
+
+def test_another_device_and_a_missing_package_are_reasons(index, task, compiler, packages) -> None:
+    pin = pin_of(make_wheel(index, FILES))
+    other = open_yardstick(task, yardstick_of(pin), compiler, "sm_100a", packages)
+    assert isinstance(other, NotBuilt)
+    assert other.reason == "it is for sm_90a, the device is sm_100a"
+    for made in index.iterdir():
+        made.unlink()
+    gone = open_yardstick(task, yardstick_of(pin), compiler, "sm_90a", packages)
+    assert isinstance(gone, NotBuilt)
+    assert "tiny-kernels 1.2.0 cannot be fetched" in gone.reason
+
+
+# -- headers ---------------------------------------------------------------------------------------
+
+
+def _wheel(folder: Path, files: Mapping[str, str]) -> Wheel:
+    made = make_wheel(folder, files)
+    return Wheel(pin_of(made), made)
+
+
+def test_headers_are_found_by_the_names_that_include_them(tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path, FILES)
+    found = included_headers(wheel, SOURCE.text, SOURCE.include, {"atomic": ""})
+    assert set(found) == {"tiny/act.cuh", "detail/math.cuh", "../limits.cuh", "atomic"}
+    assert found["../limits.cuh"] == "#define LIMIT 1.0f\n"
+
+
+def test_one_name_for_two_headers_is_refused(tmp_path: Path) -> None:
+    files = {"a/one.cuh": '#include "x.cuh"', "a/x.cuh": "", "b/two.cuh": '#include "x.cuh"'}
+    wheel = _wheel(tmp_path, {**files, "b/x.cuh": ""})
+    text = '#include <a/one.cuh>\n#include "b/two.cuh"'
+    with pytest.raises(UserError, match=r'"x\.cuh" means .* in one header and .* in another'):
+        included_headers(wheel, text, (".",), {})
+    assert "x.cuh" in included_headers(wheel, text, (".",), {"x.cuh": "given"})
+
+
+def test_no_name_leaves_the_wheel(tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path, {"a/one.cuh": '#include "../../../etc/passwd"'})
+    assert set(included_headers(wheel, "#include <one.cuh>", ("a",), {})) == {"one.cuh"}
+
+
+# -- machine code ----------------------------------------------------------------------------------
+
+SCRIPT = """#!/bin/sh
+# Stands for cuobjdump: the "library" is a cubin, which is found for both architectures.
+[ "$1 $2" = "-xelf sm_90" ] || exit 9
+cp "$3" library.1.sm_90.cubin
+cp "$3" library.2.sm_90a.cubin
+"""
+
+
+@pytest.fixture
+def shipped_cubin(compiler: Compiler) -> tuple[str, bytes]:
+    text = (
+        "__global__ void act(const void* i, void* o, unsigned n, float s, void* u, unsigned d) {}"
+        "__global__ void other() {}"
+    )
+    compilation = compiler.compile(text, ("act", "other"))
+    return compilation.kernel("act").symbol, compilation.cubin
+
+
+def test_machine_code_is_taken_out_once(
+    index, task, compiler, packages, shipped_cubin, monkeypatch
+) -> None:
+    symbol, cubin = shipped_cubin
+    pin = _fake_tool(index)
+    monkeypatch.setattr(machine_code, "tool_pin", lambda: pin)
+    made = make_wheel(index, {"tiny/ops.so": cubin})
+    code = MachineCode("tiny/ops.so", {DType.FLOAT16: symbol})
+    flat = (POINTER, POINTER, UINT32, FLOAT32, POINTER, UINT32)
+    yardstick = replace(yardstick_of(pin_of(made), code), parameters=flat)
+    shipped = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+    assert isinstance(shipped, Shipped), shipped
+    assert shipped.compilation.cubin == cubin
+    monkeypatch.setattr(machine_code, "_extract", None)
+    again = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+    assert isinstance(again, Shipped)
+
+
+def test_a_kernel_that_is_not_there_names_the_nearest(
+    index, task, compiler, packages, shipped_cubin, monkeypatch
+) -> None:
+    symbol, cubin = shipped_cubin
+    pin = _fake_tool(index)
+    monkeypatch.setattr(machine_code, "tool_pin", lambda: pin)
+    code = MachineCode("tiny/ops.so", {DType.FLOAT16: symbol + "x"})
+    yardstick = yardstick_of(pin_of(make_wheel(index, {"tiny/ops.so": cubin})), code)
+    found = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+    assert isinstance(found, NotBuilt)
+    assert f"tiny/ops.so has no kernel {symbol}x" in found.reason
+    assert found.hint == f"did you mean '{symbol}'?"
+
+
+def _fake_tool(index: Path) -> Pin:
+    files = {"nvidia/cu13/bin/cuobjdump": SCRIPT}
+    return pin_of(make_wheel(index, files, "nvidia-cuda-cuobjdump", "1.0"))
