@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from astra_tui.lab.audit.running import (
     run_audit,
     select,
 )
-from astra_tui.lab.audit.zoo import Zoo, ZooError, read_zoo
+from astra_tui.lab.audit.zoo import Entry, Zoo, ZooError, read_zoo
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
@@ -40,6 +41,7 @@ from astra_tui.model.audit import (
 from astra_tui.model.check import CheckReport, Verdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
+from astra_tui.model.findings import FindingKind
 from astra_tui.model.settings import EMULATOR
 from tests.conftest import ROOT
 
@@ -79,17 +81,39 @@ def drawn_task(zoo: Zoo) -> str:
 # -- entries are what they say to be ---------------------------------------------------------------
 
 
-def test_planted_kernels_are_wrong_on_their_witnesses(zoo: Zoo, compiler: Compiler) -> None:
+@pytest.fixture(scope="module")
+def checker(zoo: Zoo, compiler: Compiler) -> Iterator[Checker]:
+    """Of the drawn task."""
+    task = zoo.task(drawn_task(zoo))
+    with Oracle(task) as oracle:
+        yield Checker(task, Emulator(), compiler, oracle)
+
+
+def on_witness(checker: Checker, entry: Entry, text: str) -> CheckReport:
+    assert entry.witness is not None
+    *_, report = checker.check(text, entry.id, (entry.witness.case(checker.task),))
+    assert isinstance(report, CheckReport)
+    return report
+
+
+def test_planted_kernels_are_wrong_on_their_witnesses(zoo: Zoo, checker: Checker) -> None:
     of_task = [e for e in zoo.planted if e.task == drawn_task(zoo)]
     chosen = drawn([e for e in of_task if e.witness is not None], 6)
     assert len(chosen) == 6
-    task = zoo.task(drawn_task(zoo))
-    with Oracle(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        for entry in chosen:
-            *_, report = checker.check(entry.text, entry.id, (entry.witness.case(task),))
-            assert isinstance(report, CheckReport)
-            assert report.verdict is Verdict.FAILED, entry.id
+    for entry in chosen:
+        assert on_witness(checker, entry, entry.text).verdict is Verdict.FAILED, entry.id
+
+
+def test_dependent_launches_are_wrong_by_their_waits_alone(zoo: Zoo, checker: Checker) -> None:
+    """Without `pdl=` launches run one after another, and each of these is right."""
+    of_kind = [e for e in zoo.planted if e.kind == "dependent launches"]
+    plain = {e.id: re.sub(r"\s+pdl=.*", "", e.text) for e in of_kind}
+    assert all(plain[e.id] != e.text for e in of_kind)
+    for entry in drawn([e for e in of_kind if e.task == drawn_task(zoo)], 4):
+        early = on_witness(checker, entry, entry.text)
+        kinds = {finding.kind for case in early.failed_cases for finding in case.findings}
+        assert kinds == {FindingKind.BEFORE_WAIT}, entry.id
+        assert on_witness(checker, entry, plain[entry.id]).verdict is Verdict.PASSED, entry.id
 
 
 def test_the_gate_catches_what_is_wrong_and_lets_honest_kernels_pass(

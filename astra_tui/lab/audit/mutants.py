@@ -79,7 +79,9 @@ _COMPARISONS = {
 _ARITHMETIC = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "<<": ">>", ">>": "<<", "&": "|"}
 _NOT_COMMUTATIVE = {"-", "/", "%", "<<", ">>"}
 _FUNCTIONS = {"fmaxf": "fminf", "fminf": "fmaxf", "min": "max", "max": "min"}
-_BARRIERS = re.compile(r"__(?:syncthreads|syncwarp|threadfence)\s*\(")
+_BARRIERS = re.compile(
+    r"(?:__syncthreads|__syncwarp|__threadfence|cudaGridDependencySynchronize)\s*\("
+)
 
 
 def mutants(source: str, rules: Iterable[str] | None = None) -> Iterator[Mutant]:

@@ -55,7 +55,10 @@ class Witness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Kernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One kernel as its file says: a text, or changes to a base."""
+    """One kernel as its file says: a text, or changes to a base.
+
+    A base is a file of the task, or an honest kernel that stands before it, by its id.
+    """
 
     id: str
     task: str
@@ -152,8 +155,9 @@ def read_zoo(folder: Path) -> Zoo:
             hint="it lies in a checkout, under tests/zoo; name its folder with --zoo",
         )
     abouts: dict[str, str] = {}
-    entries: dict[str, list[Entry]] = {"planted": [], "honest": []}
+    entries: dict[str, list[Entry]] = {"honest": [], "planted": []}
     taken: set[str] = set()
+    bases: dict[str, str] = {}
     for group, found in entries.items():
         for file in sorted((folder / group).glob("*.toml")):
             told = _convert(file, _File)
@@ -163,7 +167,9 @@ def read_zoo(folder: Path) -> Zoo:
                 if kernel.id in taken:
                     raise ZooError(f"two kernels are called {kernel.id}", file=str(file))
                 taken.add(kernel.id)
-                found.append(_entry(folder, file, told.kind, kernel, group == "planted"))
+                found.append(_entry(folder, file, told.kind, kernel, group == "planted", bases))
+                if group == "honest":
+                    bases[kernel.id] = found[-1].text
     draw = _convert(folder / "draw.toml", Draw)
     told_proofs = _convert(folder / "equivalent.toml", _Proofs).proofs
     proofs = {name: proof.reason for proof in told_proofs for name in proof.mutants}
@@ -171,7 +177,9 @@ def read_zoo(folder: Path) -> Zoo:
     return Zoo(folder, planted, honest, draw, abouts, proofs)
 
 
-def _entry(folder: Path, file: Path, kind: str, kernel: _Kernel, wrong: bool) -> Entry:
+def _entry(
+    folder: Path, file: Path, kind: str, kernel: _Kernel, wrong: bool, bases: Mapping[str, str]
+) -> Entry:
     if wrong == (kernel.witness is None and not kernel.reason):
         text = "a planted kernel needs a witness or a reason, and an honest one has neither"
         raise ZooError(f"{kernel.id}: {text}", file=str(file))
@@ -181,7 +189,7 @@ def _entry(folder: Path, file: Path, kind: str, kernel: _Kernel, wrong: bool) ->
         if not ruling.reason.strip() or (ruling.finding is None) == (not ruling.condition.strip()):
             text = "a ruling names either a finding or a condition, and has a reason"
             raise ZooError(f"{kernel.id}: {text}", file=str(file))
-    text = kernel.text or _edited(folder, file, kernel)
+    text = kernel.text or _edited(folder, file, kernel, bases)
     return Entry(
         kernel.id,
         kind,
@@ -195,11 +203,11 @@ def _entry(folder: Path, file: Path, kind: str, kernel: _Kernel, wrong: bool) ->
     )
 
 
-def _edited(folder: Path, file: Path, kernel: _Kernel) -> str:
+def _edited(folder: Path, file: Path, kernel: _Kernel, bases: Mapping[str, str]) -> str:
     """The base with every edit applied; each has to find its text once."""
     base = _task_folder(folder, kernel.task) / kernel.base
     try:
-        text = base.read_text(encoding="utf-8")
+        text = bases.get(kernel.base) or base.read_text(encoding="utf-8")
     except OSError as error:
         raise ZooError(f"{kernel.id}: cannot read {base}: {error}", file=str(file)) from None
     for find, replace in kernel.edits:
