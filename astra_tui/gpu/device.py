@@ -17,7 +17,6 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import (
     PLAIN,
     Accepts,
-    BufferUse,
     DeviceBuffer,
     PackedLaunch,
     RunOutcome,
@@ -33,6 +32,11 @@ CASE_SECONDS = 10.0
 REPEATS = 10
 REPEATED_BYTES = 4 << 20
 """Larger cases are run once: their copies would take longer than all others together."""
+
+BEFORE_WAIT = Finding(
+    FindingKind.BEFORE_WAIT,
+    "a launch with pdl= stored before it had waited for the launch before, which was late",
+)
 
 _PROCESSES = 2
 """One for the candidate, one for the baseline whose own error widens the bounds."""
@@ -196,8 +200,8 @@ def _case_buffer(buffer: DeviceBuffer) -> CaseBuffer:
         buffer.name,
         buffer.content.tobytes(),
         buffer.misalignment,
-        not buffer.stable and buffer.use is not BufferUse.WORKSPACE,
-        buffer.use is BufferUse.OUT,
+        not buffer.stable,
+        buffer.use.starts_undefined,
     )
 
 
@@ -217,7 +221,7 @@ def _writable(cubin: bytes) -> tuple[Finding, ...]:
 
 
 def _findings(ran: CaseRan, float_atomics: bool) -> list[Finding]:
-    found = []
+    found = [BEFORE_WAIT] if ran.early else []
     for name, distance in sorted(ran.overrun.items()):
         side = f"{-distance} bytes before" if distance < 0 else f"{distance} bytes past the end of"
         text = f"a write outside every buffer, {side} {name}"

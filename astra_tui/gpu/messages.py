@@ -260,6 +260,8 @@ class CaseRan(msgspec.Struct, frozen=True, tag="case_ran"):
     overrun: dict[str, int]
     """Buffer to the nearest changed byte: negative before the buffer, else past its end."""
     unstable: tuple[str, ...] = ()
+    early: bool = False
+    """Whether a run stored before it waited for the late launch before it."""
 
 
 class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
@@ -280,6 +282,8 @@ class SetsRan(msgspec.Struct, frozen=True, tag="sets_ran"):
     outputs: tuple[int, ...]
     inputs: tuple[int, int]
     red_zones: tuple[int, int]
+    early: bool = False
+    """Whether a call stored before it waited for the late launch before it."""
 
 
 class Fetched(msgspec.Struct, frozen=True, tag="fetched"):
@@ -320,6 +324,8 @@ class Block(msgspec.Struct, frozen=True, tag="block"):
     stale: tuple[tuple[float, ...], ...] = ()
     digests: tuple[tuple[int, bytes], ...] = ()
     """A replay each, in no particular order: the version, and a 64-bit digest a set it used."""
+    early: tuple[int, ...] = ()
+    """Versions of which a launch stored before it waited for the late launch before it."""
 
 
 class PaperTimes(msgspec.Struct, frozen=True, tag="paper_times"):

@@ -99,28 +99,28 @@ def clock_rate(running: Running) -> None:
 
 def stash(running: Running) -> None:
     """`stash` of tools.cu."""
-    for piece, copy in _pieces(running):
+    for piece, copy in pieces_of(running):
         copy[: piece.size] = piece
 
 
 def spoil(running: Running) -> None:
     """`spoil` of tools.cu."""
     byte = running.parameters("34Q")[33]
-    for piece, _ in _pieces(running, with_outputs=False):
+    for piece, _ in pieces_of(running, with_outputs=False):
         piece[:] = byte
 
 
 def produce(running: Running) -> None:
     """`produce` of tools.cu; the driver sees to it that a late one comes late."""
-    (cycles,) = running.memory.array(running.parameters("34Q")[33], 1, "u8")
-    for piece, copy in _pieces(running, with_outputs=False):
+    (cycles,) = running.memory.array(running.parameters("34Q")[33], 1, "u8").tolist()
+    for piece, copy in pieces_of(running, with_outputs=False):
         piece[:] = copy[: piece.size]
     if cycles:
-        for piece, _ in _pieces(running, only_outputs=True):
+        for piece, _ in pieces_of(running, only_outputs=True):
             piece[:] = 0xFF
 
 
-def _pieces(
+def pieces_of(
     running: Running, *, with_outputs: bool = True, only_outputs: bool = False
 ) -> Iterator[tuple[Any, Any]]:
     """What tools.cu's `piece_of` gives, with the copy of each piece, set by set."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from astra_tui.gpu.messages import DeviceFacts, Node
 from astra_tui.gpu.process.driver import DriverError, Launch
-from tests.gpu.behaviours import BEHAVIOURS, Running
+from tests.gpu.behaviours import BEHAVIOURS, Running, pieces_of
 from tests.gpu.device_memory import DeviceMemory, failure
 from tests.gpu.faults import TROUBLES, wait_for_ever
 from tests.gpu.script import (
@@ -220,13 +220,27 @@ class ScriptedDriver:
         if script.does == "produce" and self._is_late(launch):
             self._late = launch
             return
+        before = self._content(late)
         self._run(launch, pace)
         if late is not None:
+            if self._content(late) != before:
+                self._control(late)[1] += 1
             self._run(late, pace)
 
+    def _content(self, producer: Launch | None) -> list[bytes]:
+        """What a producer is about to write."""
+        if producer is None:
+            return []
+        script = self._functions[producer.function].script
+        running = Running(self.memory, self.machine, producer, script, 0)
+        return [piece.tobytes() for piece, _ in pieces_of(running)]
+
+    def _control(self, producer: Launch) -> Any:
+        (control,) = struct.unpack_from("<Q", producer.parameters, 33 * 8)
+        return self.memory.array(control, 2, "u8")
+
     def _is_late(self, producer: Launch) -> bool:
-        (delay,) = struct.unpack_from("<Q", producer.parameters, 33 * 8)
-        return bool(self.memory.array(delay, 1, "u8")[0])
+        return bool(self._control(producer)[0])
 
     def _run(self, launch: Launch, pace: float) -> None:
         function = self._functions[launch.function]

@@ -276,6 +276,8 @@ def test_a_call_that_does_not_wait_is_wrong_behind_a_late_producer() -> None:
     assert digests[1][0] == on_time
     assert digests[1][1] != on_time
     assert digests[2][0] != digests[2][1], "its early stores are overwritten"
+    assert block.early == (1, 2)
+    assert replayer.rounds(Rounds(((0,),), late=(0,))).early == (1, 2), "once seen, it stays"
 
 
 def test_every_set_is_run_behind_a_late_producer_for_a_check() -> None:
@@ -286,6 +288,7 @@ def test_every_set_is_run_behind_a_late_producer_for_a_check() -> None:
         ran = replayer.run_sets(RunSets(0xFF, key=3))
         assert ran.inputs[0] == ran.inputs[1]
         assert driver.memory.used == used
+        assert ran.early is bool(options)
         outputs.append(ran.outputs)
     assert all(right != wrong for right, wrong in zip(*outputs, strict=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from astra_tui.gpu.process.producer import CHECKED_PIECES, Producer, Written
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES
 
-_SPOILED = 0x3C
-"""Stale inputs are small numbers, as right ones may be: a kernel cannot know them by their bits."""
+_STALE = (0x3C, 0x00, 0xFF)
+"""Bytes of stale inputs, in turn: numbers as right ones may be, zeros, NaN."""
 _SPARE = 1 << 26
 """The least that is allocated at once: one block serves most cases."""
 
@@ -39,6 +40,8 @@ class CaseRunner:
         self._memory = 0
         self._size = 0
         self._random = np.random.Generator(np.random.SFC64())
+        self._stale = cycle(_STALE)
+        self._stored_early = False
 
     def run(self, request: RunCase) -> CaseRan:
         """Raises DriverError; after a sticky one this process is of no use."""
@@ -52,6 +55,7 @@ class CaseRunner:
         launches = [self._launch(kernel, placed) for kernel in request.kernels]
         follows_producer = any(launch.pdl for launch in launches)
         written = self._written(placed) if follows_producer else ()
+        self._stored_early = False
         first = self._once(image, launches, written, LATE_CYCLES)
         unstable: set[str] = set()
         for number in range(request.repeats - 1):
@@ -65,6 +69,7 @@ class CaseRunner:
             contents={p.buffer.name: first[p.start : p.end].tobytes() for p in placed},
             overrun=_overruns(placed, image, first),
             unstable=tuple(sorted(unstable)),
+            early=self._stored_early,
         )
 
     def _once(
@@ -80,8 +85,9 @@ class CaseRunner:
         producer = Producer(self._driver, self._tools, written, 1, CHECKED_PIECES)
         try:
             producer.delay(late_cycles)
-            producer.spoil(_SPOILED, 1)
+            producer.spoil(next(self._stale), 1)
             run_together(self._driver, [producer.before(0), *launches])
+            self._stored_early |= producer.touched()
             return self._driver.download(self._memory, image.size)
         finally:
             producer.free()

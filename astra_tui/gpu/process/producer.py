@@ -1,8 +1,9 @@
 """The judge's own kernel before a dependent launch: it writes part of what the call reads.
 
 A launch with the attribute of programmatic dependent launch may begin before this kernel has
-ended. In a late run the producer triggers first and writes after a delay, outputs included, so that
-a call that does not wait computes with stale values, or finds what it stored too early gone.
+ended. In a late run the producer triggers first and writes after a delay, outputs and workspaces
+included, so that a call that does not wait computes with stale values, or finds what it stored too
+early gone; and it notes what was stored meanwhile.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ class Producer:
         self._tools = tools
         largest = sorted((b for b in buffers if b.size), key=lambda b: (b.is_output, -b.size))
         self._spans, self._pieces = _spans(largest[:MOST_BUFFERS], most_pieces)
-        self._stash = self._delay = 0
+        self._stash = self._control = 0
         try:
             # One more than there are: a producer fetches the copy of the set after its own.
             self._stash = driver.allocate(max(1, self._pieces * (sets + 1)) * PIECE_BYTES)
-            self._delay = driver.allocate(8)
-            self.delay(0)
+            self._control = driver.allocate(16)
+            driver.fill(self._control, 0, 16)
             self._run("stash", self._parameters(0, self._stash, 0), sets)
         except BaseException:
             self.free()
@@ -73,7 +74,14 @@ class Producer:
         """How late the producers write from now on, after they have triggered; 0: at once, then
         they trigger. In stream order.
         """
-        self._run("set_word", struct.pack("<QQ", self._delay, cycles), 1, blocks=1)
+        self._run("set_word", struct.pack("<QQ", self._control, cycles), 1, blocks=1)
+
+    def touched(self) -> bool:
+        """Whether a late producer has seen that something it was to write changed before.
+
+        A call stored there before it waited. Waits for the stream.
+        """
+        return bool(self._driver.download(self._control + 8, 8).any())
 
     def spoil(self, byte: int, sets: int) -> None:
         """Overwrites what the producers of the first sets write, in stream order.
@@ -85,14 +93,14 @@ class Producer:
     def before(self, number: int) -> Launch:
         """The launch that writes one set."""
         stash = self._stash + number * self._pieces * PIECE_BYTES
-        return self._launch("produce", self._parameters(number, stash, self._delay), 1)
+        return self._launch("produce", self._parameters(number, stash, self._control), 1)
 
     def free(self) -> None:
         """Gives the memory back."""
-        for address in (self._stash, self._delay):
+        for address in (self._stash, self._control):
             if address:
                 self._driver.free(address)
-        self._stash = self._delay = 0
+        self._stash = self._control = 0
 
     def _parameters(self, first_set: int, stash: int, last: int) -> bytes:
         return self._spans + struct.pack("<QQQQ", self._pieces, first_set, stash, last)

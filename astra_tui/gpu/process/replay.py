@@ -36,7 +36,7 @@ from astra_tui.gpu.messages import (
 from astra_tui.gpu.process.case import bind, run_together
 from astra_tui.gpu.process.clock import ClockProbe, head_start
 from astra_tui.gpu.process.driver import Driver, Launch
-from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, Producer
+from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, Producer, Written
 from astra_tui.gpu.process.sets import NAN, BufferSets
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.processes.shared_window import window_bytes
@@ -46,6 +46,8 @@ _HEAD_START_CYCLES = 400_000
 """About 0.2 ms: the host queues the first replays meanwhile."""
 _RED_ZONE_BYTE = 0xA5
 _DIGEST_BYTES = 8
+_STALE = 0x11
+"""What stale inputs differ by from the poison of outputs."""
 
 
 class _Graphs:
@@ -97,6 +99,13 @@ class _Loaded:
         for name, size in self.version.workspaces:
             self._driver.fill(self._workspaces[name], byte, size)
 
+    def written(self) -> tuple[Written, ...]:
+        """Its workspaces, as a call before this one would write them."""
+        return tuple(
+            Written(self._workspaces[name], size, 0, is_output=True)
+            for name, size in self.version.workspaces
+        )
+
     def resident_blocks(self) -> tuple[int, ...]:
         """Blocks of every launch that one multiprocessor holds."""
         found = []
@@ -124,8 +133,8 @@ class Replayer:
         self._window = window
         self._versions: list[_Loaded] = []
         self._sets: list[BufferSets] = []
-        self._producers: list[Producer] = []
-        """One for each family of sets, where calls follow one."""
+        self._producers: dict[tuple[int, int], Producer] = {}
+        """By version and family of sets, where calls follow one."""
         self._graphs: dict[tuple[int, int], _Graphs] = {}
         self._flush = 0
         self._flush_bytes = 0
@@ -157,9 +166,10 @@ class Replayer:
             self._free_sets()
             self._draw_sets(request.sets)
         if request.producer:
-            self._producers = [
-                self._producer(sets, request.launches * 2, TIMED_PIECES) for sets in self._sets
-            ]
+            for version in range(len(self._versions)):
+                for family in range(len(self._sets)):
+                    producer = self._producer(version, family, 2 * request.launches, TIMED_PIECES)
+                    self._producers[version, family] = producer
         self._launches = request.launches
         self._flush_bytes = request.flush_bytes
         if request.flush_bytes:
@@ -187,6 +197,7 @@ class Replayer:
                 seconds=time.perf_counter() - began,
                 stale=rows["stale"],
                 digests=self._digests(queued, digests),
+                early=self._early(),
             )
         finally:
             if digests:
@@ -206,7 +217,7 @@ class Replayer:
             sets.fill_red_zones(_RED_ZONE_BYTE)
             sets.digest_inputs(request.key, places[0])
             sets.digest_red_zones(request.key, places[2])
-            self._call_all(request)
+            early = self._call_all(request)
             sets.digest_outputs(request.key, memory, count)
             sets.digest_inputs(request.key, places[1])
             sets.digest_red_zones(request.key, places[3])
@@ -214,31 +225,36 @@ class Replayer:
         finally:
             driver.free(memory)
         *outputs, before, after, zones_before, zones_after = found
-        return SetsRan(tuple(outputs), (before, after), (zones_before, zones_after))
+        return SetsRan(tuple(outputs), (before, after), (zones_before, zones_after), early)
 
-    def _call_all(self, request: RunSets) -> None:
-        """The first version on all sets; behind a late producer where a launch may begin early."""
+    def _call_all(self, request: RunSets) -> bool:
+        """The first version on all sets; behind a late producer where a launch may begin early.
+
+        Whether it stored before it waited.
+        """
         sets, version, driver = self._sets[0], self._versions[0], self._driver
         producer = None
         if any(kernel.pdl for kernel in version.version.kernels):
-            producer = self._producer(sets, sets.count, CHECKED_PIECES)
+            producer = self._producer(0, 0, sets.count, CHECKED_PIECES)
         try:
             if producer is not None:
                 producer.delay(request.late_cycles)
-                producer.spoil(request.poison, sets.count)
+                producer.spoil(request.poison ^ _STALE, sets.count)
             for number in range(sets.count):
                 if producer is None:
                     for launch in version.call(sets, number):
                         driver.launch(launch)
                 else:
                     run_together(driver, [producer.before(number), *version.call(sets, number)])
+            return producer is not None and producer.touched()
         finally:
             if producer is not None:
                 producer.free()
 
-    def _producer(self, sets: BufferSets, count: int, pieces: int) -> Producer:
-        used = min(sets.count, count)
-        return Producer(self._driver, self._tools, sets.produced(), used, pieces)
+    def _producer(self, version: int, family: int, count: int, pieces: int) -> Producer:
+        sets = self._sets[family]
+        written = (*sets.produced(), *self._versions[version].written())
+        return Producer(self._driver, self._tools, written, min(sets.count, count), pieces)
 
     def fetch(self, request: Fetch) -> Fetched:
         """Copies what the sets hold now into the window."""
@@ -332,7 +348,7 @@ class Replayer:
         loaded, sets = self._versions[version], self._sets[family]
         calls = [loaded.call(sets, k) for k in range(min(sets.count, 2 * launches))]
         if self._producers:
-            before = self._producers[family].before
+            before = self._producers[version, family].before
             calls = [[before(number), *call] for number, call in enumerate(calls)]
         long = [calls[i % len(calls)] for i in range(2 * launches)]
         flat = [[launch for call in part for launch in call] for part in (long[:launches], long)]
@@ -412,6 +428,11 @@ class Replayer:
             table[q.kind, q.round][q.version] = self._driver.elapsed(*q.events)
         return {k: tuple(tuple(table[k, n]) for n in numbers) for k, numbers in asked.items()}
 
+    def _early(self) -> tuple[int, ...]:
+        """The versions that stored before they waited, as late producers saw it."""
+        found = {version for (version, _), p in self._producers.items() if p.touched()}
+        return tuple(sorted(found))
+
     def _digests(self, queued: list[_Queued], memory: int) -> tuple[tuple[int, bytes], ...]:
         if not memory or not queued:
             return ()
@@ -439,8 +460,8 @@ class Replayer:
             sets.poison(poison)
         self._versions[key[0]].poison(poison.byte)
         if self._producers:
-            self._producers[key[1]].spoil(poison.byte, self._used(kind != "short"))
-            self._producers[key[1]].delay(late_cycles)
+            self._producers[key].spoil(poison.byte ^ _STALE, self._used(kind != "short"))
+            self._producers[key].delay(late_cycles)
         if self._flush:
             self._driver.fill(self._flush, poison.byte, self._flush_bytes)
         self._driver.record(events[0])
@@ -452,9 +473,9 @@ class Replayer:
             self._driver.free_graph(graphs.short)
             self._driver.free_graph(graphs.long)
         self._graphs = {}
-        for producer in self._producers:
+        for producer in self._producers.values():
             producer.free()
-        self._producers = []
+        self._producers = {}
         if self._flush:
             self._driver.free(self._flush)
             self._flush = 0

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from msgspec.structs import replace
@@ -80,6 +81,15 @@ FINITE_BYTES = (0x21, 0x7C)
 """From the first to before the second: bytes of which finite numbers of every type consist."""
 
 
+class Chain(StrEnum):
+    """What a timed launch follows."""
+
+    AS_PLANNED = "as planned"
+    """A producer, and in a second column itself, where any plan says `pdl=`; else itself."""
+    PRODUCER = "producer"
+    ITSELF = "itself"
+
+
 @dataclass(frozen=True)
 class Options:
     """What is measured beside the cold launches, which always are."""
@@ -94,8 +104,9 @@ class Options:
     Where buffers lie in memory makes up to 0.4 % on an H100: swapping cancels it in mirror pairs.
     Without this, all versions share their buffers, and it is the same for all.
     """
-    producer: bool = False
-    """Whether each launch follows a producer even where no version has `pdl=` in its plan."""
+    chain: Chain = Chain.AS_PLANNED
+    """What each timed launch follows."""
+    least_rounds: int = BLOCK
     round_limit: int = 400
 
 
@@ -175,6 +186,8 @@ class _Seen:
     def __init__(self, versions: int):
         self.key = secrets.randbits(63) + 1
         self.expected: dict[int, bytes] = {}
+        self.early: set[int] = set()
+        """Versions that stored before they waited for a late producer."""
         self.unsteady: dict[int, int] = {}
         """Versions of which a replay gave other outputs, with the set."""
         self._long: list[tuple[float, ...]] = []
@@ -189,6 +202,7 @@ class _Seen:
 
     def compare(self, block: Block) -> None:
         """Compares the digests of a block's replays with those of what was judged."""
+        self.early.update(block.early)
         for version, digests in block.digests:
             wanted = self.expected[version][: len(digests)]
             if digests != wanted and version not in self.unsteady:
@@ -204,7 +218,12 @@ class _Seen:
         self._is_nan += [poison.byte == NAN_BYTE for poison in poisons]
 
     def caveats(self, version: int, offset_us: float) -> Iterator[Caveat]:
-        """Whether the time of a version depends on what its outputs held before."""
+        """What it did too early, and whether its time depends on what its outputs held before."""
+        if version in self.early:
+            text = (
+                "a timed launch stored before it had waited for the launch before, which was late"
+            )
+            yield Caveat(WRONG_OUTPUT, text, invalidates=True)
         if not self._stale:
             return
         poisoned, stale = (np.array(rows) - offset_us for rows in (self._long, self._stale))
@@ -269,8 +288,10 @@ class _Run:
         self.may_vary = tuple(
             not timer.task.deterministic and has_float_atomics(v.compilation.ptx) for v in versions
         )
-        self.behind_producer = timer.options.producer or any(
-            kernel.pdl for version in self.versions for kernel in version.kernels
+        chain = timer.options.chain
+        self.behind_producer = chain is Chain.PRODUCER or (
+            chain is Chain.AS_PLANNED
+            and any(kernel.pdl for version in self.versions for kernel in version.kernels)
         )
         self.has_producers = False
         self.late_cycles = LATE_CYCLES
@@ -389,8 +410,9 @@ class _Run:
 
     def _rounds_to_add(self, rounds: PairedRounds) -> int:
         """0 once every candidate is decided, or never will be."""
-        if rounds.rounds < BLOCK:
-            return BLOCK
+        least = self.timer.options.least_rounds
+        if rounds.rounds < least:
+            return least - rounds.rounds
         limit = self.timer.options.round_limit
         found = (conclude(rounds, i, self.control, limit=limit) for i in self.candidates)
         return max(conclusion.rounds_to_add for conclusion in found)
@@ -497,6 +519,7 @@ class _Run:
         if self.has_producers:
             request = replace(request, late=(0,), late_cycles=self.late_cycles)
         block = self.timer.process.ask(request, Block, BUILD_SECONDS)
+        self.seen.early.update(block.early)
         return block.digests[-1][1]
 
     def _families(self, rounds: int) -> tuple[tuple[int, ...], ...]:
@@ -521,7 +544,7 @@ class _Run:
 
     def _chained(self, size: GraphSize) -> dict[int, PairedTime]:
         """Each version behind itself alone, where it was timed behind a producer."""
-        if not self.behind_producer:
+        if not self.behind_producer or self.timer.options.chain is not Chain.AS_PLANNED:
             return {}
         self._build(size)
         rounds = PairedRounds.start(size.launches, len(self.versions))

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from astra_tui.gpu.device import CudaDevice
+from astra_tui.gpu.device import BEFORE_WAIT, CudaDevice
 from astra_tui.gpu.faults import finding_of
 from astra_tui.gpu.gpu_process import GpuFailure, GpuProcess
 from astra_tui.gpu.messages import Drop, Dropped, Prepare, Prepared, RunSets, SetsRan
@@ -123,6 +123,8 @@ class _Run:
 def _of_memory(ran: list[SetsRan]) -> Iterator[Finding]:
     if any(r.red_zones[0] != r.red_zones[1] for r in ran):
         yield Finding(FindingKind.WROTE_OUTSIDE, "a write outside every buffer, past an end")
+    if any(r.early for r in ran):
+        yield BEFORE_WAIT
     if any(r.inputs[0] != r.inputs[1] for r in ran):
         yield Finding(FindingKind.WROTE_INPUT, "what is only read has changed")
 
