@@ -60,6 +60,7 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
+from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
@@ -78,6 +79,7 @@ from astra_tui.sessions.summary import (
 ANSWERS = {
     "astra-tui run --json": RunReport,
     "astra-tui kernels --json": answers.KernelsAnswer,
+    "astra-tui yardstick --json": answers.YardsticksAnswer,
     "astra-tui check --json": answers.CheckAnswer,
     "astra-tui check --list --json": answers.CasesAnswer,
     "astra-tui counters --json": answers.CountersAnswer,
@@ -100,7 +102,8 @@ ANSWERS = {
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, CheckReport, CaseResult,
+    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, YardstickEntry,
+    CheckReport, CaseResult,
     CaseTrail, Case,
     Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,
     OutputShare, FakeResult, Diagnostic,

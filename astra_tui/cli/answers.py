@@ -18,6 +18,7 @@ from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
+from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Integrity, Trust
 from astra_tui.sessions.signing import Signed
@@ -66,6 +67,15 @@ class KernelsAnswer(msgspec.Struct, frozen=True):
     """`kernels --json`."""
 
     tasks: tuple[TaskEntry, ...]
+    errors: tuple[ErrorEntry, ...]
+
+
+class YardsticksAnswer(msgspec.Struct, frozen=True):
+    """`yardstick list --json` and `yardstick update --json`."""
+
+    exit_code: int
+    yardsticks: tuple[YardstickEntry, ...]
+    unserved: dict[str, tuple[str, ...]]
     errors: tuple[ErrorEntry, ...]
 
 

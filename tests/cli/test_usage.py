@@ -141,7 +141,8 @@ def test_settings_that_cannot_be_read_are_named_without_a_command_too(shell: She
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_flag_is_by_default_is_a_value_that_it_takes(name: str) -> None:
     called = import_module(f"astra_tui.cli.{name}").run
-    words = ["x" for p in called.params if isinstance(p, Argument) and p.required]
+    needed = [p for p in called.params if isinstance(p, Argument) and p.required]
+    words = [p.type.choices[0] if isinstance(p.type, OneOf) else "x" for p in needed]
     for option in called.params:
         if isinstance(option, click.Option) and option.required:
             is_word = isinstance(option.type, OneOf)

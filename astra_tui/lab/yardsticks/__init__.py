@@ -5,7 +5,8 @@ from astra_tui.lab.yardsticks.opening import (
     Shipped,
     open_yardstick,
     open_yardsticks,
+    refusal,
     user_packages,
 )
 
-__all__ = ["NotBuilt", "Shipped", "open_yardstick", "open_yardsticks", "user_packages"]
+__all__ = ["NotBuilt", "Shipped", "open_yardstick", "open_yardsticks", "refusal", "user_packages"]

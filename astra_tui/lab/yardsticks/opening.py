@@ -14,16 +14,19 @@ from msgspec.structs import replace
 from astra_tui.gpu.elf import ElfError, kernel_parameters
 from astra_tui.gpu.messages import Version
 from astra_tui.lab.cache import cache_root
-from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.execution import Source, resolve_case
+from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Build, Compiler, CompilerUnavailable
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
 from astra_tui.lab.yardsticks.headers import included_headers
 from astra_tui.lab.yardsticks.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.yardsticks.machine_code import cubin_of
+from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel, Parameter, Resources
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.model.task import KernelTask
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, PlanError, Refused
+from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.task.yardstick import (
     KERNEL,
     Leaf,
@@ -51,6 +54,22 @@ _PARAMETERS = {
 def user_packages() -> Packages:
     """The wheels in the user's cache."""
     return Packages(cache_root() / "packages")
+
+
+def refusal(
+    task: KernelTask,
+    yardstick: Yardstick,
+    workload: Workload,
+    attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
+) -> str:
+    """Why a yardstick does not serve a workload; "" where it does. Nothing is opened for that."""
+    source = Source("", yardstick.plan(False), yardstick.name)
+    case = Case(workload.name, "", workload.dtype, dict(workload.dims))
+    try:
+        resolved = resolve_case(task, source, case, scalars_of(task, case), attributes)
+    except PlanError as error:
+        return error.message
+    return resolved.reason if isinstance(resolved, Refused) else ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,189 @@
+"""`astra-tui yardstick`: the kernels that others ship for a task, listed or fetched and opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from astra_tui import plain
+from astra_tui.cli.command import OneOf, Options, argument, command
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.failures import error_entry, print_error
+from astra_tui.cli.flags import JSON
+from astra_tui.model.errors import UserError
+
+if TYPE_CHECKING:
+    from astra_tui.lab.compiler import Compiler
+    from astra_tui.model.pin import Pin
+    from astra_tui.model.task import KernelTask
+    from astra_tui.model.task.yardstick import Yardstick
+    from astra_tui.model.yardsticks import YardstickEntry
+    from astra_tui.packages import Packages
+    from astra_tui.plain.yardsticks import Downloads
+
+    Found = tuple[KernelTask, Yardstick]
+
+LIST, UPDATE = "list", "update"
+
+
+@command(
+    "list or fetch the kernels that others ship for a task",
+    "A task's yardsticks.toml says which (docs/yardsticks.md). `list` uses no network; `update` "
+    "fetches the pinned packages by pip, extracts or compiles every kernel, compares its "
+    "parameters, and says which newer versions the index has. Pins are never changed.",
+    argument("action", "list|update", "what to do", type=OneOf([LIST, UPDATE])),
+    argument("task", "TASK", "a task's name or folder (default: all tasks)", required=False),
+    JSON,
+)
+def run(options: Options) -> int:
+    """Prints a table, or JSON; for an update, exit code 1 where something was not built."""
+    from astra_tui.cli.answers import YardsticksAnswer
+    from astra_tui.lab.yardsticks import user_packages
+    from astra_tui.plain.yardsticks import print_yardsticks
+
+    tasks, broken = _tasks(options.task)
+    packages = user_packages()
+    found = _yardsticks(tasks, broken)
+    entries = [_entry(task, yardstick, packages) for task, yardstick in found]
+    if options.action == UPDATE:
+        entries = list(_updated(found, entries, packages))
+    missing = broken or any(entry.built is False for entry in entries)
+    code = ExitCode.FAILED if missing else ExitCode.OK
+    unserved = _unserved(found, entries)
+    if options.json:
+        errors = tuple(map(error_entry, broken))
+        plain.print_json(YardsticksAnswer(int(code), tuple(entries), unserved, errors))
+    elif entries:
+        print_yardsticks(entries, unserved)
+    else:
+        plain.note("no task here has a yardsticks.toml; see docs/yardsticks.md")
+    for problem in broken:
+        print_error(problem)
+    return code
+
+
+def _tasks(named: str | None) -> tuple[list[KernelTask], list[UserError]]:
+    """The named task, or all; of all, those that cannot be read are errors."""
+    from astra_tui.model.task import find_task, list_tasks, load_task
+
+    if named:
+        return [find_task(named)], []
+    tasks, broken = [], []
+    for found in list_tasks():
+        try:
+            tasks.append(load_task(found.folder))
+        except UserError as error:
+            broken.append(error)
+    return tasks, broken
+
+
+def _yardsticks(tasks: Sequence[KernelTask], broken: list[UserError]) -> list[Found]:
+    from astra_tui.model.task.yardstick_file import load_yardsticks
+
+    found: list[Found] = []
+    for task in tasks:
+        try:
+            found += [(task, yardstick) for yardstick in load_yardsticks(task)]
+        except UserError as error:
+            broken.append(error)
+    return found
+
+
+def _entry(task: KernelTask, yardstick: Yardstick, packages: Packages) -> YardstickEntry:
+    from astra_tui.lab.yardsticks import refusal
+    from astra_tui.model.yardsticks import YardstickEntry
+
+    pin = yardstick.package
+    serves = [w.name for w in task.workloads if not refusal(task, yardstick, w)]
+    return YardstickEntry(
+        task=task.name,
+        name=yardstick.name,
+        about=yardstick.about,
+        kind=yardstick.kind,
+        package=pin.name,
+        version=pin.version,
+        released=pin.released.isoformat(),
+        age_days=(_today() - pin.released).days,
+        licence=pin.licence,
+        home=_home(packages, pin),
+        arch=yardstick.arch,
+        pdl=yardstick.pdl,
+        dtypes=yardstick.dtypes,
+        requires=" ".join(yardstick.requires.split()),
+        serves=tuple(serves),
+        refuses=tuple(w.name for w in task.workloads if w.name not in serves),
+        cached=packages.has(pin),
+    )
+
+
+def _home(packages: Packages, pin: Pin) -> str:
+    """Where the package says that it comes from; "" before it was fetched."""
+    from astra_tui.packages import Wheel
+
+    try:
+        return Wheel(pin, packages.place_of(pin)).origin().home if packages.has(pin) else ""
+    except UserError:
+        return ""
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+def _unserved(
+    found: Sequence[Found], entries: Sequence[YardstickEntry]
+) -> dict[str, tuple[str, ...]]:
+    """Workloads by task that no yardstick serves."""
+    served = {(e.task, name) for e in entries for name in e.serves}
+    tasks = {task.name: task for task, _ in found}
+    return {
+        name: tuple(w.name for w in task.workloads if (name, w.name) not in served)
+        for name, task in tasks.items()
+    }
+
+
+def _updated(
+    found: Sequence[Found], entries: Sequence[YardstickEntry], packages: Packages
+) -> Iterator[YardstickEntry]:
+    """Every entry with what came of opening its yardstick, and newer versions in the index."""
+    from astra_tui.cli.devices import open_compiler
+    from astra_tui.plain.yardsticks import downloads
+
+    newer = {pin: _newer(packages, pin) for pin in {y.package for _, y in found}}
+    with open_compiler() as compiler, downloads() as progress:
+        for (task, yardstick), entry in zip(found, entries, strict=True):
+            yield msgspec.structs.replace(
+                _opened(task, yardstick, entry, compiler, packages, progress),
+                home=_home(packages, yardstick.package),
+                cached=packages.has(yardstick.package),
+                newer=newer[yardstick.package],
+            )
+
+
+def _opened(
+    task: KernelTask,
+    yardstick: Yardstick,
+    entry: YardstickEntry,
+    compiler: Compiler,
+    packages: Packages,
+    progress: Downloads,
+) -> YardstickEntry:
+    from astra_tui.lab.yardsticks import NotBuilt, open_yardstick
+
+    progress.name = str(yardstick.package)
+    opened = open_yardstick(task, yardstick, compiler, yardstick.arch, packages, progress)
+    if isinstance(opened, NotBuilt):
+        return msgspec.structs.replace(entry, built=False, problem=opened.reason, hint=opened.hint)
+    return msgspec.structs.replace(entry, built=True)
+
+
+def _newer(packages: Packages, pin: Pin) -> tuple[str, ...] | None:
+    """Versions above the pinned one; None where the index does not say."""
+    try:
+        return packages.newer(pin)
+    except UserError as error:
+        plain.note(f"newer versions of {pin.name} are not known: {error.message}")
+        return None
