@@ -17,7 +17,13 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import WorkloadBuffers
-from astra_tui.lab.yardsticks import NotBuilt, Shipped, machine_code, open_yardstick
+from astra_tui.lab.yardsticks import (
+    NotBuilt,
+    Shipped,
+    entrants,
+    machine_code,
+    open_yardstick,
+)
 from astra_tui.lab.yardsticks.headers import included_headers
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
@@ -132,6 +138,22 @@ def test_a_shape_that_it_does_not_serve_is_refused(index, task, compiler, packag
     buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 63}, DType.FLOAT16), 1)
     with pytest.raises(UserError, match="tiny serves float16 where d % 8 == 0"):
         shipped.version(buffers, DEVICE_ATTRIBUTES, False)
+
+
+def test_entrants_are_versions_or_reasons(index, task, compiler, packages) -> None:
+    shipped = opened(index, task, compiler, packages, FILES)
+    missing = NotBuilt(replace(shipped.yardstick, name="missing"), "not there")
+
+    def entering(d: int) -> list[tuple[str, bool, bool, str]]:
+        buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": d}, DType.FLOAT16), 1)
+        found = entrants([shipped, missing], buffers, DEVICE_ATTRIBUTES)
+        return [(e.yardstick.name, e.pdl, e.version is not None, e.reason) for e in found]
+
+    served = [("tiny", True, True, ""), ("tiny", False, True, "")]
+    assert entering(64) == [*served, ("missing", True, False, "not there")]
+    refused, _ = entering(63)
+    assert refused[:3] == ("tiny", True, False)
+    assert "tiny serves float16 where d % 8 == 0" in refused[3]
 
 
 def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, packages) -> None:

@@ -6,7 +6,7 @@ What comes of it is a `Compiled` like a candidate's, which the lab times and run
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -101,6 +101,39 @@ class NotBuilt:
     yardstick: Yardstick
     reason: str
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A yardstick on one workload, with or without dependent launch: a version to be timed.
+
+    Where `version` is None it is not timed, for the `reason`.
+    """
+
+    yardstick: Yardstick
+    pdl: bool
+    version: Version | None = None
+    reason: str = ""
+
+
+def entrants(
+    opened: Iterable[Shipped | NotBuilt], buffers: WorkloadBuffers, attributes: Mapping[str, int]
+) -> Iterator[Entrant]:
+    """Opened yardsticks on a workload; never raises.
+
+    One that ships with programmatic dependent launch enters twice, as it ships first.
+    """
+    for each in opened:
+        if isinstance(each, NotBuilt):
+            yield Entrant(each.yardstick, each.yardstick.pdl, reason=each.reason)
+            continue
+        for pdl in (True, False) if each.yardstick.pdl else (False,):
+            try:
+                version = each.version(buffers, attributes, pdl)
+            except UserError as error:
+                yield Entrant(each.yardstick, pdl, reason=error.message)
+                break
+            yield Entrant(each.yardstick, pdl, version)
 
 
 def open_yardsticks(
