@@ -185,5 +185,5 @@ def _newer(packages: Packages, pin: Pin) -> tuple[str, ...] | None:
     try:
         return packages.newer(pin)
     except UserError as error:
-        plain.note(f"newer versions of {pin.name} are not known: {error.message}")
+        plain.note(error.message)
         return None

@@ -65,7 +65,10 @@ def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLO
     found = into / pin.wheel
     if ended.code == 0 and found.is_file():
         return found
-    raise _failure(pin, ended, [p.name for p in into.iterdir()])
+    came = [path.name for path in into.iterdir()]
+    if ended.code == 0 and came:
+        raise UserError(f"{pin}: pip brought {came[0]}, the pin names {pin.wheel}")
+    raise _failure(pin, ended, f"{pin} cannot be fetched")
 
 
 def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
@@ -78,7 +81,7 @@ def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
         ended = _run(command, Path(folder), lambda: None, seconds)
     found = _VERSIONS.search(ended.output)
     if ended.code or found is None:
-        raise _failure(pin, ended, [])
+        raise _failure(pin, ended, f"the versions of {pin.name} cannot be listed")
     versions = [each.strip() for each in found[1].split(",")]
     return tuple(versions[: versions.index(pin.version)] if pin.version in versions else versions)
 
@@ -146,11 +149,11 @@ def _bytes_in(folder: Path) -> int:
     return largest
 
 
-def _failure(pin: Pin, ended: _Ended, came: list[str]) -> UserError:
+def _failure(pin: Pin, ended: _Ended, what: str) -> UserError:
+    """Why pip failed, in words; `what` says what could not be done."""
     text = ended.output
     if _NO_PIP in text:
-        hint = f"{sys.executable} -m ensurepip"
-        return UserError(f"{pin} cannot be fetched: this Python has no pip", hint=hint)
+        return UserError(f"{what}: this Python has no pip", hint=f"{sys.executable} -m ensurepip")
     got = _GOT.search(text)
     if got is not None:
         return UserError(
@@ -160,16 +163,14 @@ def _failure(pin: Pin, ended: _Ended, came: list[str]) -> UserError:
         )
     if _FULL.search(text):
         return OutOfResources(
-            f"{pin} cannot be fetched: no space is left on the disk",
+            f"{what}: no space is left on the disk",
             hint="make room and try again, or set ASTRA_TUI_CACHE to a folder on a larger disk",
         )
     if _OFFLINE.search(text):
         return UserError(
-            f"{pin} cannot be fetched: the package index does not answer",
-            hint="is this machine offline? pip's own settings say which index is asked: pip config",
+            f"{what}: the package index does not answer",
+            hint=f"is this machine offline? the index: {sys.executable} -m pip config list",
         )
-    if came:
-        return UserError(f"{pin}: pip brought {came[0]}, the pin names {pin.wheel}")
     errors = [line for line in text.splitlines() if line.startswith("ERROR:")]
     last = (errors or text.strip().splitlines() or [f"exit code {ended.code}"])[-1]
-    return UserError(f"{pin} cannot be fetched: {last.removeprefix('ERROR: ')}")
+    return UserError(f"{what}: {last.removeprefix('ERROR: ')}")

@@ -5,9 +5,11 @@ Nothing here is passed on: each user fetches from the index that their pip asks.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import tempfile
+import time
 from pathlib import Path, PurePosixPath
 
 from astra_tui.model.errors import OutOfResources, UserError
@@ -17,6 +19,10 @@ from astra_tui.packages.wheel import Wheel
 
 LICENCES = "licences"
 """The folder beside a wheel that holds METADATA and its licence files."""
+
+
+_UNFINISHED = ".new-"
+_ABANDONED_SECONDS = 86_400.0
 
 
 class Packages:
@@ -71,7 +77,8 @@ class Packages:
 
     def _download(self, pin: Pin, progress: pip.Progress) -> Wheel:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".new-") as folder:
+        self._remove_abandoned()
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=_UNFINISHED) as folder:
             file = pip.download(pin, Path(folder), progress)
             got = _sha256(file)
             if got != pin.sha256:
@@ -82,6 +89,13 @@ class Packages:
             _keep_licences(Wheel(pin, file), file.parent / LICENCES)
             self._publish(file.parent, pin)
         return Wheel(pin, self.place_of(pin))
+
+    def _remove_abandoned(self) -> None:
+        """Removes what downloads left that were killed long ago."""
+        for folder in self.folder.glob(f"{_UNFINISHED}*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _publish(self, made: Path, pin: Pin) -> None:
         """Gives a complete folder its name; another process may have been faster."""

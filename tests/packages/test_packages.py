@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 import zipfile
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def test_what_changed_in_the_cache_is_fetched_again(index, packages):
     assert packages.has(pin)
     assert packages.cached(pin) is None
     assert packages.fetch(pin).read("tiny/include/two.cuh") == b""
+
+
+def test_what_a_killed_download_left_is_removed_a_day_later(index, packages):
+    for name, age in (("old", 100_000), ("young", 100)):
+        folder = packages.folder / f".new-{name}"
+        folder.mkdir(parents=True)
+        (folder / "part.whl").write_bytes(b"part")
+        then = time.time() - age
+        os.utime(folder, (then, then))
+    packages.fetch(pin_of(tiny(index)))
+    assert [p.name for p in packages.folder.glob(".new-*")] == [".new-young"]
 
 
 def test_a_wheel_of_another_package_is_refused(index, packages):
