@@ -90,6 +90,8 @@ class Profile(msgspec.Struct, frozen=True):
     """What could not be told ("counters", "occupancy", "code"), with the reason."""
     compiler_content: str = ""
     """SHA-256 of the compiler's library; empty in sessions of before it was kept."""
+    arch: str = ""
+    """What was compiled for, such as sm_90; empty in sessions of before it was kept."""
 
     def ranking_key(self) -> tuple[int, int, int]:
         """Sectors, requests and warp instructions, each added up over the workloads."""

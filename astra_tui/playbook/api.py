@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
-from astra_tui.model.counters import Counters
+from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.plan import Plan
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Brief
 from astra_tui.playbook.kernel_text import KernelText
 
 
@@ -21,13 +24,30 @@ class Evidence(msgspec.Struct, frozen=True):
 
     task: KernelTask
     counters: Counters | None = None
-    device: str = "emulator"
+    device: str = EMULATOR
     """The device whose profile decides, as the profile names it."""
+    arch: str = ""
+    """What is compiled for, such as sm_90; empty where that is not known."""
+
+    @classmethod
+    def of(cls, brief: Brief) -> Evidence:
+        """What a brief knows of its base."""
+        profile = brief.profile
+        if profile is None:
+            return cls(brief.task)
+        counters = add_counters(w.counters for w in profile.workloads)
+        return cls(brief.task, counters, profile.device, profile.arch)
 
     @property
     def timed(self) -> bool:
         """Whether times decide. Only they can judge launch geometry: counters see no waiting."""
-        return self.device != "emulator"
+        return self.device != EMULATOR
+
+    @property
+    def overlaps_launches(self) -> bool:
+        """Whether the GPU has programmatic dependent launch: compute capability 9.0 and later."""
+        number = re.match(r"sm_(\d+)", self.arch)
+        return number is None or int(number[1]) >= 90
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
-from astra_tui.model.counters import add_counters
 from astra_tui.model.plan import Plan
 from astra_tui.model.team import (
     Brief,
@@ -72,11 +71,7 @@ class PlaybookTeam:
 
 
 async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
-    counters = None
-    if brief.profile is not None:
-        counters = add_counters(w.counters for w in brief.profile.workloads)
-    device = brief.profile.device if brief.profile is not None else "emulator"
-    evidence = Evidence(brief.task, counters, device)
+    evidence = Evidence.of(brief)
     withdrawn = frozenset(_withdrawn(brief))
     settled = frozenset(_settled(brief)) if evidence.timed else frozenset()
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.

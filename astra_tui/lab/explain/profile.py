@@ -93,7 +93,9 @@ class _Profiler:
         code = tuple(KernelCode(kernel.name, kernel.histogram) for kernel in found.kernels)
         uses = tuple(self.kernels.values())
         content = self.compiler.content_hash()
-        profile = Profile(self.device, workloads, uses, code, self.missing, content)
+        profile = Profile(
+            self.device, workloads, uses, code, self.missing, content, self.compiler.arch
+        )
         return Profiled(profile, packed(found))
 
     def _workload(self, workload: Workload, plan: ResolvedPlan) -> WorkloadProfile:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from astra_tui.llm.messages import Json, ToolSpec
 from astra_tui.llm.roles.material import clipped
-from astra_tui.model.counters import add_counters
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.hunks import unified_diff
-from astra_tui.model.settings import EMULATOR
 from astra_tui.model.team import Brief
 from astra_tui.playbook import Evidence, Proposal, propose_all
 
@@ -84,12 +82,8 @@ class MoveTools:
 
 async def offered_moves(brief: Brief) -> OfferedMoves:
     """What the playbook has for the base of a brief; nothing where it cannot read the source."""
-    counters = None
-    if brief.profile is not None:
-        counters = add_counters(w.counters for w in brief.profile.workloads)
     withdrawn = frozenset((t.plan.move, t.base) for t in brief.tried if t.plan.move)
-    device = brief.profile.device if brief.profile is not None else EMULATOR
-    evidence = Evidence(brief.task, counters, device)
+    evidence = Evidence.of(brief)
     try:
         # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
         found, refused = await asyncio.to_thread(propose_all, brief.source, evidence, withdrawn)
