@@ -74,6 +74,37 @@ def insert_before(source: bytes, node: Node, lines: Iterable[str]) -> Edit:
     return Edit(start.start_byte, start.start_byte, f"{text}\n{indentation(source, start)}")
 
 
+def insert_above(source: bytes, node: Node, line: str) -> Edit:
+    """Puts a line before a statement and the #pragma and comments that belong to it."""
+    top = pragma_of(node) or node
+    while (comment := _comment_above(source, top)) is not None:
+        top = comment
+    begin = line_start(source, top)
+    if begin == 0 or source[begin - 1 : begin] == b"\n":
+        return Edit(begin, begin, f"{indentation(source, node)}{line}\n")
+    return Edit(begin, begin, f"{line} ")
+
+
+def _comment_above(source: bytes, node: Node) -> Node | None:
+    """The comment that ends on the line above and has its lines to itself."""
+    before = node.prev_named_sibling
+    if before is None or before.type != "comment":
+        return None
+    begin = line_start(source, before)
+    alone = begin == 0 or source[begin - 1 : begin] == b"\n"
+    return before if alone and before.end_point[0] + 1 == node.start_point[0] else None
+
+
+def append_to(source: bytes, body: Node, line: str) -> Edit:
+    """Puts a line at the end of a block in braces, indented as what is in it."""
+    brace = body.end_byte - 1
+    begin = source.rfind(b"\n", 0, brace) + 1
+    before = source[begin:brace].decode()
+    if before.strip():
+        return Edit(brace, brace, f"{line} ")
+    return Edit(begin, begin, f"{before}  {line}\n")
+
+
 def insert_after(source: bytes, node: Node, lines: Iterable[str]) -> Edit:
     """Puts whole lines after a statement, indented as the statement is."""
     text = indented("\n".join(lines), indentation(source, node))

@@ -88,7 +88,10 @@ def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
     assert all(0 < low <= high for low, high in (move.gain for move in moves))
 
 
-FOR_GPUS = {"row_grid", "full_grid", "pack_rows", "single_turn", "store_early"}
+FOR_GPUS = {
+    *("row_grid", "full_grid", "pack_rows", "single_turn", "store_early"),
+    *("overlap_launches", "trigger_early"),
+}
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -7,6 +7,7 @@ from astra_tui.playbook.moves.fit_block import FitBlock
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.pack_rows import PackRows
 from astra_tui.playbook.moves.reciprocal import Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
@@ -14,6 +15,7 @@ from astra_tui.playbook.moves.row_per_block import RowPerBlock
 from astra_tui.playbook.moves.shuffle_reduction import ShuffleReduction
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.moves.store_early import StoreEarly
+from astra_tui.playbook.moves.trigger_early import TriggerEarly
 from astra_tui.playbook.moves.tune_block import TuneBlock
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
@@ -36,4 +38,6 @@ def all_moves() -> tuple[Move, ...]:
         StoreEarly(),
         TuneBlock(),
         CacheHints(),
+        OverlapLaunches(),
+        TriggerEarly(),
     )

@@ -1,0 +1,130 @@
+"""Where a kernel has to wait for the launches before its own, which may still run beside it.
+
+That is above all that it does with global memory which these launches may write or use:
+docs/launch-plan.md, "Programmatic dependent launch".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tree_sitter import Node
+
+from astra_tui.model.launch.expression import Name
+from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.names import PURE_FUNCTIONS, Function, variables_of
+from astra_tui.playbook.syntax import (
+    called_name,
+    cast_of,
+    contains,
+    field,
+    of_type,
+    operator_of,
+    statements_of,
+    text_of,
+    walk,
+)
+
+WAIT = "cudaGridDependencySynchronize"
+TRIGGER = "cudaTriggerProgrammaticLaunchCompletion"
+
+_LOADS = frozenset({"__ldg", "__ldcs"})
+_HARMLESS = (PURE_FUNCTIONS - _LOADS) | {
+    *("__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync"),
+    *("__shfl_up_sync", "__cvta_generic_to_shared", "__popc"),
+}
+_OPAQUE = frozenset(
+    {
+        *("return_statement", "goto_statement", "labeled_statement", "throw_statement"),
+        *("gnu_asm_expression", "lambda_expression", "new_expression", "delete_expression"),
+    }
+)
+"""What a thread may leave by, so that it would never wait, and what may hide an access."""
+
+
+def calls_of(node: Node, name: str) -> list[Node]:
+    """The calls of a function at or below a node."""
+    return [c for c in of_type(node, "call_expression") if called_name(c) == name]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One kernel of a source, and the arguments of the task that are complete before any call."""
+
+    source: KernelText
+    kernel: Function
+    stable: frozenset[str]
+
+    def first(self) -> Node | None:
+        """The first statement of the kernel before which all of its threads have to have waited.
+
+        All before it is index arithmetic, shared memory, and loads of what is stable. It stands at
+        the kernel's outermost level, and no thread can have returned before it. None for a
+        kernel without any.
+        """
+        return next(filter(self._has_to_wait, statements_of(self.kernel.body)), None)
+
+    def _has_to_wait(self, statement: Node) -> bool:
+        if any(self._is_opaque(node) for node in walk(statement)):
+            return True
+        known = list(accesses_in(statement, self.kernel))
+        return bool(unknown_accesses(statement, self.kernel)) or not all(map(self._is_free, known))
+
+    def _is_free(self, access: Access) -> bool:
+        if access.root.is_array:
+            return True
+        passed = self.source.passed(self.kernel, access.root)
+        stable = all(isinstance(e, Name) and e.id in self.stable for e in passed)
+        return bool(passed) and stable and not access.is_store
+
+    def _is_opaque(self, node: Node) -> bool:
+        if node.type == "call_expression":
+            return cast_of(node) is None and not self._is_harmless(node)
+        if node.type == "field_expression":
+            return operator_of(node) == "->"
+        if node.type in ("identifier", "type_identifier"):
+            name = text_of(node)
+            return name in self._hidden and self.kernel.lookup(name, node) is None
+        return node.type in _OPAQUE
+
+    def _is_harmless(self, call: Node) -> bool:
+        if called_name(call) in _LOADS:
+            loads = accesses_in(call, self.kernel)
+            return any(contains(a.node, call) for a in loads)
+        return called_name(call) in _HARMLESS
+
+    @cached_property
+    def _hidden(self) -> frozenset[str]:
+        """Names that may stand for accesses."""
+        root, functions = self.source.root, (f.name for f in self.source.functions)
+        globals_, types = _globals(self.source), _types_with_functions(root)
+        return frozenset({*_macros(root), *functions, *globals_, *types})
+
+
+def _macros(root: Node) -> Iterator[str]:
+    """All but those that are a number."""
+    for macro in of_type(root, "preproc_function_def"):
+        yield text_of(field(macro, "name"))
+    for macro in of_type(root, "preproc_def"):
+        value = text_of(macro.child_by_field_name("value")).strip()
+        if not re.fullmatch(r"\(?[-+]?\.?\d[\w.]*\)?", value):
+            yield text_of(field(macro, "name"))
+
+
+def _types_with_functions(root: Node) -> Iterator[str]:
+    for type_ in of_type(root, "struct_specifier", "class_specifier", "union_specifier"):
+        if next(of_type(type_, "function_definition"), None) is not None:
+            yield text_of(type_.child_by_field_name("name"))
+
+
+def _globals(source: KernelText) -> Iterator[str]:
+    bodies = [f.node for f in source.functions]
+    for declaration in of_type(source.root, "declaration"):
+        if any(contains(body, declaration) for body in bodies):
+            continue
+        if "__device__" in text_of(declaration) or "__managed__" in text_of(declaration):
+            yield from (v.name for v in variables_of(declaration))

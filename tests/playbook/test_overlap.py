@@ -1,0 +1,192 @@
+"""Launches that overlap: where kernels come to wait, where they trigger, and who is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Brief
+from astra_tui.model.verdict import Profile
+from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
+from astra_tui.playbook.moves.trigger_early import TriggerEarly
+from astra_tui.playbook.waiting import TRIGGER, WAIT
+from tests.playbook.path import GPU
+
+PLAN = "k<T> grid=tokens block=128 args=(x, residual, weight, d)"
+ROW = "  for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = residual[i];"
+
+
+@pytest.fixture
+def evidence(tasks: dict[str, KernelTask]) -> Evidence:
+    return Evidence(tasks["fused_add_rmsnorm"], device=GPU)
+
+
+def source(body: str, plan: str = PLAN, above: str = "") -> KernelText:
+    return KernelText.read(
+        f"/* @launch\n   {plan}\n*/\n{above}\ntemplate <typename T>\n"
+        f"__global__ void k(T* x, T* residual, const T* weight, int d) {{\n{body}\n}}\n"
+    )
+
+
+def overlapped(text: KernelText, evidence: Evidence) -> str:
+    answer = OverlapLaunches().propose(text, evidence)
+    assert isinstance(answer, Proposal), answer
+    assert answer.source.count(f"{WAIT}();") == answer.source.count(f"{TRIGGER}();") == 1
+    return answer.source
+
+
+def line_after_wait(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    return lines[lines.index(f"{WAIT}();") + 1]
+
+
+STAYS_ABOVE = [
+    "const int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
+    "T* row = x + blockIdx.x * d;",
+    "using V = float; V kept[4];",
+    "__shared__ float held[128]; held[threadIdx.x] = 0.0f; __syncthreads();",
+    "const float w = threadIdx.x < d ? (float)weight[threadIdx.x] : 0.0f;",
+    "const float w = __ldg(&weight[0]);",
+    "const T* scales = weight + 4; float w = 0.0f; for (int i = 0; i < 4; ++i) w += scales[i];",
+    "#pragma unroll\n  for (int k = 0; k < N; ++k) kept[k] = 0.0f;",
+]
+WAITS_ABOVE = [
+    "const float z = x[0];",
+    "x[threadIdx.x] = 0;",
+    "if (threadIdx.x >= d) return;",
+    "if (threadIdx.x == 0) { atomicAdd(x, 1); }",
+    "const float w = *weight;",
+    "const float w = weight[0] + residual[0];",
+    "const float w = load(weight);",
+    "const float w = (scaled)(4);",
+    "const float w = SCALED(4);",
+    "const float w = ((const View*)weight)->data != 0;",
+    "const float w = GATE;",
+    "const float w = table[0];",
+    "const float w = total;",
+    "const float w = __ldg(&x[0]);",
+    "View view(x);",
+    'asm volatile("ld.global.f32 %0, [%1];" : "=f"(z) : "l"(x));',
+    "auto at = [&](int i) { return x[i]; };",
+    "const float w = (d > 4 ? x : weight)[0];",
+]
+ABOVE = """
+#define N 4
+#define GATE x[0]
+#define SCALED(i) (2 * x[i])
+__device__ float scaled(int i);
+__device__ float scaled(int i) { return table[i]; }
+__device__ float table[4], total;
+struct View {
+  const void* data;
+  __device__ View(const void* data) : data(data) {}
+};
+"""
+
+
+@pytest.mark.parametrize("statement", STAYS_ABOVE)
+def test_what_needs_no_launch_before_stays_above_the_wait(
+    statement: str, evidence: Evidence
+) -> None:
+    text = overlapped(source(f"  float kept[4];\n  {statement}\n{ROW}", above=ABOVE), evidence)
+    assert line_after_wait(text) == ROW.strip()
+    assert "args=(x, residual, weight, d) pdl=true\n*/" in text
+
+
+@pytest.mark.parametrize("statement", WAITS_ABOVE)
+def test_what_may_meet_a_launch_before_is_waited_for(statement: str, evidence: Evidence) -> None:
+    body = f"  const int i = threadIdx.x;\n  {statement}\n{ROW}"
+    text = overlapped(source(body, above=ABOVE), evidence)
+    assert line_after_wait(text) == statement
+    assert text.rstrip().endswith(f"  {TRIGGER}();\n}}")
+
+
+def test_comments_and_pragmas_stay_with_their_loop(evidence: Evidence) -> None:
+    loop = f"  // The row.\n#pragma unroll 1\n{ROW}"
+    text = overlapped(source(f"  const int n = d;  // Its length.\n{loop}"), evidence)
+    assert f"// Its length.\n  {WAIT}();\n{loop}\n  {TRIGGER}();\n}}" in text
+
+
+def test_a_kernel_on_one_line(evidence: Evidence) -> None:
+    text = "/* @launch\n   k grid=1 block=1 args=(x)\n*/\n__global__ void k(float* x) { *x = 0; }\n"
+    assert f"{{ {WAIT}(); *x = 0; {TRIGGER}(); }}" in overlapped(KernelText.read(text), evidence)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (source(ROW, f"{PLAN} pdl=tokens < 9"), "line 2: the plan says already"),
+        (source(f"  {WAIT}();\n{ROW}"), "line 7: the code says already"),
+        (source(f'  asm("griddepcontrol.wait;");\n{ROW}'), "the code says already"),
+        (
+            source(ROW, f"{PLAN}\n   other grid=1 block=1 args=(x)"),
+            "the source has not one",
+        ),
+        (source("  __syncthreads();"), "uses no memory"),
+    ],
+)
+def test_launches_that_stay_as_they_are(text: KernelText, why: str, evidence: Evidence) -> None:
+    answer = OverlapLaunches().propose(text, evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("arch", "able"), [("sm_80", False), ("sm_89", False), ("sm_90a", True), ("sm_120", True)]
+)
+def test_a_gpu_that_cannot_overlap_launches_is_named(
+    arch: str, able: bool, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks["silu_and_mul"]
+    text = task.baseline_file.read_text()
+    evidence = Evidence.of(Brief(task, 1, "", text, Profile(GPU, (), arch=arch)))
+    answer = OverlapLaunches().propose(KernelText.read(text), evidence)
+    assert isinstance(answer, Proposal) is able
+    assert able or (isinstance(answer, NotApplicable) and arch in answer.reason)
+
+
+def test_the_trigger_moves_behind_the_wait(evidence: Evidence) -> None:
+    late = KernelText.read(overlapped(source(f"  const int n = d;\n{ROW}"), evidence))
+    answer = TriggerEarly().propose(late, evidence)
+    assert isinstance(answer, Proposal)
+    assert f"  {WAIT}();\n  {TRIGGER}();\n{ROW}\n}}" in answer.source
+    again = TriggerEarly().propose(KernelText.read(answer.source), evidence)
+    assert isinstance(again, NotApplicable)
+    assert "triggers early already" in again.reason
+
+
+@pytest.mark.parametrize(
+    ("plan", "body", "why"),
+    [
+        (PLAN, f"  {WAIT}();\n{ROW}", "no pdl="),
+        (f"{PLAN} pdl=true", f"  if (d > 4) {WAIT}();\n{ROW}", "one place"),
+        (f"{PLAN} pdl=true", f"  {WAIT}();\n  if (d > 4) {TRIGGER}();\n{ROW}", "not all threads"),
+        (f"{PLAN} pdl=true", f"  {TRIGGER}();\n  {WAIT}();\n{ROW}", "early already"),
+    ],
+)
+def test_triggers_that_stay(plan: str, body: str, why: str, evidence: Evidence) -> None:
+    answer = TriggerEarly().propose(source(body, plan), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
+
+
+@pytest.mark.parametrize("name", ["fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul"])
+def test_kernels_as_shipped_may_begin_early(
+    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    """What the playbook's own winners become is checked by test_timed.py."""
+    task = tasks[name]
+    evidence = Evidence(task, device=GPU)
+    answer = OverlapLaunches().propose(KernelText.read(task.production_file.read_text()), evidence)
+    assert isinstance(answer, Proposal)
+    with Oracle(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        *_, report = checker.check(answer.source, "early.cu", select_cases(task, ("*",))[::15])
+    assert isinstance(report, CheckReport)
+    assert report.verdict is Verdict.PASSED, report.message
