@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MOST_REMEMBERED, OneAgent, SeparateAgents
+from astra_tui.llm.roles.facts import task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.material import Data, compose, data_mark, prompt_text
 from astra_tui.llm.roles.moves import OfferedMoves
@@ -22,6 +23,7 @@ from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.opcodes import REFUSED
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Failure, Role
+from astra_tui.playbook.waiting import TRIGGER, WAIT
 from tests.conftest import ROOT
 from tests.llm_team.conftest import brief_of, plan_of, profile_of
 
@@ -107,6 +109,17 @@ def test_the_language_of_launch_plans_is_the_documented_one() -> None:
     rules = launch_plan_rules()
     assert all(about in rules for about in FUNCTIONS.values())
     assert launch_plan_of(prompt_text("launch_example")).steps
+    assert all(f"{call}()" in rules for call in (WAIT, TRIGGER))
+
+
+def test_rules_and_task_say_what_a_dependent_launch_may_load_early(
+    tasks: dict[str, KernelTask],
+) -> None:
+    assert "does not call stable" in " ".join(launch_plan_rules().split())
+    for task in tasks.values():
+        said = [line for line in task_text(task).splitlines() if "stable" in line]
+        stable = [a.name for a in task.args.values() if a.stable]
+        assert [line.split()[1] for line in said] == stable
 
 
 def test_every_refused_instruction_is_named_with_its_remedy() -> None:

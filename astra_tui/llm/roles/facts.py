@@ -189,6 +189,8 @@ def _argument_text(argument: Argument) -> str:
         parts.append(f"may hold {', '.join(argument.special)}")
     if argument.strided:
         parts.append("rows may lie further apart")
+    if argument.stable:
+        parts.append("stable: complete long before a call")
     return f"argument {argument.name} ({'; '.join(parts)}){about}"
 
 
