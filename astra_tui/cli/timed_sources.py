@@ -1,0 +1,154 @@
+"""Sources on an open GPU, checked before they are timed: for `bench` and `yardstick time`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from astra_tui.cli.check import check_source, print_check
+from astra_tui.cli.command import flag
+from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.flags import chosen_seed
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
+
+if TYPE_CHECKING:
+    from astra_tui.cli.answers import BenchEnvironment, BenchSource
+    from astra_tui.gpu.device import CudaDevice
+    from astra_tui.gpu.messages import DeviceFacts
+    from astra_tui.lab.check.oracle import Oracle
+    from astra_tui.lab.compiler import Compiler
+    from astra_tui.lab.on_gpu.opening import Gpu
+    from astra_tui.model.check import CheckReport
+    from astra_tui.model.task import KernelTask, Workload
+
+_COUNT = "without a GPU, memory traffic and instructions are counted: astra-tui counters"
+
+WORKLOADS = flag(
+    "--workload",
+    metavar="NAME",
+    multiple=True,
+    help="only this workload (default: all); may be repeated",
+)
+GPU = flag(
+    "--device",
+    metavar="DEVICE",
+    default="auto",
+    help="auto (default): the first GPU; or cuda:1",
+)
+
+
+@dataclass(frozen=True)
+class OpenGpu:
+    """A GPU with all that checks and timings need."""
+
+    gpu: Gpu
+    device: CudaDevice
+    compiler: Compiler
+    oracle: Oracle
+
+
+def chosen_workloads(task: KernelTask, names: Sequence[str]) -> tuple[Workload, ...]:
+    """The named workloads, or all. Raises UserError for one that the task does not have."""
+    known = {w.name: w for w in task.workloads}
+    for name in names:
+        if name not in known:
+            raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, known))
+    return tuple(known[name] for name in dict.fromkeys(names)) or task.workloads
+
+
+def refuse_emulator(device: str) -> None:
+    """Raises UnavailableHere where times are asked of the emulator."""
+    check_device_name(device)
+    if device == EMULATOR:
+        raise UnavailableHere(
+            "the emulator gives no times",
+            hint=_COUNT,
+        )
+
+
+@contextmanager
+def open_for_timing(task: KernelTask, device: str) -> Iterator[OpenGpu]:
+    """Raises UnavailableHere where there is no such GPU, or no compiler."""
+    from astra_tui.cli.devices import open_compiler, open_device
+    from astra_tui.lab.on_gpu.opening import open_oracle
+
+    with ExitStack() as stack:
+        compiler = stack.enter_context(open_compiler())
+        try:
+            name = "cuda" if device == AUTO_DEVICE else device
+            opened = stack.enter_context(open_device(name, compiler))
+        except UserError as error:
+            text = f"nothing can be timed here: {error.message}"
+            raise UnavailableHere(text, hint=_COUNT) from None
+        assert opened.gpu is not None, "a device of this name is a GPU"
+        oracle = stack.enter_context(open_oracle(task, opened.gpu))
+        yield OpenGpu(opened.gpu, _cuda(opened.device), compiler, oracle)
+
+
+def _cuda(device: object) -> CudaDevice:
+    from astra_tui.gpu.device import CudaDevice
+
+    assert isinstance(device, CudaDevice), "a device of this name is a GPU"
+    return device
+
+
+def environment_of(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
+    """On what is measured."""
+    import astra_tui
+    from astra_tui.cli.answers import BenchEnvironment
+    from astra_tui.gpu.nvml import GpuReader
+
+    with GpuReader(facts.uuid) as reader:
+        identity = reader.identity()
+    if identity.name is None:  # The driver tells the name where NVML tells nothing.
+        identity = replace(identity, name=facts.name)
+    return BenchEnvironment(
+        device=f"cuda:{facts.ordinal}",
+        gpu=identity,
+        compiler=str(compiler.start()),
+        arch=facts.arch,
+        version=astra_tui.__version__,
+    )
+
+
+def checked(
+    task: KernelTask,
+    named: str,
+    sources: Sequence[tuple[Path, str]],
+    opened: OpenGpu,
+    *,
+    quiet: bool,
+) -> tuple[CheckReport, ...]:
+    """A report for each text; those that did not pass are printed unless `quiet`."""
+    from astra_tui.lab.check.emulator_check import EmulatorCheck
+    from astra_tui.lab.check.runner import Checker
+    from astra_tui.lab.check.suite import build_suite
+    from astra_tui.model.check import Verdict
+
+    total = len(build_suite(task))
+    files: dict[str, Path] = {}
+    for file, text in sources:
+        files.setdefault(text, file)
+    reports = []
+    with EmulatorCheck(task) as emulator_check:
+        parts = task, opened.device, opened.compiler, opened.oracle
+        checker = Checker(*parts, chosen_seed(None), emulator_check)
+        for text, file in files.items():
+            report = check_source(checker, file, text, None, total)
+            reports.append(report)
+            if report.verdict is not Verdict.PASSED and not quiet:
+                print_check(task, named, report)
+    return tuple(reports)
+
+
+def source_entry(report: CheckReport) -> BenchSource:
+    """A source and the verdict of its check, for JSON."""
+    from astra_tui.cli.answers import BenchSource
+
+    return BenchSource(report.source, report.source_hash, report.verdict, report.message)

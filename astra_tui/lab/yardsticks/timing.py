@@ -1,0 +1,170 @@
+"""Times sources against the kernels that others ship, shape by shape, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from astra_tui.gpu.timing.fastest import fastest_rival
+from astra_tui.gpu.timing.intervals import Floats
+from astra_tui.gpu.timing.overall import geometric_mean
+from astra_tui.gpu.timing.pairing import BadSamples, mirrored_log_ratios
+from astra_tui.lab.on_gpu.bench import Bench, BenchEvent, WorkloadDone
+from astra_tui.lab.on_gpu.measuring import Progress
+from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.yardsticks.opening import NotBuilt, Shipped, refusal
+from astra_tui.model.task import KernelTask, Workload
+from astra_tui.model.timing import Ratio
+from astra_tui.model.yardsticks import ChainTimes, FastestShipped, ShapeTimes, VersionTimes
+
+LEAST_ROUNDS = 60
+"""30 mirror pairs: 15 choose the fastest shipped kernel, 15 compare."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One version that is timed: a source of ours, or a shipped kernel."""
+
+    name: str
+    compiled: Compiled
+    shipped: Shipped | None = None
+
+    def serves(self, workload: Workload, attributes: Mapping[str, int]) -> bool:
+        """Whether a shipped kernel takes a shape; sources have to take all."""
+        if self.shipped is None:
+            return True
+        task, yardstick = self.shipped.task, self.shipped.yardstick
+        return not refusal(task, yardstick, workload, attributes)
+
+
+def contenders_of(shipped: Sequence[Shipped | NotBuilt]) -> Iterator[Contender]:
+    """Every shipped kernel without and, where it waits for the launch before, with `pdl=`."""
+    for each in shipped:
+        if isinstance(each, Shipped):
+            name = each.yardstick.name
+            yield Contender(name, each.compiled(pdl=False), each)
+            if each.yardstick.pdl:
+                yield Contender(f"{name} + pdl", each.compiled(pdl=True), each)
+
+
+@dataclass(frozen=True)
+class YardstickTimer:
+    """Times a baseline, sources and shipped kernels of one task, in the chain of its bench."""
+
+    task: KernelTask
+    bench: Bench
+    base: Contender
+    sources: Sequence[Contender]
+    shipped: Sequence[Shipped | NotBuilt]
+    attributes: Mapping[str, int]
+
+    def time(self, workloads: Sequence[Workload]) -> Iterator[Progress | ShapeTimes | ChainTimes]:
+        """A ShapeTimes a workload, the ChainTimes last.
+
+        Raises UserError for a source that refuses a workload, MeasurementFailed.
+        """
+        shapes: list[ShapeTimes] = []
+        means: dict[str, list[Floats]] = {source.name: [] for source in self.sources}
+        for workload in workloads:
+            for event in self._shape(workload):
+                if isinstance(event, Progress):
+                    yield event
+                    continue
+                times, ratios = event
+                shapes.append(times)
+                for name, found in ratios.items():
+                    means[name].append(found)
+                yield times
+        yield ChainTimes(
+            self.bench.options.chain.value,
+            tuple(shapes),
+            {name: _mean(found, len(workloads)) for name, found in means.items()},
+        )
+
+    def _shape(
+        self, workload: Workload
+    ) -> Iterator[Progress | tuple[ShapeTimes, dict[str, Floats]]]:
+        rivals = [c for c in contenders_of(self.shipped) if c.serves(workload, self.attributes)]
+        versions = [*self.sources, *rivals]
+        found: dict[int, WorkloadDone] = {}
+        for event in self.bench.time(
+            [workload], self.base.compiled, [v.compiled for v in versions]
+        ):
+            if isinstance(event, Progress):
+                yield event
+            elif isinstance(event, WorkloadDone):
+                found[event.candidate] = event
+        done = [found[i] for i in range(len(versions))]
+        compared = self._compared(workload, done)
+        times = ShapeTimes(
+            workload=workload.name,
+            dims=dict(workload.dims),
+            dtype=workload.dtype,
+            floor_us=done[0].timing.floor.us if done and done[0].timing.floor else None,
+            base=self.base.name,
+            base_us=done[0].timing.cold.base_us,
+            versions=tuple(
+                VersionTimes(
+                    version.name,
+                    one.timing.cold.candidate_us,
+                    one.timing.cold.speedup,
+                    version.shipped is not None,
+                    tuple(c for c in one.timing.caveats if c.invalidates),
+                )
+                for version, one in zip(versions, done, strict=True)
+            ),
+            fastest={name: shipped for name, (shipped, _) in compared.items()},
+            not_timed=self._not_timed(workload),
+        )
+        yield times, {name: ratios for name, (_, ratios) in compared.items()}
+
+    def _timed(self, workload: Workload, versions: Sequence[Contender]) -> Iterator[BenchEvent]:
+        return self.bench.time([workload], self.base.compiled, [v.compiled for v in versions])
+
+    def _not_timed(self, workload: Workload) -> dict[str, str]:
+        """Yardsticks that serve a shape and could not be built, with the reason."""
+        return {
+            each.yardstick.name: each.reason
+            for each in self.shipped
+            if isinstance(each, NotBuilt)
+            and not refusal(self.task, each.yardstick, workload, self.attributes)
+        }
+
+    def _compared(
+        self, workload: Workload, done: Sequence[WorkloadDone]
+    ) -> dict[str, tuple[FastestShipped, Floats]]:
+        """Each source against the fastest shipped kernel; nothing where one could not be timed."""
+        count = len(self.sources)
+        rivals = done[count:]
+        void = any(one.timing.voided for one in rivals)
+        if not rivals or void or self._not_timed(workload):
+            return {}
+        of_rivals = [_log_ratios(one) for one in rivals]
+        names = [c.name for c in contenders_of(self.shipped) if c.serves(workload, self.attributes)]
+        found = {}
+        for source, one in zip(self.sources, done[:count], strict=True):
+            if one.timing.voided:
+                continue
+            own = _log_ratios(one)
+            try:
+                fastest = fastest_rival([own - rival for rival in of_rivals])
+            except BadSamples:
+                continue
+            found[source.name] = (
+                FastestShipped(names[fastest.rival], fastest.speedup),
+                fastest.log_ratios,
+            )
+        return found
+
+
+def _log_ratios(done: WorkloadDone) -> Floats:
+    """Base over version, one value a mirror pair."""
+    return mirrored_log_ratios(done.rounds_us[:, 0], done.rounds_us[:, 1])
+
+
+def _mean(found: Sequence[Floats], shapes: int) -> Ratio | None:
+    """Over all shapes; None where one of them has no comparison."""
+    complete = len(found) == shapes and shapes > 0
+    return geometric_mean([np.asarray(each) for each in found]) if complete else None
