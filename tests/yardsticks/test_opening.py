@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
@@ -132,6 +133,15 @@ def test_a_source_is_compiled_and_bound_to_a_workload(index, task, compiler, pac
     assert "tiny" in kernel.symbol
 
 
+def test_what_was_opened_once_needs_no_package(index, task, compiler, packages) -> None:
+    shipped = opened(index, task, compiler, packages, FILES)
+    shutil.rmtree(packages.folder)
+    shutil.rmtree(index)
+    again = open_yardstick(task, shipped.yardstick, compiler, "sm_90a", packages)
+    assert isinstance(again, Shipped)
+    assert again.compilation.cubin == shipped.compilation.cubin
+
+
 def test_a_shape_that_it_does_not_serve_is_refused(index, task, compiler, packages) -> None:
     shipped = opened(index, task, compiler, packages, FILES)
     assert isinstance(shipped, Shipped)
@@ -217,6 +227,7 @@ def test_another_device_and_a_missing_package_are_reasons(index, task, compiler,
     assert other.reason == "it is for sm_90a, the device is sm_100a"
     for made in index.iterdir():
         made.unlink()
+    shutil.rmtree(packages.folder, ignore_errors=True)
     gone = open_yardstick(task, yardstick_of(pin), compiler, "sm_90a", packages)
     assert isinstance(gone, NotBuilt)
     assert "tiny-kernels 1.2.0 cannot be fetched" in gone.reason

@@ -11,12 +11,41 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from astra_tui.model.errors import UserError
-from astra_tui.packages import Wheel
+import msgspec
 
+from astra_tui.lab.cache import ContentCache, content_key
+from astra_tui.model.errors import UserError
+from astra_tui.model.pin import Pin
+from astra_tui.packages import Packages, Wheel
+from astra_tui.packages.pip import Progress
+
+_CACHE_VERSION = "1"
 MAX_HEADERS = 500
 MAX_TOTAL_BYTES = 16 << 20
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE)
+
+
+def headers_of(
+    packages: Packages,
+    package: Pin,
+    text: str,
+    folders: tuple[str, ...],
+    given: Mapping[str, str],
+    progress: Progress | None = None,
+) -> dict[str, str]:
+    """What `included_headers` finds in a package.
+
+    Once it is in the cache the package is not needed. Raises UserError.
+    """
+    cache = ContentCache("yardsticks")
+    named = [part for pair in sorted(given.items()) for part in pair]
+    key = content_key("headers", _CACHE_VERSION, package.sha256, text, *folders, "--", *named)
+    stored = cache.get(key)
+    if stored is not None:
+        return msgspec.msgpack.decode(stored, type=dict[str, str])
+    found = included_headers(packages.fetch(package, progress), text, folders, given)
+    cache.put(key, msgspec.msgpack.encode(found))
+    return found
 
 
 def included_headers(

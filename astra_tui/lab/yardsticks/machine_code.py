@@ -56,30 +56,31 @@ def tool_pin() -> Pin:
 
 def cubin_of(
     packages: Packages,
-    wheel: Wheel,
+    package: Pin,
     file: str,
     symbols: tuple[str, ...],
     arch: str,
     progress: Progress | None = None,
 ) -> bytes:
-    """The cubin for `arch` that holds kernels of these mangled names, from the cache if it can.
+    """The cubin for `arch` that holds kernels of these mangled names.
 
-    One for exactly `arch` (sm_90a) is preferred to one for its base (sm_90), as the driver does.
-    Raises UserError: no such file or kernel, a library that cuobjdump cannot read.
+    Once it is in the cache the package is not needed. One for exactly `arch` (sm_90a) is preferred
+    to one for its base (sm_90), as the driver does. Raises UserError: no such file or kernel, a
+    library that cuobjdump cannot read.
     """
-    pin = tool_pin()
     cache = ContentCache("yardsticks")
-    key = content_key(_CACHE_VERSION, pin.sha256, wheel.pin.sha256, file, arch, *symbols)
+    key = content_key(_CACHE_VERSION, package.sha256, file, arch, *symbols)
     stored = cache.get(key)
     if stored is not None:
         return stored
-    tool = packages.fetch(pin, progress)
+    tool = packages.fetch(tool_pin(), progress)
+    wheel = packages.fetch(package, progress)
     try:
         with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
             extracted = _extract(tool, wheel, file, arch, Path(folder))
-            cubin = _holding(extracted, symbols, f"{wheel.pin}: {file}")
+            cubin = _holding(extracted, symbols, f"{package}: {file}")
     except OSError as error:
-        what = f"{wheel.pin}: the machine code cannot be taken out"
+        what = f"{package}: the machine code cannot be taken out"
         raise OutOfResources.or_bad_input(error, what, Path(file)) from None
     cache.put(key, cubin)
     return cubin

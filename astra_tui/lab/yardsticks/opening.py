@@ -18,7 +18,7 @@ from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Build, Compiler, CompilerUnavailable
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
-from astra_tui.lab.yardsticks.headers import included_headers
+from astra_tui.lab.yardsticks.headers import headers_of
 from astra_tui.lab.yardsticks.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.yardsticks.machine_code import cubin_of
 from astra_tui.model.check import Case
@@ -35,7 +35,7 @@ from astra_tui.model.task.yardstick import (
     ShippedSource,
     Yardstick,
 )
-from astra_tui.packages import Packages, Wheel
+from astra_tui.packages import Packages
 from astra_tui.packages.pip import Progress
 
 _NO_RESOURCES = Resources(0, 0, 0, 0, 0, 0)
@@ -181,12 +181,11 @@ class _Opener:
 
     def compilation(self) -> Compilation:
         """The kernels by the name that the plan has for them. Raises UserError."""
-        wheel = self.packages.fetch(self.yardstick.package, self.progress)
         code = self.yardstick.code
         if isinstance(code, MachineCode):
-            built = self._taken_out(wheel, code)
+            built = self._taken_out(code)
         else:
-            built = self._compiled(wheel, code)
+            built = self._compiled(code)
         self._check_parameters(built)
         return Compilation(
             diagnostics=(),
@@ -198,23 +197,24 @@ class _Opener:
             seconds=0.0,
         )
 
-    def _taken_out(self, wheel: Wheel, code: MachineCode) -> Build:
+    def _taken_out(self, code: MachineCode) -> Build:
         symbols = {_plan_name(dtype): symbol for dtype, symbol in code.symbols.items()}
         unique = tuple(dict.fromkeys(symbols.values()))
-        arch = self.yardstick.arch
-        cubin = cubin_of(self.packages, wheel, code.file, unique, arch, self.progress)
-        return Build(symbols, "", cubin, f"as shipped in {wheel.pin}", "")
+        package, arch = self.yardstick.package, self.yardstick.arch
+        cubin = cubin_of(self.packages, package, code.file, unique, arch, self.progress)
+        return Build(symbols, "", cubin, f"as shipped in {package}", "")
 
-    def _compiled(self, wheel: Wheel, code: ShippedSource) -> Build:
+    def _compiled(self, code: ShippedSource) -> Build:
         given = {**HOST_HEADERS, **code.stand_ins}
-        headers = included_headers(wheel, code.text, code.include, given)
+        package = self.yardstick.package
+        headers = headers_of(self.packages, package, code.text, code.include, given, self.progress)
         names = {_plan_name(d): _cpp_name(code.kernel, d) for d in code.dtypes}
         flags = (f"--pre-include={TYPES_NAME}", *code.flags)
         built = self.compiler.build(
             code.text, tuple(names.values()), headers, flags, self.yardstick.arch
         )
         if built.problem:
-            raise UserError(f"{wheel.pin} does not compile here: {built.problem}")
+            raise UserError(f"{package} does not compile here: {built.problem}")
         return replace(
             built, symbols={plan: built.symbols[expression] for plan, expression in names.items()}
         )
