@@ -79,7 +79,8 @@ from astra_tui.sessions.summary import (
 ANSWERS = {
     "astra-tui run --json": RunReport,
     "astra-tui kernels --json": answers.KernelsAnswer,
-    "astra-tui yardstick --json": answers.YardsticksAnswer,
+    "astra-tui yardstick list --json": answers.YardsticksAnswer,
+    "astra-tui yardstick time --json": answers.YardstickTimesAnswer,
     "astra-tui check --json": answers.CheckAnswer,
     "astra-tui check --list --json": answers.CasesAnswer,
     "astra-tui counters --json": answers.CountersAnswer,

@@ -18,7 +18,7 @@ from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
-from astra_tui.model.yardsticks import YardstickEntry
+from astra_tui.model.yardsticks import ChainTimes, YardstickEntry
 from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Integrity, Trust
 from astra_tui.sessions.signing import Signed
@@ -77,6 +77,16 @@ class YardsticksAnswer(msgspec.Struct, frozen=True):
     yardsticks: tuple[YardstickEntry, ...]
     unserved: dict[str, tuple[str, ...]]
     errors: tuple[ErrorEntry, ...]
+
+
+class YardstickTimesAnswer(msgspec.Struct, frozen=True):
+    """`yardstick time --json`."""
+
+    exit_code: int
+    task: str
+    environment: BenchEnvironment
+    sources: tuple[BenchSource, ...]
+    chains: tuple[ChainTimes, ...]
 
 
 class CheckAnswer(msgspec.Struct, frozen=True):

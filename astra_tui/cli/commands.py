@@ -13,7 +13,7 @@ SUMMARIES = {
     "check": "check that kernels compute what their task says",
     "counters": "count memory traffic and instructions, line by line",
     "sass": "show the machine code of a source with its lines",
-    "yardstick": "list or fetch the kernels that others ship for a task",
+    "yardstick": "list, fetch or time the kernels that others ship for a task",
     "bench": "time sources against each other on a GPU",
     "audit": "put the gate to the proof with kernels that are known to be wrong or right",
     "new": "make a kernel task from a CUDA source",

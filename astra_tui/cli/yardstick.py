@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from astra_tui import plain
-from astra_tui.cli.command import OneOf, Options, argument, command
+from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import error_entry, print_error
 from astra_tui.cli.flags import JSON
+from astra_tui.cli.timed_sources import GPU, WORKLOADS
+from astra_tui.cli.yardstick_time import CHAINS, time_yardsticks
 from astra_tui.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,20 +28,34 @@ if TYPE_CHECKING:
 
     Found = tuple[KernelTask, Yardstick]
 
-LIST, UPDATE = "list", "update"
+LIST, UPDATE, TIME = "list", "update", "time"
 
 
 @command(
-    "list or fetch the kernels that others ship for a task",
+    "list, fetch or time the kernels that others ship for a task",
     "A task's yardsticks.toml says which (docs/yardsticks.md). `list` uses no network; `update` "
     "fetches the pinned packages by pip, extracts or compiles every kernel, compares its "
-    "parameters, and says which newer versions the index has. Pins are never changed.",
-    argument("action", "list|update", "what to do", type=OneOf([LIST, UPDATE])),
+    "parameters, and says which newer versions the index has. Pins are never changed. `time` times "
+    "them on a GPU against the baseline and the sources that are named, which are checked first.",
+    argument("action", "list|update|time", "what to do", type=OneOf([LIST, UPDATE, TIME])),
     argument("task", "TASK", "a task's name or folder (default: all tasks)", required=False),
+    argument("sources", "SOURCE.cu", "for `time`: sources next to the baseline", nargs=-1),
+    WORKLOADS,
+    flag(
+        "--chain",
+        type=OneOf(CHAINS),
+        default="both",
+        help="for `time`: what each launch follows: itself, a producer, or both in turn (default)",
+    ),
+    GPU,
     JSON,
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON; for an update, exit code 1 where something was not built."""
+    if options.action == TIME:
+        return time_yardsticks(options)
+    if options.sources:
+        raise UserError(f"yardstick {options.action} takes no sources")
     from astra_tui.cli.answers import YardsticksAnswer
     from astra_tui.lab.yardsticks import user_packages
     from astra_tui.plain.yardsticks import print_yardsticks

@@ -289,7 +289,15 @@ _PRELUDE = """\
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cuda_device_runtime_api.h>
+// Templates: cuda_device_runtime_api.h, where it is included, has the same as functions.
+template <int = 0>
+__device__ __forceinline__ void cudaGridDependencySynchronize() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+template <int = 0>
+__device__ __forceinline__ void cudaTriggerProgrammaticLaunchCompletion() {
+  asm volatile("griddepcontrol.launch_dependents;");
+}
 """
 
 _EMPTY = "#pragma once\n"

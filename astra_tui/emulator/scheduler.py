@@ -208,12 +208,15 @@ class Scheduler:
 
     def _order(self, step: Step, group: Group) -> None:
         """Notes what a warp operation that has run orders."""
-        if step.orders is not Orders.NOTHING and self.machine.checked:
-            mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+        shares = self.machine.dependency is not None and step.orders is Orders.ALL
+        if step.orders is Orders.NOTHING or not (self.machine.checked or shares):
+            return
+        mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+        if self.machine.checked:
             self.chunk.note_meeting(group, mask, step.orders is Orders.ALL)
-            if self.machine.dependency is not None and step.orders is Orders.ALL:
-                whole = np.broadcast_to(mask == _FULL_MASK, (group.n,))
-                share_waits(self.chunk, group.lanes[whole], self.chunk.warp)
+        if shares:
+            whole = np.broadcast_to(mask == _FULL_MASK, (group.n,))
+            share_waits(self.chunk, group.lanes[whole], self.chunk.warp)
 
     # -- block barriers ----------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from astra_tui.model.yardsticks import YardstickEntry
-from astra_tui.plain.console import console, print_table, table
+from astra_tui.model.yardsticks import ChainTimes, ShapeTimes, YardstickEntry
+from astra_tui.plain.console import console, indented, print_table, table
 from astra_tui.plain.output import is_live, note, visible
+from astra_tui.plain.timing import ratio_words
 
 _SECONDS = 5.0
 _MEGABYTE = 1_000_000
@@ -37,6 +38,54 @@ def print_yardsticks(
     for package, newer in _newer(entries).items():
         versions = ", ".join(newer[:3])
         out.print(visible(f"{package}: the index has {versions}; the pin stays as it is"))
+
+
+def print_chain(task: str, chain: ChainTimes) -> None:
+    """Microseconds a launch, a row a version and a column a shape; below it the comparison."""
+    out = console()
+    out.print("")
+    follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
+    out.print(visible(f"{task}: microseconds a launch, each behind {follows}"), style="bold")
+    rows = table("version", *(shape.workload for shape in chain.shapes))
+    rows.add_row("floor", *(_us(shape.floor_us) for shape in chain.shapes))
+    base = chain.shapes[0].base if chain.shapes else ""
+    rows.add_row(visible(base), *(_us(shape.base_us) for shape in chain.shapes))
+    for name in dict.fromkeys(v.name for shape in chain.shapes for v in shape.versions):
+        rows.add_row(visible(name), *(_time_of(shape, name) for shape in chain.shapes))
+    for source in chain.means:
+        cells = (_compared(shape, source) for shape in chain.shapes)
+        rows.add_row(visible(f"fastest shipped / {source}"), *cells, style="bold")
+    print_table(out, rows)
+    for source, mean in chain.means.items():
+        words = ratio_words(mean) if mean else "no mean: a shape has no fastest shipped kernel"
+        out.print(visible(f"geometric mean, fastest shipped / {source}: {words}"))
+    for line in dict.fromkeys(line for shape in chain.shapes for line in _remarks(shape)):
+        indented(out, line, 2)
+
+
+def _time_of(shape: ShapeTimes, name: str) -> str:
+    """A version's time; "-" where it does not serve the shape, "void" where it decides nothing."""
+    found = next((v for v in shape.versions if v.name == name), None)
+    if found is None:
+        return "-"
+    return "void" if found.caveats else _us(found.us)
+
+
+def _compared(shape: ShapeTimes, source: str) -> str:
+    found = shape.fastest.get(source)
+    return f"{found.speedup.value:.3f} {visible(found.name)}" if found else "-"
+
+
+def _remarks(shape: ShapeTimes) -> Iterator[str]:
+    for name, reason in shape.not_timed.items():
+        yield f"{name} is not timed: {reason}"
+    for version in shape.versions:
+        for caveat in version.caveats:
+            yield f"{version.name} is void on {shape.workload}: {caveat.message}"
+
+
+def _us(time: float | None) -> str:
+    return "" if time is None else f"{time:.2f}"
 
 
 @contextmanager

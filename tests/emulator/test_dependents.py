@@ -27,7 +27,9 @@ def source_of(*bodies: str) -> str:
     return "\n".join(kernels)
 
 
-def run(compiler: Compiler, *bodies: str, pdl: tuple[bool, ...] = (True,)) -> RunOutcome:
+def run(
+    compiler: Compiler, *bodies: str, pdl: tuple[bool, ...] = (True,), checked: bool = True
+) -> RunOutcome:
     names = tuple(f"k{i}" for i in range(len(bodies)))
     compilation = compiler.compile(source_of(*bodies), names)
     assert compilation.ok, compilation.errors
@@ -53,7 +55,7 @@ def run(compiler: Compiler, *bodies: str, pdl: tuple[bool, ...] = (True,)) -> Ru
         )
         for name, early in zip(names, pdl, strict=True)
     )
-    return Emulator().run(compilation, launches, buffers)
+    return Emulator().run(compilation, launches, buffers, checked=checked)
 
 
 RIGHT = {
@@ -88,8 +90,8 @@ WRONG = {
 
 @pytest.mark.parametrize("body", RIGHT.values(), ids=RIGHT)
 def test_kernels_that_wait_in_time_pass(compiler: Compiler, body: str) -> None:
-    for pdl in (True, False):
-        assert run(compiler, body, pdl=(pdl,)).faults == ()
+    for pdl, checked in ((True, True), (True, False), (False, True)):
+        assert run(compiler, body, pdl=(pdl,), checked=checked).faults == ()
 
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
