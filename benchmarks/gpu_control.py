@@ -1,4 +1,4 @@
-"""A/A: production.cu against itself under other kernel names, compiled again, in other buffers.
+"""A/A: tuned.cu against itself under other kernel names, compiled again, in other buffers.
 
     python benchmarks/gpu_control.py [--out FILE] [--trials N] [--seconds S]
 
@@ -50,7 +50,7 @@ def main() -> None:
 def trials_of(machine: gpu.Machine, name: str, idle: tuple[int, ...]) -> list[dict[str, Any]]:
     """One trial a workload of a task."""
     task = gpu.task_named(name)
-    file = task.production_file
+    file = task.tuned_file
     text = file.read_text(encoding="utf-8")
     first = machine.compiled(task, text, str(file))
     second = machine.compiled(task, renamed(text), f"{file} (renamed)")

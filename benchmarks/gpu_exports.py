@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_exports.py [--out FILE] [--session FOLDER]... [--format FORMAT]...
 
-Winners are those of the sessions named; a task without one takes its production.cu. Each export
+Winners are those of the sessions named; a task without one takes its tuned.cu. Each export
 goes through the checks of `astra-tui export`; the PyTorch package is then used in a process that
 has no astra_tui: torch.compile, CUDA graphs, other streams, the fallback, time on the host a call.
 """
@@ -66,14 +66,14 @@ def main() -> None:
 
 
 def _winners(sessions: list[Path]) -> list[Winner]:
-    """The winner of each session, and the production kernel of every task without one."""
+    """The winner of each session, and the tuned kernel of every task without one."""
     winners = [find_winner(read_session(folder)) for folder in sessions]
     named = {Path(w.task).name for w in winners}
-    return [*winners, *(_production(find_task(t)) for t in gpu.TASKS if t not in named)]
+    return [*winners, *(_tuned(find_task(t)) for t in gpu.TASKS if t not in named)]
 
 
-def _production(task: KernelTask) -> Winner:
-    text = task.production_file.read_text(encoding="utf-8")
+def _tuned(task: KernelTask) -> Winner:
+    text = task.tuned_file.read_text(encoding="utf-8")
     hash_ = content_hash(text)
     return Winner(
         session="none",
@@ -84,7 +84,7 @@ def _production(task: KernelTask) -> Winner:
         candidate=hash_,
         text=text,
         baseline=task.baseline_file.read_text(encoding="utf-8"),
-        steps=(Step(0, hash_, Author(AuthorKind.TASK), "production.cu"),),
+        steps=(Step(0, hash_, Author(AuthorKind.TASK), "tuned.cu"),),
         verdict="not of a session",
         versions={},
     )

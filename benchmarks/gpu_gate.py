@@ -6,7 +6,7 @@ tests      pytest -m gpu: the twins of the generator, faults, one real check
 size       all rows at a workload's own size: wall and CPU time in started processes
 control    A/A trials and planted differences (gpu_control, gpu_planted)
 cheats     kernels that lean on what a benchmark does: each has to be wrong or void
-yardstick  production against baseline on all workloads, and honest kernels that must pass
+yardstick  tuned against baseline on all workloads, and honest kernels that must pass
 
 A file a part goes to the folder (default: $OUT, else the current one), with the environment.
 """
@@ -241,7 +241,7 @@ def _size(machine: gpu.Machine, _: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in gpu.TASKS:
         task = gpu.task_named(name)
-        file = task.production_file
+        file = task.tuned_file
         compiled = machine.compiled(task, file.read_text(), str(file))
         with (
             CudaDevice(machine.gpu.facts, machine.gpu.tools) as device,

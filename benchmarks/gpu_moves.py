@@ -1,4 +1,4 @@
-"""Every step of the playbook's path for a GPU against production.cu, on every workload.
+"""Every step of the playbook's path for a GPU against tuned.cu, on every workload.
 
     python benchmarks/gpu_moves.py [--out FILE] [--task NAME ...] [--rounds N]
 
@@ -55,8 +55,8 @@ def path(task: KernelTask) -> list[tuple[str, str]]:
 def _task(machine: gpu.Machine, name: str, rounds: int) -> dict[str, Any]:
     task = gpu.task_named(name)
     steps = path(task)
-    production = task.production_file
-    base = machine.compiled(task, production.read_text(encoding="utf-8"), str(production))
+    tuned = task.tuned_file
+    base = machine.compiled(task, tuned.read_text(encoding="utf-8"), str(tuned))
     candidates = [machine.compiled(task, text, move) for move, text in steps]
     with machine.bench(task, Options(warm=False, round_limit=rounds)) as bench:
         events = bench.time(task.workloads, base, candidates)
@@ -65,7 +65,7 @@ def _task(machine: gpu.Machine, name: str, rounds: int) -> dict[str, Any]:
     against = [w.cold.base_us for w in timings[0].workloads]
     _print(name, times, against)
     names = [w.workload for w in timings[0].workloads]
-    return {"workloads": names, "production_us": against, "cold_us": times}
+    return {"workloads": names, "tuned_us": against, "cold_us": times}
 
 
 def _times(timing: Timing) -> list[float]:
@@ -73,8 +73,8 @@ def _times(timing: Timing) -> list[float]:
 
 
 def _print(name: str, times: dict[str, list[float]], against: list[float]) -> None:
-    print(f"{name}: cold us, and production.cu's over it")
-    print(f"  {'production.cu':18}" + "".join(f"{us:9.2f}       " for us in against))
+    print(f"{name}: cold us, and tuned.cu's over it")
+    print(f"  {'tuned.cu':18}" + "".join(f"{us:9.2f}       " for us in against))
     for move, found in times.items():
         cells = (f"{us:9.2f} {b / us:5.2f}x" for us, b in zip(found, against, strict=True))
         print(f"  {move:18}" + "".join(cells))

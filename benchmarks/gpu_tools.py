@@ -60,7 +60,7 @@ def main() -> None:
             gpu.save(options.out, result)
         for name in gpu.TASKS:
             task = gpu.task_named(name)
-            for file in (task.baseline_file, task.production_file):
+            for file in (task.baseline_file, task.tuned_file):
                 label = f"{name}/{file.name}"
                 result["sources"][label] = _source(machine, task, file, options.seconds)
                 gpu.save(options.out, result)

@@ -52,7 +52,7 @@ def main() -> None:
 
 async def _runs(name: str, repeats: int, count: int) -> list[dict[str, float]]:
     task = gpu.task_named(name)
-    text = task.production_file.read_text(encoding="utf-8")
+    text = task.tuned_file.read_text(encoding="utf-8")
     base = Text(task.baseline_file.read_text(encoding="utf-8"), str(task.baseline_file))
     named = tuple(w.name for w in task.workloads[:count])
     device = await asyncio.to_thread(choose_device, "cuda")

@@ -1,4 +1,4 @@
-"""production.cu against baseline.cu on a GPU: both protocols, percent of floor, every workload.
+"""tuned.cu against baseline.cu on a GPU: both protocols, percent of floor, every workload.
 
 python benchmarks/gpu_yardstick.py [--out FILE] [--task NAME ...] [--check]
 """
@@ -41,7 +41,7 @@ def measure(machine: gpu.Machine, name: str, check: bool) -> dict[str, Any]:
     """One task: its sources checked first if asked for, then timed."""
     task = gpu.task_named(name)
     found: dict[str, Any] = {}
-    files = {"baseline": task.baseline_file, "production": task.production_file}
+    files = {"baseline": task.baseline_file, "tuned": task.tuned_file}
     if check:
         with (
             CudaDevice(machine.gpu.facts, machine.gpu.tools) as device,
@@ -55,7 +55,7 @@ def measure(machine: gpu.Machine, name: str, check: bool) -> dict[str, Any]:
                 print(name, label, report.verdict.value, f"{report.seconds:.1f} s", *failed)
     sources = {k: machine.compiled(task, f.read_text(), str(f)) for k, f in files.items()}
     with machine.bench(task, Options(paper=True)) as bench:
-        for event in bench.time(task.workloads, sources["baseline"], [sources["production"]]):
+        for event in bench.time(task.workloads, sources["baseline"], [sources["tuned"]]):
             if isinstance(event, Timing):
                 found["timing"] = msgspec.to_builtins(event)
                 _print(name, event)

@@ -3,7 +3,7 @@
     python benchmarks/h100_table.py
 
 One table a recorded playbook session: cold microseconds a launch of baseline.cu, of the best
-candidate and, where both were timed in that session, of production.cu.
+candidate and, where both were timed in that session, of tuned.cu.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ def table(state: SessionState) -> list[str]:
     """The rows of one session."""
     assert state.opened is not None
     name = state.opened.settings.task
-    baseline, production = _timings(state)
+    baseline, tuned = _timings(state)
     of_round = state.candidate(state.best).timings[0].timing
     lines = [
-        f"| {name} | baseline.cu | best | production.cu | production / best |",
+        f"| {name} | baseline.cu | best | tuned.cu | tuned / best |",
         "| --- | --- | --- | --- | --- |",
     ]
     for w in (baseline or of_round).workloads:
         first = f"{w.cold.base_us:.2f}" if baseline else _first(state, w.workload)
         row = [w.workload, first, f"{w.cold.candidate_us:.2f}", "not timed", ""]
-        if production:
-            beside = next(p for p in production.workloads if p.workload == w.workload)
+        if tuned:
+            beside = next(p for p in tuned.workloads if p.workload == w.workload)
             speedup = beside.cold.speedup
             row[3] = f"{beside.cold.base_us:.2f}"
             row[4] = f"{speedup.value:.3f} ({speedup.low:.3f} to {speedup.high:.3f})"
         lines.append(f"| {' | '.join(row)} |")
-    if production:
-        mean = production.speedup
+    if tuned:
+        mean = tuned.speedup
         lines.append(f"| mean | | | | {mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) |")
     return lines
 
 
 def _timings(state: SessionState) -> tuple[Timing | None, Timing | None]:
-    """The best against the baseline and against production.cu, where they were measured again."""
+    """The best against the baseline and against tuned.cu, where they were measured again."""
     assert state.opened is not None
     finals = {t.timing.base: t.timing for t in state.candidate(state.best).timings if t.final}
     baseline = finals.pop(state.opened.baseline, None)

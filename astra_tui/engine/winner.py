@@ -1,4 +1,4 @@
-"""Times the winner of a session again, against the baseline and the production kernel."""
+"""Times the winner of a session again, against the baseline and the tuned kernel."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
         return
     try:
         await time_again(record, lab, state.opened.baseline, state.best)
-        production = await _production(record, lab, task)
-        if production:
-            await time_again(record, lab, production, state.best)
+        tuned = await _tuned(record, lab, task)
+        if tuned:
+            await time_again(record, lab, tuned, state.best)
     except UserError as error:
         record.emit(ErrorOccurred("the winner's timing", error.describe()))
 
 
-async def _production(record: Record, lab: Lab, task: KernelTask) -> str:
-    """The production kernel's hash; "" where the task has none, or one that is wrong here."""
-    file = task.production_file
+async def _tuned(record: Record, lab: Lab, task: KernelTask) -> str:
+    """The tuned kernel's hash; "" where the task has none, or one that is wrong here."""
+    file = task.tuned_file
     if not file.is_file():
         return ""
-    production = record.store.put_source(file.read_text(encoding="utf-8"))
-    checked = await check_candidate(record, lab, production, Place(0))
-    return production if checked.verdict is Verdict.PASSED else ""
+    tuned = record.store.put_source(file.read_text(encoding="utf-8"))
+    checked = await check_candidate(record, lab, tuned, Place(0))
+    return tuned if checked.verdict is Verdict.PASSED else ""

@@ -105,7 +105,7 @@ class RoundReport(msgspec.Struct, frozen=True):
     refused: tuple[str, ...]
 
 
-BASELINE, PRODUCTION = "baseline.cu", "production.cu"
+BASELINE, TUNED = "baseline.cu", "tuned.cu"
 """The files of a task that a winner is measured against, its slow start and its yardstick."""
 
 
@@ -165,7 +165,7 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
 
 
 def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
-    """The best candidate against baseline.cu and production.cu; empty where nothing was timed.
+    """The best candidate against baseline.cu and tuned.cu; empty where nothing was timed.
 
     A winner is measured again against these two and no other version.
     """
@@ -174,7 +174,7 @@ def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
     baseline, best = state.opened.baseline, state.candidate(state.best)
     latest = {t.timing.base: t.timing for t in best.timings if t.final}
     return tuple(
-        FinalTiming(BASELINE if base == baseline else PRODUCTION, timing)
+        FinalTiming(BASELINE if base == baseline else TUNED, timing)
         for base, timing in latest.items()
     )
 

@@ -40,7 +40,7 @@ from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, Timing
 from astra_tui.model.verdict import Comparison, Outcome
-from astra_tui.sessions.summary import BASELINE, PRODUCTION, final_timings
+from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 from astra_tui.tui.text_layout import Tone
 
 HASH_LENGTH = 12
@@ -130,7 +130,7 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
 
 
 def best_words(state: SessionState) -> str:
-    """How good the best is: measured again against production.cu, else against baseline.cu; before
+    """How good the best is: measured again against tuned.cu, else against baseline.cu; before
     that by the timing against the version that it was made from; without times by its counters
     against the baseline's.
 
@@ -140,7 +140,7 @@ def best_words(state: SessionState) -> str:
     if opened is None or state.best == opened.baseline:
         return ""
     final = {found.beside: found.timing.speedup for found in final_timings(state)}
-    for beside in (PRODUCTION, BASELINE):
+    for beside in (TUNED, BASELINE):
         if beside in final:
             return f"{final[beside].value:.3f}x {beside}"
     decisive = _decisive_timing(state)

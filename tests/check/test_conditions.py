@@ -302,7 +302,7 @@ def silu(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checked(folder: Path, compiler: Compiler, old: str, new: str) -> CheckReport:
-    text = (folder / "production.cu").read_text()
+    text = (folder / "tuned.cu").read_text()
     assert old in text
     task = load_task(folder)
     with Oracle(task) as oracle:
@@ -370,7 +370,7 @@ def test_a_check_that_was_cut_off_continues_without_its_cases(
 ) -> None:
     """Its report is that of a check in one go, also of the sides that the first cases took."""
     task, ran = load_task(silu), list[tuple[str, bool]]()
-    source = (silu / "production.cu").read_text().replace(
+    source = (silu / "tuned.cu").read_text().replace(
         "silu(gate) * up)", "silu(gate) * up * (1 - (d == 1234)))"
     )  # fmt: skip
 

@@ -100,11 +100,11 @@ def shipped(checker: Checker, file: str, *changes: tuple[str, str]) -> str:
 @pytest.mark.parametrize(
     ("name", "file", "workload"),
     [
-        ("silu_and_mul", "production.cu", "4096x14336"),
+        ("silu_and_mul", "tuned.cu", "4096x14336"),
         ("silu_and_mul", "baseline.cu", "256x11008"),
-        ("fused_add_rmsnorm", "production.cu", "4096x8192"),
+        ("fused_add_rmsnorm", "tuned.cu", "4096x8192"),
         ("fused_add_rmsnorm", "baseline.cu", "512x14336"),
-        ("merge_attn_states_lse", "production.cu", "4096x32x128"),
+        ("merge_attn_states_lse", "tuned.cu", "4096x32x128"),
         ("merge_attn_states_lse", "baseline.cu", "512x40x128"),
     ],
 )
@@ -141,7 +141,7 @@ PLANTED = {
 @pytest.mark.parametrize("planted", PLANTED)
 def test_planted_kernels_fail(checkers: dict[str, Checker], planted: str) -> None:
     checker = checkers["silu_and_mul"]
-    text = shipped(checker, "production.cu", PLANTED[planted])
+    text = shipped(checker, "tuned.cu", PLANTED[planted])
     result = at_full_size(checker, text, "4096x14336")
     assert result.outcome is CaseOutcome.WRONG, result.message
 
@@ -162,7 +162,7 @@ def test_sides_that_sizes_and_indices_decide_count(
     checkers: dict[str, Checker], change: tuple[str, str], taken: set[bool]
 ) -> None:
     checker = checkers["silu_and_mul"]
-    text = shipped(checker, "production.cu", change)
+    text = shipped(checker, "tuned.cu", change)
     text = text.replace("gate_row();", "__threadfence_block();")
     result, sides = with_sides(checker, text, "4096x14336")
     assert (result.outcome, result.message) == (CaseOutcome.PASSED, "")
@@ -186,7 +186,7 @@ def test_ptx_is_read_and_run_in_the_confined_thread_alone(
     monkeypatch.setattr(whole, "run_skeleton", seen(whole.run_skeleton))
     monkeypatch.setattr(Machine, "run", seen(Machine.run))
     checker = checkers["silu_and_mul"]
-    text = shipped(checker, "production.cu", (GATE, f"  // Another text.\n{GATE}"))
+    text = shipped(checker, "tuned.cu", (GATE, f"  // Another text.\n{GATE}"))
     assert with_sides(checker, text, "16x4096")[0].outcome is CaseOutcome.PASSED
     assert len(threads) == 1
     assert threading.main_thread() not in threads
@@ -195,7 +195,7 @@ def test_ptx_is_read_and_run_in_the_confined_thread_alone(
 def test_rows_left_unchanged_in_place_fail(checkers: dict[str, Checker]) -> None:
     begin = "  float sum = 0.0f;\n  for (int i = threadIdx.x; i < d / N;"
     change = (begin, f"  if (blockIdx.x == 3333) return;\n{begin}")
-    text = shipped(checkers["fused_add_rmsnorm"], "production.cu", change)
+    text = shipped(checkers["fused_add_rmsnorm"], "tuned.cu", change)
     result = at_full_size(checkers["fused_add_rmsnorm"], text, "4096x8192")
     assert result.outcome is CaseOutcome.WRONG
     assert {o.at[0] for o in result.outputs if not o.ok} == {3333}
@@ -214,11 +214,11 @@ BEYOND = {
 
 def test_far_sizes_and_many_rows_of_every_kind(checkers: dict[str, Checker]) -> None:
     checker = checkers["silu_and_mul"]
-    results = list(beyond(checker, shipped(checker, "production.cu")))
+    results = list(beyond(checker, shipped(checker, "tuned.cu")))
     assert {r.outcome for r in results} == {CaseOutcome.PASSED}, [r.message for r in results]
     assert all(r.blocks_run and not r.reduced for r in results)
     for old, new, begins in BEYOND.values():
-        text = shipped(checker, "production.cu", (old, new))
+        text = shipped(checker, "tuned.cu", (old, new))
         bad = [r for r in beyond(checker, text) if not r.outcome.ok]
         assert bad, old
         assert {r.outcome for r in bad} <= {CaseOutcome.WRONG, CaseOutcome.FAULT}
@@ -227,7 +227,7 @@ def test_far_sizes_and_many_rows_of_every_kind(checkers: dict[str, Checker]) -> 
 
 def test_strided_rows_are_read_and_judged_in_place(checkers: dict[str, Checker]) -> None:
     checker = checkers["fused_add_rmsnorm"]
-    results = list(beyond(checker, shipped(checker, "production.cu")))
+    results = list(beyond(checker, shipped(checker, "tuned.cu")))
     assert {r.outcome for r in results} == {CaseOutcome.PASSED}, [r.message for r in results]
     assert any("apart" in r.workload for r in results)
 

@@ -110,7 +110,7 @@ def test_a_workload_that_is_refused_at_its_own_size_fails(checker: Checker) -> N
 
 
 @pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"])
-@pytest.mark.parametrize("file", ["baseline.cu", "production.cu"])
+@pytest.mark.parametrize("file", ["baseline.cu", "tuned.cu"])
 def test_the_suite_takes_every_path_of_the_shipped_sources(
     name: str, file: str, tasks: dict[str, KernelTask]
 ) -> None:
@@ -161,8 +161,8 @@ def test_a_launch_that_no_case_takes_is_named(checker: Checker) -> None:
     assert not report_of(checker, checker.task.baseline_file.read_text()).untried_lines
 
 
-def production(task: KernelTask, *edits: tuple[str, str]) -> str:
-    text = task.production_file.read_text(encoding="utf-8")
+def tuned(task: KernelTask, *edits: tuple[str, str]) -> str:
+    text = task.tuned_file.read_text(encoding="utf-8")
     for old, new in edits:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
@@ -218,7 +218,7 @@ VECTOR_LOOP = "for (int64_t i = threadIdx.x; i < d / N; i += blockDim.x) {"
 def test_cases_that_a_source_makes_necessary_find_it(
     checker: Checker, edits: list[tuple[str, str]], name: str
 ) -> None:
-    text = production(checker.task, *edits)
+    text = tuned(checker.task, *edits)
     suite = build_suite(checker.task, checker.seed)
     own, _ = checker.cases_of(read_source(checker.task, text, "candidate.cu"), suite)
     cases = tuple(c for c in (*suite, *own) if name in c.name)

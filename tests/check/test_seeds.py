@@ -158,7 +158,7 @@ def oracles(tasks: dict[str, KernelTask]) -> Iterator[dict[str, Oracle]]:
 
 
 def planted(task: KernelTask, edits: tuple[tuple[str, str], ...]) -> str:
-    text = task.production_file.read_text(encoding="utf-8")
+    text = task.tuned_file.read_text(encoding="utf-8")
     at = 0
     for old, new in edits:
         at = text.index(old, at)
@@ -207,8 +207,8 @@ def test_drawn_cases_are_within_the_contract_and_follow_from_the_seed(
     name: str, seed: int, tasks: dict[str, KernelTask]
 ) -> None:
     task = tasks[name]
-    text = task.production_file.read_text(encoding="utf-8")
-    source = read_source(task, text, "production.cu")
+    text = task.tuned_file.read_text(encoding="utf-8")
+    source = read_source(task, text, "tuned.cu")
     suite = build_suite(task, seed)
     own = source_cases(task, source, suite, DEVICE_ATTRIBUTES, (), seed)
     assert own == source_cases(task, source, suite, DEVICE_ATTRIBUTES, (), seed)
@@ -231,7 +231,7 @@ def test_drawn_cases_are_within_the_contract_and_follow_from_the_seed(
 @given(st.integers(0, 2**32), st.integers(1, 200_000))
 def test_what_a_source_compares_a_size_with_is_a_size_of_a_case(seed: int, constant: int) -> None:
     task = load_task(ROOT / "kernels" / SILU)
-    text = task.production_file.read_text(encoding="utf-8")
+    text = task.tuned_file.read_text(encoding="utf-8")
     text += f"__device__ bool f(int64_t d) {{ return d == {constant}; }}\n"
     suite = build_suite(task, seed)
     own = source_cases(task, read_source(task, text, "f.cu"), suite, DEVICE_ATTRIBUTES, (), seed)

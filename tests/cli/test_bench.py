@@ -83,7 +83,7 @@ def scripted(shell: Shell) -> Shell:
     settings, _, _ = text.partition("[[workloads]]")
     (task / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
     baseline = (task / "baseline.cu").read_text(encoding="utf-8")
-    (task / "production.cu").write_text(baseline, encoding="utf-8")
+    (task / "tuned.cu").write_text(baseline, encoding="utf-8")
     scripts = {
         "fast.cu": "40 us",
         "slow.cu": "51 us",

@@ -92,12 +92,12 @@ def test_failures_of_one_cause_are_shown_once_by_the_smallest_case(shell: Shell)
 def test_without_a_source_every_one_of_the_task_is_checked(shell: Shell) -> None:
     outcome = shell.run("check", "silu_and_mul", *ONE)
     verdicts = [x for x in outcome.out.splitlines() if x.startswith("PASSED")]
-    assert verdicts == ["PASSED silu_and_mul baseline.cu", "PASSED silu_and_mul production.cu"]
+    assert verdicts == ["PASSED silu_and_mul baseline.cu", "PASSED silu_and_mul tuned.cu"]
 
 
 def test_a_source_is_found_in_the_task_s_folder(shell: Shell) -> None:
-    outcome = shell.run("check", "silu_and_mul", "production.cu", *ONE)
-    assert outcome.out.startswith("PASSED silu_and_mul production.cu\n")
+    outcome = shell.run("check", "silu_and_mul", "tuned.cu", *ONE)
+    assert outcome.out.startswith("PASSED silu_and_mul tuned.cu\n")
 
 
 def test_all_is_a_table_with_a_line_for_each_source(shell: Shell) -> None:
@@ -109,7 +109,7 @@ def test_all_is_a_table_with_a_line_for_each_source(shell: Shell) -> None:
     assert [row.split()[:4] for row in rows] == [
         [task, source, "passed", "1"]
         for task in ("fused_add_rmsnorm", "silu_and_mul")
-        for source in ("baseline.cu", "production.cu")
+        for source in ("baseline.cu", "tuned.cu")
     ]
 
 

@@ -18,13 +18,13 @@ def test_counters_annotates_the_source(shell: Shell, sources: dict[str, str]) ->
 
 
 def test_counters_beside_another_version(shell: Shell) -> None:
-    names = ("production.cu", "--against", "baseline.cu")
+    names = ("tuned.cu", "--against", "baseline.cu")
     outcome = shell.run("counters", "silu_and_mul", *names, "--rows", "1")
     assert outcome.code == ExitCode.OK
     requests = next(x for x in outcome.out.splitlines() if x.startswith("requests"))
     # 16-byte accesses need an eighth of the requests of 2-byte ones.
     assert requests.split()[1:5] == ["48", "384", "-88", "%"]
-    assert "production.cu is better by the emulator's key" in outcome.out
+    assert "tuned.cu is better by the emulator's key" in outcome.out
 
 
 @pytest.mark.usefixtures("sources")

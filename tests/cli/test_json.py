@@ -24,7 +24,7 @@ def decoded(outcome: Outcome, shape: type[msgspec.Struct]) -> Any:
 def test_kernels(shell: Shell) -> None:
     answer = decoded(shell.run("kernels", "--json"), answers.KernelsAnswer)
     (silu,) = [task for task in answer.tasks if task.name == "silu_and_mul"]
-    assert silu.sources == ("baseline.cu", "production.cu")
+    assert silu.sources == ("baseline.cu", "tuned.cu")
     assert silu.workloads[0].dims == {"tokens": 16, "d": 4096}
     assert answer.errors == ()
 
@@ -62,12 +62,12 @@ def test_list(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("sources")
 def test_counters(shell: Shell) -> None:
-    names = ("good.cu", "--against", "production.cu", "--rows", "1")
+    names = ("good.cu", "--against", "tuned.cu", "--rows", "1")
     outcome = shell.run("counters", "silu_and_mul", *names, "--json")
     answer = decoded(outcome, answers.CountersAnswer)
-    good, production = answer.sources
-    assert (good.requests, production.requests) == (384, 48)
-    assert good.sectors == production.sectors == answer.compulsory_bytes // 32
+    good, tuned = answer.sources
+    assert (good.requests, tuned.requests) == (384, 48)
+    assert good.sectors == tuned.sectors == answer.compulsory_bytes // 32
     assert good.compiled
     assert good.counters.requests == good.requests
 

@@ -13,11 +13,11 @@ SILU = ("sass", "silu_and_mul")
 
 
 def test_listing_has_source_lines_beside_it(shell: Shell) -> None:
-    outcome = shell.run(*SILU, "production.cu")
+    outcome = shell.run(*SILU, "tuned.cu")
     assert (outcome.code, outcome.err) == (ExitCode.OK, "")
     title, _, heading, *lines = outcome.out.splitlines()
     assert title.startswith("silu_and_mul, workload 16x4096, sm_90a, NVRTC ")
-    assert heading == "production.cu: silu_and_mul_vec<__half, 8>"
+    assert heading == "tuned.cu: silu_and_mul_vec<__half, 8>"
     first = next(i for i, x in enumerate(lines) if "const P g = gate[i];" in x)
     then = next(i for i, x in enumerate(lines) if "const P u = up[i];" in x)
     assert any("LDG.E.128.CONSTANT" in x for x in lines[first:then])
@@ -33,7 +33,7 @@ def test_histogram_alone(shell: Shell) -> None:
 
 
 def test_against_another_version(shell: Shell) -> None:
-    outcome = shell.run(*SILU, "production.cu", "--against", "baseline.cu")
+    outcome = shell.run(*SILU, "tuned.cu", "--against", "baseline.cu")
     assert outcome.code == ExitCode.OK
     lines = outcome.out.splitlines()
     assert "silu_and_mul<__half>  ->  silu_and_mul_vec<__half, 8>" in lines
@@ -52,7 +52,7 @@ def test_against_itself_nothing_has_changed(shell: Shell) -> None:
 
 
 def test_json_has_every_instruction_and_the_diff(shell: Shell) -> None:
-    outcome = shell.run(*SILU, "production.cu", "--against", "baseline.cu", "--json")
+    outcome = shell.run(*SILU, "tuned.cu", "--against", "baseline.cu", "--json")
     assert (outcome.code, outcome.err) == (ExitCode.OK, "")
     answer = json.loads(outcome.out)
     after, before = (s["disassembly"]["kernels"][0] for s in answer["sources"])
@@ -66,14 +66,14 @@ def test_json_has_every_instruction_and_the_diff(shell: Shell) -> None:
 
 def test_one_kernel_and_one_workload_by_name(shell: Shell) -> None:
     named = ("--kernel", "silu_and_mul_vec", "--workload", "64x8192", "--histogram")
-    outcome = shell.run(*SILU, "production.cu", *named, "--against", "baseline.cu")
+    outcome = shell.run(*SILU, "tuned.cu", *named, "--against", "baseline.cu")
     assert outcome.code == ExitCode.OK
     assert outcome.out.startswith("silu_and_mul, workload 64x8192, ")
     assert "silu_and_mul<__half>  ->  silu_and_mul_vec<__half, 8>" in outcome.out
-    unknown = shell.run(*SILU, "production.cu", "--kernel", "silu_vec")
+    unknown = shell.run(*SILU, "tuned.cu", "--kernel", "silu_vec")
     assert unknown.code == ExitCode.BAD_INPUT
     assert "no kernel 'silu_vec' is launched" in unknown.err
-    nowhere = shell.run(*SILU, "production.cu", "--workload", "64x8193")
+    nowhere = shell.run(*SILU, "tuned.cu", "--workload", "64x8193")
     assert nowhere.code == ExitCode.BAD_INPUT
     assert "did you mean" in nowhere.err
 
@@ -91,7 +91,7 @@ def test_sources_that_do_not_compile_or_are_missing(shell: Shell) -> None:
 
 
 def test_the_listing_is_cut_at_the_edge_of_a_terminal(shell: Shell) -> None:
-    outcome = shell.on_terminal(*SILU, "production.cu", NO_COLOR="1")
+    outcome = shell.on_terminal(*SILU, "tuned.cu", NO_COLOR="1")
     assert outcome.code == ExitCode.OK
     listing = outcome.out[outcome.out.index(" addr loop") :]
     assert max(map(len, listing.splitlines())) == 80

@@ -90,7 +90,7 @@ def test_no_colour_where_nobody_wants_it(shell: Shell, sources: dict[str, str]) 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_lines_fit_a_narrow_terminal(shell: Shell, sources: dict[str, str], columns: int) -> None:
     for arguments in (
-        ["counters", "silu_and_mul", "production.cu", "--rows", "1"],
+        ["counters", "silu_and_mul", "tuned.cu", "--rows", "1"],
         ["check", "silu_and_mul", "good.cu", *ONE],
     ):
         variables = {"TERM": "dumb", "ASTRA_TUI_SEED": "7"}

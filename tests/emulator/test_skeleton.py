@@ -51,7 +51,7 @@ def plan_of_case(
 
 
 @pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"])
-@pytest.mark.parametrize("file", ["baseline.cu", "production.cu"])
+@pytest.mark.parametrize("file", ["baseline.cu", "tuned.cu"])
 def test_the_skeleton_stores_what_a_full_run_stores(
     compiler: Compiler, tasks: dict[str, KernelTask], name: str, file: str
 ) -> None:

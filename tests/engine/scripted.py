@@ -119,7 +119,7 @@ def sources_of(task: KernelTask) -> Sources:
         baseline=baseline,
         broken=_edit(baseline, "silu * up);", "silu * up;"),
         wrong=_edit(baseline, "1.0f + expf", "1.5f + expf"),
-        better=(task.folder / "production.cu").read_text(encoding="utf-8"),
+        better=(task.folder / "tuned.cu").read_text(encoding="utf-8"),
         slow=_edit(baseline, "expf(-gate)", "expf(-expf(logf(fabsf(gate))) * copysignf(1, gate))"),
     )
 

@@ -143,7 +143,7 @@ def task(quick_task: KernelTask) -> KernelTask:
 
 @pytest.fixture
 def team(task: KernelTask) -> ScriptedTeam:
-    return ScriptedTeam([Step("production", (sources_of(task).better,))])
+    return ScriptedTeam([Step("tuned", (sources_of(task).better,))])
 
 
 @asynccontextmanager

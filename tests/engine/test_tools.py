@@ -41,7 +41,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
     text = (folder / "task.toml").read_text(encoding="utf-8")
     settings, _, _ = text.partition("[[workloads]]")
     (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
-    (folder / "production.cu").unlink()
+    (folder / "tuned.cu").unlink()
     programs = tmp_path / "programs"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))

@@ -38,7 +38,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     folder = write_quick_task(tmp_path_factory.mktemp("task") / "kernels")
     settings, _, _ = (folder / "task.toml").read_text(encoding="utf-8").partition("[[workloads]]")
     (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
-    (folder / "production.cu").unlink()
+    (folder / "tuned.cu").unlink()
     return load_task(folder)
 
 

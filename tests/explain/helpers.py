@@ -12,7 +12,7 @@ from astra_tui.model.sass import Disassembly, SassKernel
 from astra_tui.model.task import KernelTask
 
 TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
-SOURCES = ("baseline.cu", "production.cu")
+SOURCES = ("baseline.cu", "tuned.cu")
 
 
 def disassembled(task: KernelTask, name: str, compiler: Compiler) -> Disassembly:

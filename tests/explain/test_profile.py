@@ -46,8 +46,8 @@ def task() -> KernelTask:
 
 
 @pytest.fixture(scope="module")
-def production(task: KernelTask) -> Profile:
-    return profile(task, task.production_file.read_text(encoding="utf-8"))
+def tuned(task: KernelTask) -> Profile:
+    return profile(task, task.tuned_file.read_text(encoding="utf-8"))
 
 
 def profile(task: KernelTask, text: str, device: str = "emulator", **attributes: int) -> Profile:
@@ -59,10 +59,10 @@ def profile(task: KernelTask, text: str, device: str = "emulator", **attributes:
         return profile_source(task, source, compiler, device, attributes).profile
 
 
-def test_every_workload_is_counted(task: KernelTask, production: Profile) -> None:
-    assert [w.workload for w in production.workloads] == [w.name for w in task.workloads]
-    assert all(w.counters.requests for w in production.workloads)
-    assert production.missing == {}
+def test_every_workload_is_counted(task: KernelTask, tuned: Profile) -> None:
+    assert [w.workload for w in tuned.workloads] == [w.name for w in task.workloads]
+    assert all(w.counters.requests for w in tuned.workloads)
+    assert tuned.missing == {}
 
 
 def test_waves_follow_blocks_residency_and_the_device(task: KernelTask) -> None:
@@ -109,10 +109,10 @@ def test_an_unknown_architecture_is_named() -> None:
         resident_blocks("sm_999a", 128, 32, 0)
 
 
-def test_the_mix_of_the_machine_code_is_there(production: Profile) -> None:
-    wide = [r for k in production.code for r in k.histogram if r.name == "LDG.128"]
+def test_the_mix_of_the_machine_code_is_there(tuned: Profile) -> None:
+    wide = [r for k in tuned.code for r in k.histogram if r.name == "LDG.128"]
     assert wide
-    assert all(k.instructions for k in production.code)
+    assert all(k.instructions for k in tuned.code)
 
 
 def test_what_the_emulator_cannot_run_is_missing_on_a_gpu_and_an_error_on_the_emulator(

@@ -79,13 +79,13 @@ def test_kernels_are_paired_by_name_then_by_template_then_by_order() -> None:
     assert (diff.only_before, diff.only_after) == (("gone",), ())
 
 
-def test_production_against_baseline_of_every_task(
+def test_tuned_against_baseline_of_every_task(
     tasks: dict[str, KernelTask], compiler: Compiler
 ) -> None:
     for name in TASKS:
         before, after = (
             disassembled(tasks[name], source, compiler).kernels
-            for source in ("baseline.cu", "production.cu")
+            for source in ("baseline.cu", "tuned.cu")
         )
         (kernel,) = compare(before, after).kernels
         changes = {change.name: change for change in kernel.histogram}

@@ -50,13 +50,13 @@ def test_every_instruction_is_in_one_known_class(
         )
 
 
-def test_wide_loads_of_production_silu_are_at_their_source_lines(
+def test_wide_loads_of_tuned_silu_are_at_their_source_lines(
     tasks: dict[str, KernelTask], compiler: Compiler
 ) -> None:
     task = tasks["silu_and_mul"]
-    (kernel,) = disassembled(task, "production.cu", compiler).kernels
+    (kernel,) = disassembled(task, "tuned.cu", compiler).kernels
     assert kernel.name == "silu_and_mul_vec<__half, 8>"
-    text = (task.folder / "production.cu").read_text(encoding="utf-8").splitlines()
+    text = (task.folder / "tuned.cu").read_text(encoding="utf-8").splitlines()
     loads = [i for i in kernel.instructions if i.category is Kind.GLOBAL_LOAD]
     assert [(i.opcode, i.name, i.loop_depth) for i in loads] == [
         ("LDG.E.128.CONSTANT", "LDG.128", 1)

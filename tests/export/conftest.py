@@ -1,4 +1,4 @@
-"""Subjects of the three tasks with their production kernels, and a host compiler."""
+"""Subjects of the three tasks with their tuned kernels, and a host compiler."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from astra_tui.export import Subject
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.model.task import KernelTask
-from tests.export.sessions import compiled_subject, made_up, production
+from tests.export.sessions import compiled_subject, made_up, tuned
 
 
 @pytest.fixture(scope="session")
 def subjects(compiler: Compiler, tasks: dict[str, KernelTask]) -> dict[str, Subject]:
-    """Each task's production kernel as a winner, compiled."""
+    """Each task's tuned kernel as a winner, compiled."""
     return {
-        name: compiled_subject(made_up(task, production(task)), task, compiler)
+        name: compiled_subject(made_up(task, tuned(task)), task, compiler)
         for name, task in tasks.items()
     }
 

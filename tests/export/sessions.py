@@ -1,4 +1,4 @@
-"""Small sessions whose winner is a task's production kernel, written with the journal's writer."""
+"""Small sessions whose winner is a task's tuned kernel, written with the journal's writer."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def _checked(task: KernelTask, candidate: str, verdict: Verdict) -> list[Event]:
     ]
 
 
-def production(task: KernelTask) -> str:
-    """The text of a task's production kernel."""
-    return task.production_file.read_text(encoding="utf-8")
+def tuned(task: KernelTask) -> str:
+    """The text of a task's tuned kernel."""
+    return task.tuned_file.read_text(encoding="utf-8")
 
 
 def winner_of(folder: Path, task: KernelTask, text: str = "") -> Winner:
     """The winner of a new session in `folder`."""
-    return find_winner(read_session(write_session(folder, task, text or production(task))))
+    return find_winner(read_session(write_session(folder, task, text or tuned(task))))
 
 
 def made_up(task: KernelTask, text: str) -> Winner:

@@ -17,7 +17,7 @@ from astra_tui.export.exporting import Exporter, open_exporter
 from astra_tui.export.host import differences, expected
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.task import KernelTask, parse_task
-from tests.export.sessions import made_up, production, write_files
+from tests.export.sessions import made_up, tuned, write_files
 from tests.export.tasks import EVERYTHING
 from tests.export.test_host_code import compiled_to_nothing, in_cpp, in_python, subject
 
@@ -149,9 +149,9 @@ WAIT = "cudaGridDependencySynchronize();"
 
 
 def waiting(task: KernelTask) -> str:
-    """The production kernel of silu_and_mul with `pdl=`: its threads wait before anything else."""
+    """The tuned kernel of silu_and_mul with `pdl=`: its threads wait before anything else."""
     first = "  const int64_t token = blockIdx.x;\n"
-    text = production(task).replace(first, f"{first}  {WAIT}\n")
+    text = tuned(task).replace(first, f"{first}  {WAIT}\n")
     return text.replace("args=(out, input, d)", "args=(out, input, d) pdl=(tokens <= 100)")
 
 
@@ -218,7 +218,7 @@ def test_several_arguments_are_named_in_one_sentence(tasks: dict[str, KernelTask
 
 @pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"])
 def test_exports_without_it_do_not_speak_of_it(tasks: dict[str, KernelTask], name: str) -> None:
-    found = subject(tasks[name], production(tasks[name]))
+    found = subject(tasks[name], tuned(tasks[name]))
     files = {**export_files(found, Format.TVM_FFI)}
     files |= export_files(compiled_to_nothing(found), Format.TORCH)
     for content in files.values():

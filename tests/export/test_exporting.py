@@ -22,7 +22,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from tests.cli.command import Shell
 from tests.conftest import ROOT
-from tests.export.sessions import made_up, production, write_files, write_session
+from tests.export.sessions import made_up, tuned, write_files, write_session
 
 BARE = Tools(gpu="", git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
 
@@ -40,7 +40,7 @@ def outcomes(steps: tuple[ExportStep, ...]) -> dict[str, StepOutcome]:
 
 @pytest.mark.parametrize("to", list(Format))
 def test_an_export_says_what_was_checked(exporter: Exporter, to: Format, tmp_path: Path) -> None:
-    winner = made_up(exporter.checker.task, production(exporter.checker.task))
+    winner = made_up(exporter.checker.task, tuned(exporter.checker.task))
     report = exporter.export(winner, to, tmp_path / "out")
     assert not report.failed, report.steps
     assert sorted(report.files) == sorted(
@@ -66,7 +66,7 @@ def test_cases_of_the_session_are_checked_too(
 ) -> None:
     task, checked = exporter.checker.task, exporter.checker.check
     added = Case("mine", "the engineer's", DType.FLOAT16, {"tokens": 5, "d": 72})
-    winner = replace(made_up(task, production(task)), cases=(added,))
+    winner = replace(made_up(task, tuned(task)), cases=(added,))
     told: list[object] = []
 
     def check(*parts: object, **options: object) -> Iterator[object]:
@@ -81,7 +81,7 @@ def test_cases_of_the_session_are_checked_too(
 
 def test_what_is_missing_is_said(exporter: Exporter, tmp_path: Path) -> None:
     task = exporter.checker.task
-    winner = made_up(task, production(task))
+    winner = made_up(task, tuned(task))
     poor = replace(exporter, tools=BARE)
     for to, names in {
         Format.PATCH: {"patch applies with git"},
@@ -95,7 +95,7 @@ def test_what_is_missing_is_said(exporter: Exporter, tmp_path: Path) -> None:
 
 def test_a_kernel_that_is_wrong_here_leaves_nothing(exporter: Exporter, tmp_path: Path) -> None:
     task = exporter.checker.task
-    wrong = production(task).replace("silu((float)g.value[k])", "(float)g.value[k]")
+    wrong = tuned(task).replace("silu((float)g.value[k])", "(float)g.value[k]")
     report = exporter.export(made_up(task, wrong), Format.CU, tmp_path / "out")
     assert report.failed
     assert report.folder == ""
@@ -142,13 +142,13 @@ def test_nothing_is_written_outside_of_the_folder(
     task = replace(tasks["silu_and_mul"], name=f"{tmp_path}{name}" if name[0] == "/" else name)
     out = tmp_path / "deep" / "er" / "out"
     with pytest.raises(UserError, match="outside of its folder"):
-        export_text(made_up(task, production(task)), task, Format.CU, out)
+        export_text(made_up(task, tuned(task)), task, Format.CU, out)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
 
 
 def test_another_task_is_refused(exporter: Exporter, tmp_path: Path) -> None:
     task = exporter.checker.task
-    winner = replace(made_up(task, production(task)), task_hash="0" * 64)
+    winner = replace(made_up(task, tuned(task)), task_hash="0" * 64)
     with pytest.raises(UserError, match="not the one of session s"):
         exporter.export(winner, Format.CPP, tmp_path / "out")
     with pytest.raises(UserError, match="not the one of session s"):
@@ -177,9 +177,9 @@ def test_what_may_be_host_code_to_nvcc(text: str, mark: str) -> None:
 
 @pytest.fixture
 def shell(tmp_path: Path, tasks: dict[str, KernelTask]) -> Shell:
-    """A folder with one session, whose winner is silu_and_mul's production kernel."""
+    """A folder with one session, whose winner is silu_and_mul's tuned kernel."""
     task = tasks["silu_and_mul"]
-    write_session(tmp_path / "sessions" / "s", task, production(task))
+    write_session(tmp_path / "sessions" / "s", task, tuned(task))
     return Shell(tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_the_command(shell: Shell, tasks: dict[str, KernelTask]) -> None:
     assert " cases passed on emulator" in done.out
     assert "written to silu_and_mul-cu:" in done.out
     text = (shell.folder / "silu_and_mul-cu" / "silu_and_mul.cu").read_text(encoding="utf-8")
-    assert text.endswith(production(tasks["silu_and_mul"]))
+    assert text.endswith(tuned(tasks["silu_and_mul"]))
     again = shell.run("export", "s", "--to", "cu", "--device", "emulator")
     assert again.code == 2
     assert "silu_and_mul-cu: already exists" in again.err
@@ -201,7 +201,7 @@ def test_the_command_without_checks(shell: Shell, tasks: dict[str, KernelTask]) 
     assert done.code == 0
     answer = json.loads(done.out)
     assert answer["files"] == ["silu_and_mul.patch"]
-    assert answer["candidate"] == content_hash(production(tasks["silu_and_mul"]))
+    assert answer["candidate"] == content_hash(tuned(tasks["silu_and_mul"]))
     assert [step["outcome"] for step in answer["steps"]] == ["not_checked"]
 
 

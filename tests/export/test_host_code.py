@@ -108,7 +108,7 @@ def test_cpp_launches_what_the_plan_says(
     name: str, tasks: dict[str, KernelTask], tmp_path: Path, host_compiler: str
 ) -> None:
     task = tasks[name]
-    found = subject(task, task.production_file.read_text(encoding="utf-8"))
+    found = subject(task, task.tuned_file.read_text(encoding="utf-8"))
     assert differences(found, found.samples, in_cpp(found, tmp_path, host_compiler)) == []
 
 
@@ -117,7 +117,7 @@ def test_python_launches_what_the_plan_says(
     name: str, tasks: dict[str, KernelTask], tmp_path: Path
 ) -> None:
     task = tasks[name]
-    found = subject(task, task.production_file.read_text(encoding="utf-8"))
+    found = subject(task, task.tuned_file.read_text(encoding="utf-8"))
     assert differences(found, found.samples, in_python(found, tmp_path)) == []
 
 

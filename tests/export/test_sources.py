@@ -21,7 +21,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
 from astra_tui.model.task import KernelTask
 from astra_tui.sessions.integrity import read_session
-from tests.export.sessions import production, winner_of, write_session
+from tests.export.sessions import tuned, winner_of, write_session
 
 SOURCE_LINES = st.lists(
     st.sampled_from(["", "a", "b", "int x;", "\tc \r", "// \\", "@@ -1 +1 @@", "--- a/x", "é"]),
@@ -46,7 +46,7 @@ def subject(folder: Path, task: KernelTask, text: str = "") -> Subject:
 def test_the_winner_and_who_wrote_it(tmp_path: Path, task: KernelTask) -> None:
     winner = winner_of(tmp_path / "a-session", task)
     assert winner.session == "a-session"
-    assert winner.text == production(task)
+    assert winner.text == tuned(task)
     assert winner.baseline == task.baseline_file.read_text(encoding="utf-8")
     (step,) = winner.steps
     assert (step.round, step.author.describe()) == (1, "engineer ada")
@@ -54,7 +54,7 @@ def test_the_winner_and_who_wrote_it(tmp_path: Path, task: KernelTask) -> None:
 
 
 def test_a_candidate_by_the_beginning_of_its_hash(tmp_path: Path, task: KernelTask) -> None:
-    folder = write_session(tmp_path / "s", task, production(task))
+    folder = write_session(tmp_path / "s", task, tuned(task))
     baseline = content_hash(task.baseline_file.read_bytes())
     winner = find_winner(read_session(folder), baseline[:8])
     assert winner.is_baseline
@@ -65,20 +65,20 @@ def test_a_candidate_by_the_beginning_of_its_hash(tmp_path: Path, task: KernelTa
 def test_a_candidate_that_is_not_one(
     tmp_path: Path, task: KernelTask, named: str, problem: str
 ) -> None:
-    folder = write_session(tmp_path / "s", task, production(task))
+    folder = write_session(tmp_path / "s", task, tuned(task))
     with pytest.raises(UserError, match=problem):
         find_winner(read_session(folder), named)
 
 
 def test_a_wrong_candidate_does_not_leave(tmp_path: Path, task: KernelTask) -> None:
-    folder = write_session(tmp_path / "s", task, production(task), Verdict.FAILED)
+    folder = write_session(tmp_path / "s", task, tuned(task), Verdict.FAILED)
     with pytest.raises(UserError, match="has not passed its check: as told"):
         find_winner(read_session(folder))
 
 
 def test_a_missing_text_is_named(tmp_path: Path, task: KernelTask) -> None:
-    folder = write_session(tmp_path / "s", task, production(task))
-    hash_ = content_hash(production(task))
+    folder = write_session(tmp_path / "s", task, tuned(task))
+    hash_ = content_hash(tuned(task))
     (folder / "blobs" / hash_[:2] / hash_).unlink()
     with pytest.raises(UserError, match="missing"):
         find_winner(read_session(folder))

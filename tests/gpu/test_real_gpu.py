@@ -176,9 +176,9 @@ def drawn_by_gpu(stand: Stand, fill: Fill, elements: int, sets: int) -> np.ndarr
     return np.ascontiguousarray(rows).view(f"u{size}")
 
 
-def test_production_passes_a_real_check(stand: Stand, tasks: dict[str, KernelTask]) -> None:
+def test_tuned_passes_a_real_check(stand: Stand, tasks: dict[str, KernelTask]) -> None:
     task = tasks["silu_and_mul"]
-    file = task.production_file
+    file = task.tuned_file
     cases = build_suite(task)[:CASES]
     with Oracle(task) as oracle:
         checker = Checker(task, stand.device, stand.compiler, oracle)

@@ -301,7 +301,7 @@ def test_bundled_plans_cover_every_case_of_their_contract(
     task = tasks[data.draw(st.sampled_from(sorted(tasks)))]
     element = data.draw(st.sampled_from(task.dtypes))
     dims = {name: data.draw(st.integers(0, 1_000)) for name in task.dims}
-    source = data.draw(st.sampled_from((task.baseline_file, task.production_file)))
+    source = data.draw(st.sampled_from((task.baseline_file, task.tuned_file)))
     scalars = {a.name: a.choices[0] for a in task.scalars}
     layouts = _layouts(task, data.draw(st.sampled_from((1, 2, 16, 256))))
     plan = plan_of(source.read_text(encoding="utf-8"))

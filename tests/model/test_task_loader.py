@@ -137,7 +137,7 @@ def test_bundled_tasks_load(name: str) -> None:
     assert task.text == TEXTS[name]
     assert task.folder == KERNELS / name
     assert task.workloads
-    assert task.production_file.is_file()
+    assert task.tuned_file.is_file()
 
 
 def test_dimensions_have_sizes_and_a_typical_one() -> None:
@@ -205,7 +205,7 @@ reason = "inside the allocation"
 
 [[accept]]
 condition = "n > 4"
-source = "production.cu"
+source = "tuned.cu"
 reason = "both sides do the same"
 """
 
@@ -220,7 +220,7 @@ def test_engineers_rule_what_is_accepted_and_whether_bits_may_differ() -> None:
     assert finding.covers("mine.cu", "ns::k<float, 4>", "y = x[i + 1];")
     assert not finding.covers("mine.cu", "other", "y = x[i + 1];")
     assert not finding.covers("mine.cu", "k", "y = x[i];")
-    assert condition.covers("production.cu", "any", "")
+    assert condition.covers("tuned.cu", "any", "")
     assert not condition.covers("mine.cu", "any", "")
     assert finding.describe() == "global_out_of_bounds kernel k at x[i + 1]: inside the allocation"
 
@@ -622,11 +622,11 @@ def test_a_folder_without_a_task_says_how_to_make_one(tmp_path: Path) -> None:
     assert "astra-tui new" in caught.value.hint
 
 
-def test_the_production_source_may_be_absent(tmp_path: Path) -> None:
+def test_the_tuned_source_may_be_absent(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     shutil.copytree(KERNELS / "silu_and_mul", folder)
-    (folder / "production.cu").unlink()
-    assert not load_task(folder).production_file.exists()
+    (folder / "tuned.cu").unlink()
+    assert not load_task(folder).tuned_file.exists()
 
 
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ from astra_tui.plain.run import RunLines, print_run
 from astra_tui.sessions.summary import final_timings, run_report
 from tests.sessions.samples import BASELINE, BETTER, RATIO, timing, whole_session
 
-PRODUCTION = "p" * 64
+TUNED = "p" * 64
 FINAL = [
     TimingFinished(timing(), final=True),
-    TimingFinished(msgspec.structs.replace(timing(), base=PRODUCTION), final=True),
+    TimingFinished(msgspec.structs.replace(timing(), base=TUNED), final=True),
 ]
 ROUNDS = RoundsTimed(BETTER, BASELINE, "16x4096", 2.0, 1.5, RATIO, 40)
 
@@ -67,7 +67,7 @@ def test_device_and_timings_are_lines_and_samples_are_not() -> None:
     )
     assert f"  timed against {BASELINE[:12]}: faster: geometric mean 1.3333" in written
     anew = [x for x in written if x.startswith("  measured again against ")]
-    assert [x.split()[3] for x in anew] == [f"{BASELINE[:12]}:", f"{PRODUCTION[:12]}:"]
+    assert [x.split()[3] for x in anew] == [f"{BASELINE[:12]}:", f"{TUNED[:12]}:"]
     assert not any("1755" in x for x in written)
 
 
@@ -78,12 +78,12 @@ def test_progress_is_a_line_for_every_tenth_report(reports: int, expected: int) 
     assert lines_of(rounds, progress=False) == []
 
 
-def test_the_end_has_the_best_beside_baseline_and_production(
+def test_the_end_has_the_best_beside_baseline_and_tuned(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     print_run(fold(session(*FINAL)), tmp_path)
     out = capsys.readouterr().out
-    for other in ("baseline.cu", "production.cu"):
+    for other in ("baseline.cu", "tuned.cu"):
         assert f"\n{BETTER[:12]} against {other}  (cuda:0, " in out
     assert out.count("faster: geometric mean 1.3333\n") == 2
     assert "NVIDIA H100" in out
@@ -102,8 +102,8 @@ def test_only_final_timings_count_as_the_result(
 
 def test_the_report_has_the_final_timings(tmp_path: Path) -> None:
     report = run_report(fold(session(*FINAL)), tmp_path)
-    assert [t.beside for t in report.timings] == ["baseline.cu", "production.cu"]
-    assert [t.timing.base for t in report.timings] == [BASELINE, PRODUCTION]
+    assert [t.beside for t in report.timings] == ["baseline.cu", "tuned.cu"]
+    assert [t.timing.base for t in report.timings] == [BASELINE, TUNED]
     assert {t.timing.candidate for t in report.timings} == {BETTER}
 
 

@@ -183,7 +183,7 @@ def test_kernels_as_shipped_may_begin_early(
     """What the playbook's own winners become is checked by test_timed.py."""
     task = tasks[name]
     evidence = Evidence(task, device=GPU)
-    answer = OverlapLaunches().propose(KernelText.read(task.production_file.read_text()), evidence)
+    answer = OverlapLaunches().propose(KernelText.read(task.tuned_file.read_text()), evidence)
     assert isinstance(answer, Proposal)
     with Oracle(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)

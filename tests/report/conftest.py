@@ -35,7 +35,7 @@ from tests.sessions.samples import (
     whole_session,
 )
 
-PRODUCTION = "c" * 64
+TUNED = "c" * 64
 DRIFT = Caveat("drift", "the ratio was 1.2 in the first half of the rounds and 1.4 in the second")
 VOID = Caveat("throttled", "the clocks fell to 1,200 MHz", invalidates=True)
 
@@ -83,7 +83,7 @@ def final(base: str, factor: float) -> TimingFinished:
 def timed_session() -> list[Event]:
     """The sample with its winner measured again against both other versions."""
     *events, closed = whole_session()
-    return [*events, final(BASELINE, 1.1), final(PRODUCTION, 0.9), closed]
+    return [*events, final(BASELINE, 1.1), final(TUNED, 0.9), closed]
 
 
 Written: TypeAlias = Callable[[Iterable[Event]], Path]

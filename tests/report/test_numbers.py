@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.conftest import (
     DRIFT,
-    PRODUCTION,
+    TUNED,
     VOID,
     Written,
     html_of,
@@ -57,9 +57,7 @@ def timed(written: Written) -> Path:
     return written(timed_session())
 
 
-@pytest.mark.parametrize(
-    ("base", "beside"), [(BASELINE, "baseline.cu"), (PRODUCTION, "production.cu")]
-)
+@pytest.mark.parametrize(("base", "beside"), [(BASELINE, "baseline.cu"), (TUNED, "tuned.cu")])
 def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> None:
     (timing,) = [
         e["timing"]
@@ -141,9 +139,9 @@ def test_every_caveat_is_explained_where_its_mark_leads(timed: Path) -> None:
 def test_the_summary_has_the_verdict_with_its_interval(timed: Path) -> None:
     page = page_of(timed)
     (header,) = page.all("header")
-    best, production = (1.1 * 2.4137, 0.9 * 2.4137)
+    best, tuned = (1.1 * 2.4137, 0.9 * 2.4137)
     assert f"FASTER against baseline.cu, speedup {best:.4f} (95 % interval 2.6400" in header.text
-    assert f"FASTER against production.cu, speedup {production:.4f}" in header.text
+    assert f"FASTER against tuned.cu, speedup {tuned:.4f}" in header.text
     assert "Caveats were raised about 4 of 4 measurements, and 2 of them decide" in header.text
 
 

@@ -38,7 +38,7 @@ from astra_tui.sessions.integrity import Verdict, read_session
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, pack
 from tests.conftest import ROOT
-from tests.export.sessions import production, write_session
+from tests.export.sessions import tuned, write_session
 from tests.sessions import fuzz_sessions as damage
 from tests.sessions.fuzz_sessions import OUTSIDE, Harm
 
@@ -290,7 +290,7 @@ def _is_refused(folder: Path) -> bool:
 def originals(root: Path) -> tuple[Path, Path]:
     """A session of one round on a task of this machine, and the same one packed."""
     task = load_task(ROOT / "kernels" / "silu_and_mul")
-    plain = write_session(root / "plain" / "session", task, production(task))
+    plain = write_session(root / "plain" / "session", task, tuned(task))
     with Journal.reopen(plain, Redactor(environment={})) as journal:
         digest = journal.found.state().digest()
         journal.append(SessionClosed(StopReason.ROUNDS, "1 of 1 rounds are done", digest))

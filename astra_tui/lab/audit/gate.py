@@ -77,7 +77,7 @@ class Gate:
     def time(self, folder: Path, name: str, text: str) -> tuple[Outcome, str]:
         """What the timing says of a source that passed its check on this GPU, and why.
 
-        The task's production kernel is its rival; launches are verified as in bench. It ends with
+        The task's tuned kernel is its rival; launches are verified as in bench. It ends with
         the first workload that speaks against the source.
         """
         from astra_tui.gpu.timing.verdict import LOOKS
@@ -89,7 +89,7 @@ class Gate:
         gpu, task, device = self._device.gpu, self._task, self._device.device
         assert gpu is not None, "a device that is not the emulator is a GPU"
         assert isinstance(device, CudaDevice)
-        file = task.production_file if task.production_file.is_file() else task.baseline_file
+        file = task.tuned_file if task.tuned_file.is_file() else task.baseline_file
         base, candidate = (
             compile_source(task, self._compiler, device.attributes, t, n)
             for t, n in ((file.read_text(encoding="utf-8"), str(file)), (text, name))

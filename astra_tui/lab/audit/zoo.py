@@ -63,7 +63,7 @@ class _Kernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     task: str
     why: str
-    base: str = "production.cu"
+    base: str = "tuned.cu"
     edits: tuple[tuple[str, str], ...] = ()
     text: str = ""
     witness: Witness | None = None

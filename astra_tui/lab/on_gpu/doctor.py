@@ -131,12 +131,12 @@ def _self_comparison(gpu: Gpu, compiler: Compiler) -> Probe:
 
 
 def time_against_itself(gpu: Gpu, compiler: Compiler) -> Timing:
-    """The production kernel of a task beside itself, on the first workload.
+    """The tuned kernel of a task beside itself, on the first workload.
 
     Raises UserError for a task that cannot be used, MeasurementFailed.
     """
     task = find_task(TASK)
-    file = task.production_file if task.production_file.is_file() else task.baseline_file
+    file = task.tuned_file if task.tuned_file.is_file() else task.baseline_file
     with CudaDevice(gpu.facts, gpu.tools) as device, open_oracle(task, gpu) as oracle:
         text = file.read_text(encoding="utf-8")
         version = compile_source(task, compiler, device.attributes, text, str(file))

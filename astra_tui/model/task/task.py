@@ -153,9 +153,9 @@ class KernelTask:
         return self.folder / "baseline.cu"
 
     @property
-    def production_file(self) -> Path:
+    def tuned_file(self) -> Path:
         """A source as good as what is in use elsewhere; it may be absent."""
-        return self.folder / "production.cu"
+        return self.folder / "tuned.cu"
 
     @property
     def yardsticks_file(self) -> Path:

@@ -46,7 +46,7 @@ _ROUND_NAMES = "before", "candidate"
 
 
 def timing_section(facts: Facts) -> Section | None:
-    """The winner against baseline.cu and production.cu, per workload; None where nothing was timed.
+    """The winner against baseline.cu and tuned.cu, per workload; None where nothing was timed.
 
     Timings of the rounds are in their rounds.
     """

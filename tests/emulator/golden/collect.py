@@ -52,7 +52,7 @@ def collect(results: Path) -> None:
     with np.load(results / "outputs.npz") as outputs:
         kept = {key: outputs[key][:KEPT_BYTES] for key in outputs.files}
         np.savez_compressed(HERE / "h100.npz", **kept)
-    names = [f"{task}/{source}" for task in TASKS for source in ("baseline.cu", "production.cu")]
+    names = [f"{task}/{source}" for task in TASKS for source in ("baseline.cu", "tuned.cu")]
     tasks = read_ncu(results / "tasks.csv")
     recorded: dict[str, Any] = {
         "environment": _environment(results),

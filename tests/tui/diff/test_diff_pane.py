@@ -23,7 +23,7 @@ from astra_tui.tui.widgets.diff.rows import CodeRow, FoldRow, HeaderRow
 from tests.tui.diff.screen import NARROW, WIDE, opened, run, screen_lines, until
 
 ROOT = Path(__file__).resolve().parents[3]
-NEW = (ROOT / "kernels/silu_and_mul/production.cu").read_text()
+NEW = (ROOT / "kernels/silu_and_mul/tuned.cu").read_text()
 OLD = (
     NEW.replace("block=256", "block=128")
     .replace("const P g = gate[i];", "const P g = __ldg(&gate[i]);")

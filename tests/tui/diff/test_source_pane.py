@@ -15,7 +15,7 @@ from tests.tui.diff.screen import NARROW, WIDE, opened, run, screen_lines, until
 from tests.tui.diff.test_diff_pane import HOSTILE
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "kernels/silu_and_mul/production.cu").read_text()
+TEXT = (ROOT / "kernels/silu_and_mul/tuned.cu").read_text()
 COLUMNS = (
     LineColumn("requests", {33: "1024", 2: "7"}),
     LineColumn("SASS", {33: "LDG.E.128.CONSTANT R4"}, max_width=16, align_right=False),

@@ -11,7 +11,7 @@ from astra_tui.tui.text.cuda import TokenKind, prose_of
 from astra_tui.tui.text.document import NO_LINE_FEED, PART, Highlighter, document_of
 
 ROOT = Path(__file__).resolve().parents[3]
-PRODUCTION = (ROOT / "kernels/silu_and_mul/production.cu").read_text()
+TUNED = (ROOT / "kernels/silu_and_mul/tuned.cu").read_text()
 
 
 def roles(text: str) -> list[dict[str, TokenKind]]:
@@ -49,12 +49,10 @@ def test_the_launch_plan_is_code_and_other_comments_are_not() -> None:
 
 
 def test_no_line_of_a_launch_plan_is_a_comment() -> None:
-    lines = PRODUCTION.split("\n")
+    lines = TUNED.split("\n")
     begin = next(i for i, line in enumerate(lines) if "@launch" in line)
     end = next(i for i, line in enumerate(lines) if line == "*/")
-    assert not any(
-        TokenKind.COMMENT in found.values() for found in roles(PRODUCTION)[begin : end + 1]
-    )
+    assert not any(TokenKind.COMMENT in found.values() for found in roles(TUNED)[begin : end + 1])
 
 
 @given(st.text(st.sampled_from([*"/*@launch\"'\\(){}<>#\n\t x0R\x00\u202eа"]), max_size=200))
@@ -68,13 +66,13 @@ def test_spans_lie_in_their_lines_in_order(text: str) -> None:
 
 
 def test_slices_of_time_end_with_the_same_spans() -> None:
-    whole, sliced = Highlighter(PRODUCTION * 5), Highlighter(PRODUCTION * 5)
+    whole, sliced = Highlighter(TUNED * 5), Highlighter(TUNED * 5)
     whole.advance(60)
     ready = [sliced.ready]
     while not sliced.advance(0):
         ready.append(sliced.ready)
     assert ready == sorted(ready)
-    lines = range(len((PRODUCTION * 5).split("\n")))
+    lines = range(len((TUNED * 5).split("\n")))
     assert [whole.spans(i) for i in lines] == [sliced.spans(i) for i in lines]
 
 
