@@ -38,6 +38,7 @@ ASTRA_HOST(cudaRuntimeGetVersion)
 ASTRA_HOST(cudaDeviceGetAttribute)
 ASTRA_HOST(cudaGetLastError)
 #undef ASTRA_HOST
+template <typename... A> const char* cudaGetErrorString(A&&...);
 #define throw (void)
 """
 
