@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that follow from tables in the code.
+"""Writes the parts of docs/, and the prompts, that follow from tables in the code.
 
     python docs/generate.py [--check]
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from commands_page import command_sections, exit_code_table
 from gate_page import audit_sections, kind_table
 from json_page import answer_sections, part_sections
 
+from astra_tui.emulator.opcodes import OPCODES, REFUSED
 from astra_tui.model.findings import EXPLANATIONS, WARNINGS
-from astra_tui.model.opcodes import OPCODES, REFUSED
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -71,7 +71,27 @@ def fault_table() -> str:
     return "\n".join(lines)
 
 
+def refused_instructions() -> str:
+    """The refusals for a prompt, one reason a line."""
+    entries = sorted(REFUSED, key=lambda r: (r.what, r.advice))
+    lines = []
+    for (what, advice), group in groupby(entries, key=lambda r: (r.what, r.advice)):
+        names = ", ".join(r.prefix for r in group)
+        lines.append(f"- {names} ({what}): {advice}")
+    return "\n".join(lines)
+
+
+def refused_features() -> str:
+    """What they are for, in one line."""
+    return "; ".join(sorted({r.what for r in REFUSED}))
+
+
 Parts = Mapping[str, Callable[[], str]]
+
+PROMPTS: Parts = {
+    "refused_instructions": refused_instructions,
+    "refused_features": refused_features,
+}
 
 PAGES: Mapping[str, Parts] = {
     "emulator.md": {"opcodes": opcode_table, "refused": refusal_table, "findings": finding_table},
@@ -97,17 +117,24 @@ def renewed(page: str, parts: Parts) -> str:
 def main() -> int:
     """Writes the pages, or compares them."""
     code = 0
-    for name, parts in PAGES.items():
-        page = (DOCS / name).read_text(encoding="utf-8")
-        new = renewed(page, parts)
-        if new == page:
+    for file, new in generated():
+        if file.is_file() and file.read_text(encoding="utf-8") == new:
             continue
         if "--check" in sys.argv:
-            sys.stderr.write(f"docs/{name} is out of date; say: python docs/generate.py\n")
+            name = file.relative_to(DOCS.parent)
+            sys.stderr.write(f"{name} is out of date; say: python docs/generate.py\n")
             code = 1
         else:
-            (DOCS / name).write_text(new, encoding="utf-8")
+            file.write_text(new, encoding="utf-8")
     return code
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Every file with what it has to hold."""
+    for name, parts in PAGES.items():
+        yield DOCS / name, renewed((DOCS / name).read_text(encoding="utf-8"), parts)
+    for name, make in PROMPTS.items():
+        yield DOCS.parent / "astra_tui" / "llm" / "prompts" / f"{name}.txt", make() + "\n"
 
 
 if __name__ == "__main__":

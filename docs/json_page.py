@@ -60,7 +60,13 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
-from astra_tui.model.yardsticks import YardstickEntry
+from astra_tui.model.yardsticks import (
+    ChainTimes,
+    FastestShipped,
+    ShapeTimes,
+    VersionTimes,
+    YardstickEntry,
+)
 from astra_tui.sessions.comparison import Branch
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
@@ -103,7 +109,8 @@ ANSWERS = {
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, YardstickEntry,
+    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, YardstickEntry, ChainTimes,
+    ShapeTimes, VersionTimes, FastestShipped,
     CheckReport, CaseResult,
     CaseTrail, Case,
     Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,

@@ -20,7 +20,7 @@ ALLOWED = {
     "astra_tui.model.task": (),
     "astra_tui.model.launch": (),
     "astra_tui.model.check": (),
-    "astra_tui.model.opcodes": (),
+    "astra_tui.emulator.opcodes": (),
     "astra_tui.cli": (),
     "astra_tui.cli.commands": (),
     "astra_tui.cli.check": ("rich",),

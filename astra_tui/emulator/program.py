@@ -13,6 +13,7 @@ import numpy as np
 
 from astra_tui.emulator.decode import Decoder, type_of
 from astra_tui.emulator.faults import Unsupported
+from astra_tui.emulator.opcodes import opcode_of, refusal
 from astra_tui.emulator.ops import HANDLERS
 from astra_tui.emulator.ptx.module import (
     Function,
@@ -23,7 +24,6 @@ from astra_tui.emulator.ptx.module import (
 )
 from astra_tui.emulator.ptx.parser import TYPE_SIZES
 from astra_tui.emulator.step import BOTH_SIDES, Flow, Step, side_bit
-from astra_tui.model.opcodes import opcode_of, refusal
 
 
 @dataclass(frozen=True)

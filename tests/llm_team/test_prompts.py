@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astra_tui.emulator.opcodes import REFUSED
 from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MOST_REMEMBERED, OneAgent, SeparateAgents
 from astra_tui.llm.roles.facts import task_text
@@ -20,7 +21,6 @@ from astra_tui.llm.roles.profiling import profiling_prompt
 from astra_tui.llm.roles.testing import cases_prompt
 from astra_tui.model.launch import plan_of as launch_plan_of
 from astra_tui.model.launch.scope import FUNCTIONS
-from astra_tui.model.opcodes import REFUSED
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Failure, Role
 from astra_tui.playbook.waiting import TRIGGER, WAIT

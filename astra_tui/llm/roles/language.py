@@ -1,18 +1,17 @@
 """What code has to keep to: the launch plan's language and what the emulator refuses.
 
-Both follow from the tables of the model that parse and refuse.
+The first follows from the tables of the model that parse; the second from the emulator's table, by
+docs/generate.py.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import groupby
 from string import Template
 
 from astra_tui.llm.roles.material import prompt_text
 from astra_tui.model.launch.parser import MAX_STEPS
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, FUNCTIONS
-from astra_tui.model.opcodes import REFUSED
 
 
 @cache
@@ -27,18 +26,11 @@ def launch_plan_rules() -> str:
     )
 
 
-@cache
 def refusals() -> str:
     """Instructions that the emulator does not run, and what to do, one reason a line."""
-    entries = sorted(REFUSED, key=lambda r: (r.what, r.advice))
-    lines = []
-    for (what, advice), group in groupby(entries, key=lambda r: (r.what, r.advice)):
-        names = ", ".join(r.prefix for r in group)
-        lines.append(f"- {names} ({what}): {advice}")
-    return "\n".join(lines)
+    return prompt_text("refused_instructions").rstrip()
 
 
-@cache
 def refused_features() -> str:
     """The same in one line, for a planner."""
-    return "; ".join(sorted({r.what for r in REFUSED}))
+    return prompt_text("refused_features").rstrip()

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from astra_tui.model import opcodes
-from astra_tui.model.opcodes import (
+from astra_tui.emulator import opcodes
+from astra_tui.emulator.opcodes import (
     GENERAL_ADVICE,
     OPCODES,
     REFUSED,
