@@ -6,7 +6,7 @@ tests      pytest -m gpu: the twins of the generator, faults, one real check
 size       all rows at a workload's own size: wall and CPU time in started processes
 control    A/A trials and planted differences (gpu_control, gpu_planted)
 cheats     kernels that lean on what a benchmark does: each has to be wrong or void
-yardstick  tuned against baseline on all workloads, and honest kernels that must pass
+honest     tuned against baseline on all workloads, and honest kernels that must pass
 
 A file a part goes to the folder (default: $OUT, else the current one), with the environment.
 """
@@ -36,7 +36,7 @@ from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
-from benchmarks import gpu, gpu_control, gpu_planted, gpu_yardstick
+from benchmarks import gpu, gpu_control, gpu_planted
 
 ROOT = Path(__file__).resolve().parents[1]
 SILU = "silu_and_mul"
@@ -380,11 +380,43 @@ def _case(result: CaseResult) -> list[str]:
 # -- honest kernels --------------------------------------------------------------------------------
 
 
-def _yardstick(machine: gpu.Machine, _: argparse.Namespace) -> dict[str, Any]:
+def _honest(machine: gpu.Machine, _: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in gpu.TASKS:
-        found[name] = gpu_yardstick.measure(machine, name, check=True)
+        found[name] = _measured(machine, name)
     return {"tasks": found, "float_atomics": _atomics(machine)}
+
+
+def _measured(machine: gpu.Machine, name: str) -> dict[str, Any]:
+    """One task: its sources checked, then timed."""
+    task = gpu.task_named(name)
+    found: dict[str, Any] = {}
+    files = {"baseline": task.baseline_file, "tuned": task.tuned_file}
+    with (
+        CudaDevice(machine.gpu.facts, machine.gpu.tools) as device,
+        machine.oracle(task) as oracle,
+    ):
+        checker = Checker(task, device, machine.compiler, oracle)
+        for label, file in files.items():
+            report = _check(checker, file)
+            found[f"{label}_check"] = [report.verdict.value, report.message, report.seconds]
+            failed = [f"{c.case.id}: {c.message}" for c in report.failed_cases[:3]]
+            print(name, label, report.verdict.value, f"{report.seconds:.1f} s", *failed)
+    sources = {k: machine.compiled(task, f.read_text(), str(f)) for k, f in files.items()}
+    with machine.bench(task, Options(paper=True)) as bench:
+        for event in bench.time(task.workloads, sources["baseline"], [sources["tuned"]]):
+            if isinstance(event, Timing):
+                found["timing"] = msgspec.to_builtins(event)
+                print(f"{name}: {event.speedup.value:.3f} {event.verdict.value}")
+    return found
+
+
+def _check(checker: Checker, file: Path) -> CheckReport:
+    began = time.perf_counter()
+    for event in checker.check(file.read_text(), str(file)):
+        if isinstance(event, CheckReport):
+            return event
+    raise AssertionError(f"no report after {time.perf_counter() - began:.1f} s")
 
 
 def _atomics(machine: gpu.Machine) -> dict[str, Any]:
@@ -416,7 +448,7 @@ def _atomics(machine: gpu.Machine) -> dict[str, Any]:
 PARTS: dict[str, Callable[[gpu.Machine, argparse.Namespace], dict[str, Any]]] = {
     "size": _size,
     "cheats": _cheats,
-    "yardstick": _yardstick,
+    "honest": _honest,
     "control": _control,
     "tests": _tests,
 }

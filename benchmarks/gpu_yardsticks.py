@@ -1,0 +1,103 @@
+"""The recorded winners, with and without dependent launch, against the kernels that others ship.
+
+    astra-tui yardstick update
+    python benchmarks/gpu_yardsticks.py [--out FILE]     # on a GPU
+    python benchmarks/gpu_yardsticks.py --table          # the README's tables, from what is committed
+
+The sources are the winners of sessions/h100-playbook-*, the same after the playbook's move
+overlap_launches, and after trigger_early on top of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from astra_tui.export.winner import find_winner
+from astra_tui.model.task import find_task
+from astra_tui.playbook import Evidence, KernelText, Proposal
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
+from astra_tui.playbook.moves.trigger_early import TriggerEarly
+from astra_tui.sessions.integrity import read_session
+
+SESSIONS = {
+    "silu_and_mul": "h100-playbook-silu",
+    "fused_add_rmsnorm": "h100-playbook-rmsnorm",
+    "merge_attn_states_lse": "h100-playbook-merge",
+}
+RESULTS = ROOT / "benchmarks" / "results" / "gpu_yardsticks.json"
+BEST, LATE, EARLY = "best", "best_pdl_late", "best_pdl_early"
+
+
+def main() -> None:
+    """Times the three tasks, or prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("gpu_yardsticks.json"))
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        found = json.loads(RESULTS.read_text(encoding="utf-8"))
+        print("\n".join(line for task in SESSIONS for line in table(task, found["tasks"][task])))
+        return
+    found = {"command": f"python {Path(__file__).name}", "tasks": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        for task in SESSIONS:
+            files = [str(file) for file in write_sources(task, Path(folder))]
+            command = [sys.executable, "-m", "astra_tui", "yardstick", "time", task, *files]
+            done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+            found["tasks"][task] = json.loads(done.stdout)
+            options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def write_sources(task: str, folder: Path) -> list[Path]:
+    """The winner's source and what the moves make of it."""
+    text = find_winner(read_session(ROOT / "sessions" / SESSIONS[task])).text
+    evidence = Evidence(find_task(task), device="cuda:0", arch="sm_90a")
+    texts = {BEST: text}
+    for name, move in ((LATE, OverlapLaunches()), (EARLY, TriggerEarly())):
+        proposal = move.propose(KernelText.read(text), evidence)
+        if not isinstance(proposal, Proposal):
+            raise SystemExit(f"{task}: {proposal.reason}")
+        texts[name] = text = proposal.source
+    files = [folder / f"{task}_{name}.cu" for name in texts]
+    for file, content in zip(files, texts.values(), strict=True):
+        file.write_text(content, encoding="utf-8")
+    return files
+
+
+def table(task: str, answer: dict[str, Any]) -> list[str]:
+    """A row a shape: microseconds behind itself, and the ratio in both chains."""
+    alone, behind = ({s["workload"]: s for s in c["shapes"]} for c in answer["chains"])
+    lines = [
+        f"| {task} | floor | baseline.cu | best | best, pdl | fastest shipped | shipped / best, pdl "
+        "| behind a producer |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    source = f"{task}_{LATE}.cu"
+    for name, shape in alone.items():
+        us = {version["name"]: version["us"] for version in shape["versions"]}
+        fastest = shape["fastest"][source]["name"]
+        lines.append(
+            f"| {name} | {shape['floor_us']:.2f} | {shape['base_us']:.2f} "
+            f"| {us[f'{task}_{BEST}.cu']:.2f} | {us[source]:.2f} | {us[fastest]:.2f} {fastest} "
+            f"| {_ratio(shape['fastest'][source]['speedup'])} "
+            f"| {_ratio(behind[name]['fastest'][source]['speedup'])} |"
+        )
+    means = (_ratio(chain["means"][source]) for chain in answer["chains"])
+    return [*lines, f"| mean | | | | | | {' | '.join(means)} |", ""]
+
+
+def _ratio(found: dict[str, float]) -> str:
+    return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+
+
+if __name__ == "__main__":
+    main()
