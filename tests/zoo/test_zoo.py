@@ -31,10 +31,20 @@ def test_there_are_enough_of_each_kind(zoo: Zoo) -> None:
 
 
 def test_mutants_are_many_of_every_rule_and_differ(zoo: Zoo) -> None:
-    drawn = draw(zoo.sources(), zoo.draw.seed, zoo.draw.count)
+    drawn = zoo.drawn()
     assert len(drawn) == len({d.id for d in drawn}) >= 1000
     assert len({d.mutant.text for d in drawn}) == len(drawn)
     assert len({d.mutant.rule for d in drawn}) >= 20
+
+
+def test_a_renamed_source_is_drawn_as_before(zoo: Zoo) -> None:
+    sources = list(zoo.sources())
+    assert set(zoo.draw.former_names) <= {name for name, _, _ in sources}
+    renamed = [(f"{name}.renamed", task, text) for name, task, text in sources]
+    former = {f"{name}.renamed": name for name, _, _ in sources}
+    before, other = (draw(s, seed=1, count=50) for s in (sources, renamed))
+    after = draw(renamed, seed=1, count=50, former_names=former)
+    assert [d.mutant for d in after] == [d.mutant for d in before] != [d.mutant for d in other]
 
 
 def test_a_ruling_is_for_honest_kernels_and_names_one_thing(zoo: Zoo, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ as much as constants, of which sources are full.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from tree_sitter import Node
 
@@ -101,11 +102,17 @@ def mutants(source: str, rules: Iterable[str] | None = None) -> Iterator[Mutant]
         yield Mutant(name, edit.rule, line, column, text)
 
 
-def draw(sources: Iterable[tuple[str, str, str]], seed: int, count: int) -> tuple[Drawn, ...]:
+def draw(
+    sources: Iterable[tuple[str, str, str]],
+    seed: int,
+    count: int,
+    former_names: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Drawn, ...]:
     """Mutants of (name, task, text) sources; rules take turns.
 
     The order within a rule is that of a hash of seed and mutant, so that a source that changes
-    later changes the choice among its own mutants alone.
+    later changes the choice among its own mutants alone. A source that was renamed is drawn by
+    its former name: it has the mutants that it had.
     """
     by_rule: dict[str, list[Drawn]] = {}
     for name, task, text in sources:
@@ -113,7 +120,8 @@ def draw(sources: Iterable[tuple[str, str, str]], seed: int, count: int) -> tupl
             by_rule.setdefault(mutant.rule, []).append(Drawn(name, task, mutant))
 
     def order(drawn: Drawn) -> str:
-        return content_hash(f"{seed} {drawn.id}")
+        source = former_names.get(drawn.source, drawn.source)
+        return content_hash(f"{seed} {replace(drawn, source=source).id}")
 
     queues = [sorted(by_rule[rule], key=order) for rule in sorted(by_rule)]
     drawn: list[Drawn] = []

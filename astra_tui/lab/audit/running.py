@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 import astra_tui
-from astra_tui.lab.audit.mutants import draw
 from astra_tui.lab.audit.zoo import Zoo
 from astra_tui.lab.cache import cache_root
 from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
@@ -59,7 +58,7 @@ def items_of(zoo: Zoo, mutants: int | None = None) -> tuple[Item, ...]:
     ]
     rulings = {e.id: e.rulings for e in zoo.honest}
     originals = {name: text for name, _, text in zoo.sources()}
-    for d in draw(zoo.sources(), zoo.draw.seed, zoo.draw.count)[:mutants]:
+    for d in zoo.drawn()[:mutants]:
         original, proof = originals[d.source], zoo.proofs.get(d.id, "")
         parts = (d.id, Group.MUTANT, d.mutant.rule, d.task, d.mutant.text, original, proof)
         found.append(Item(*parts, rulings=rulings.get(d.source, ())))

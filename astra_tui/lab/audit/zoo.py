@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from astra_tui.lab.audit.mutants import Drawn, draw
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
@@ -103,6 +104,8 @@ class Draw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     seed: int
     count: int
+    former_names: dict[str, str] = {}
+    """Sources that were renamed, each with the name that it is drawn by."""
 
 
 class _Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,6 +130,11 @@ class Zoo(msgspec.Struct, frozen=True):
     """What each kind of planted kernels is."""
     proofs: Mapping[str, str]
     """Why mutants, by name, change nothing that the contract can see."""
+
+    def drawn(self) -> tuple[Drawn, ...]:
+        """The mutants that are drawn from all right sources."""
+        told = self.draw
+        return draw(self.sources(), told.seed, told.count, told.former_names)
 
     def task_folder(self, name: str) -> Path:
         """The folder of a task: the zoo's own, else a bundled one."""
