@@ -2,7 +2,7 @@
 
     astra-tui yardstick update
     python benchmarks/gpu_yardsticks.py [--out FILE]     # on a GPU
-    python benchmarks/gpu_yardsticks.py --table          # the README's tables, from what is committed
+    python benchmarks/gpu_yardsticks.py --table          # the README's, from what is committed
 
 The sources are the winners of sessions/h100-playbook-*, the same after the playbook's move
 overlap_launches, and after trigger_early on top of it.
@@ -18,8 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from astra_tui.export.winner import find_winner
 from astra_tui.model.task import find_task
@@ -28,6 +27,7 @@ from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.trigger_early import TriggerEarly
 from astra_tui.sessions.integrity import read_session
 
+ROOT = Path(__file__).parent.parent
 SESSIONS = {
     "silu_and_mul": "h100-playbook-silu",
     "fused_add_rmsnorm": "h100-playbook-rmsnorm",
@@ -77,8 +77,8 @@ def table(task: str, answer: dict[str, Any]) -> list[str]:
     """A row a shape: microseconds behind itself, and the ratio in both chains."""
     alone, behind = ({s["workload"]: s for s in c["shapes"]} for c in answer["chains"])
     lines = [
-        f"| {task} | floor | baseline.cu | best | best, pdl | fastest shipped | shipped / best, pdl "
-        "| behind a producer |",
+        f"| {task} | floor | baseline.cu | best | best, pdl | fastest shipped "
+        "| shipped / best, pdl | behind a producer |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     source = f"{task}_{LATE}.cu"

@@ -188,7 +188,10 @@ def _opened(
     progress: Downloads,
 ) -> YardstickEntry:
     from astra_tui.lab.yardsticks import NotBuilt, open_yardstick
+    from astra_tui.model.task.yardstick import OutOfReach
 
+    if isinstance(yardstick.code, OutOfReach):
+        return msgspec.structs.replace(entry, problem=yardstick.code.reason)
     progress.name = str(yardstick.package)
     opened = open_yardstick(task, yardstick, compiler, yardstick.arch, packages, progress)
     if isinstance(opened, NotBuilt):

@@ -34,7 +34,7 @@ def print_yardsticks(
     for e in entries:
         if e.problem:
             hint = f"\n  {e.hint}" if e.hint else ""
-            out.print(visible(f"{e.task}: {e.name} not built: {e.problem}") + visible(hint))
+            out.print(visible(f"{e.task}: {e.name} not timed: {e.problem}") + visible(hint))
     for package, newer in _newer(entries).items():
         versions = ", ".join(newer[:3])
         out.print(visible(f"{package}: the index has {versions}; the pin stays as it is"))
@@ -124,6 +124,8 @@ class Downloads:
 
 
 def _state(e: YardstickEntry) -> str:
+    if e.kind == "out of reach":
+        return e.kind
     if e.built is not None:
         return "built" if e.built else "not built"
     return "cached" if e.cached else "not fetched"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -26,11 +28,25 @@ from astra_tui.lab.on_gpu import bench as bench_module
 from astra_tui.lab.on_gpu import measuring
 from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
 from astra_tui.lab.on_gpu.floors import Floors, floor_caveats
-from astra_tui.lab.on_gpu.measuring import Measured, MeasurementFailed, Options, Progress, Timer
+from astra_tui.lab.on_gpu.measuring import (
+    Chain,
+    Measured,
+    MeasurementFailed,
+    Options,
+    Progress,
+    Timer,
+)
 from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.yardsticks import NotBuilt, Shipped
+from astra_tui.lab.yardsticks.timing import LEAST_ROUNDS, Contender, YardstickTimer
+from astra_tui.model.dtypes import DType
 from astra_tui.model.gpu import GpuCounters
+from astra_tui.model.launch.expression import Name
+from astra_tui.model.pin import Pin
 from astra_tui.model.task import KernelTask
-from astra_tui.model.timing import Floor, Timing, TimingVerdict
+from astra_tui.model.task.yardstick import KERNEL, MachineCode, ParameterType, Yardstick
+from astra_tui.model.timing import WRONG_OUTPUT, Floor, Timing, TimingVerdict
+from astra_tui.model.yardsticks import ChainTimes
 from tests.conftest import ROOT
 from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Machine, Scripted
@@ -438,3 +454,105 @@ def test_a_renewed_bench_measures_in_another_process(bench: Bench, version: Make
     *_, timing = bench.time((WIDE,), base, (base,))
     assert isinstance(timing, Timing)
     assert timing.verdict is TimingVerdict.SAME
+
+
+# -- launches that may begin early -----------------------------------------------------------------
+
+
+def dependent(compiled: Compiled) -> Compiled:
+    """The same version, its launch with pdl=true."""
+    source = compiled.source
+    (launch,) = source.plan.launches()
+    step = dataclasses.replace(launch, pdl=Name("true"))
+    plan = dataclasses.replace(source.plan, steps=(step,))
+    return dataclasses.replace(compiled, source=dataclasses.replace(source, plan=plan))
+
+
+def test_dependent_launches_are_timed_behind_a_producer_and_behind_themselves(
+    stand: Stand, version: MakeVersion
+) -> None:
+    base = version(Scripted("silu", US))
+    waits = dependent(version(Scripted("silu", 0.9 * US)))
+    (measured,) = stand.time(base, waits)
+    timing = measured.timing
+    assert (timing.verdict, timing.producer) == (TimingVerdict.FASTER, True)
+    assert timing.cold.base_us == pytest.approx(US + 1, rel=0.01)
+    assert timing.chained is not None
+    assert timing.chained.candidate_us == pytest.approx(0.9 * US, rel=0.01)
+
+
+def test_a_dependent_launch_that_does_not_wait_is_wrong_in_any_chain(
+    stand_with: partial[Stand], version: MakeVersion
+) -> None:
+    base = version(Scripted("silu", US))
+    early = dependent(version(Scripted("silu", 0.9 * US, options={"begins_early": 1})))
+    for chain in (Chain.AS_PLANNED, Chain.PRODUCER):
+        (measured,) = stand_with(options=Options(warm=False, chain=chain)).time(base, early)
+        assert measured.timing.verdict is TimingVerdict.INCONCLUSIVE
+        assert WRONG_OUTPUT in {c.kind for c in measured.timing.caveats if c.invalidates}
+
+
+def test_without_dependent_launches_nothing_precedes_a_launch(
+    stand_with: partial[Stand], version: MakeVersion
+) -> None:
+    pair = version(Scripted("silu", US)), version(Scripted("silu", US))
+    (alone,) = stand_with().time(*pair)
+    assert (alone.timing.producer, alone.timing.chained) == (False, None)
+    options = Options(warm=False, chain=Chain.PRODUCER, least_rounds=30)
+    (behind,) = stand_with(options=options).time(*pair)
+    assert behind.timing.producer
+    assert behind.timing.chained is None
+    assert behind.timing.cold.speedup.rounds >= 30
+
+
+# -- against what others ship ----------------------------------------------------------------------
+
+
+def shipped(task: KernelTask, made: Compiled, name: str, requires: str = "d >= 1") -> Shipped:
+    """A yardstick whose machine code is a version's script."""
+    pin = Pin("tiny", "1.0", "tiny-1.0-py3-none-any.whl", "ab" * 32, "MIT", date(2026, 10, 1))
+    launch = "grid=tokens block=128 args=(out, input, tokens * d, d)"
+    numbers = (ParameterType.POINTER,) * 2 + (ParameterType.INT64,) * 2
+    code = MachineCode("tiny/ops.so", {DType.FLOAT16: "k", DType.BFLOAT16: "k"})
+    yardstick = Yardstick(name, "", pin, "sm_90a", launch, requires, numbers, False, code)
+    kernels = tuple(
+        replace(kernel, expression=f"{KERNEL}<{dtype.cuda}>")
+        for kernel, dtype in zip(made.compilation.kernels, task.dtypes, strict=False)
+    )
+    return Shipped(task, yardstick, replace(made.compilation, kernels=kernels))
+
+
+def test_a_source_is_compared_with_the_fastest_shipped_kernel_of_each_shape(
+    bench: Bench, task: KernelTask, version: MakeVersion
+) -> None:
+    bench.options = Options(warm=False, chain=Chain.ITSELF, least_rounds=LEAST_ROUNDS)
+    base, ours = (version(Scripted("silu", share * US)) for share in (2.0, 1.0))
+    slow = shipped(task, version(Scripted("silu", 1.2 * US)), "slow")
+    fast = shipped(task, version(Scripted("silu", 0.9 * US)), "fast", "tokens > 20")
+    missing = NotBuilt(dataclasses.replace(fast.yardstick, name="missing"), "it is not there")
+
+    def timed(*rivals: Shipped | NotBuilt) -> ChainTimes:
+        sources = Contender("base", base), [Contender("ours", ours)]
+        timer = YardstickTimer(task, bench, *sources, rivals, FACTS.attributes)
+        *_, last = timer.time((WIDE, TALL))
+        assert isinstance(last, ChainTimes)
+        return last
+
+    found = timed(slow, fast)
+    wide, tall = found.shapes
+    assert [v.name for v in wide.versions] == ["ours", "slow"]
+    assert (wide.fastest["ours"].name, tall.fastest["ours"].name) == ("slow", "fast")
+    assert wide.fastest["ours"].speedup.value == pytest.approx(1.2, rel=0.01)
+    assert tall.fastest["ours"].speedup.value == pytest.approx(0.9, rel=0.01)
+    mean = found.means["ours"]
+    assert mean is not None
+    assert mean.value == pytest.approx((1.2 * 0.9) ** 0.5, rel=0.01)
+
+    wide, tall = timed(slow, missing).shapes
+    assert set(wide.fastest) == {"ours"}
+    assert (tall.fastest, tall.not_timed) == ({}, {"missing": "it is not there"})
+
+    wrong = shipped(task, version(Scripted("silu", US, options={"leaves_out": 1})), "wrong")
+    found = timed(slow, wrong)
+    assert [shape.fastest for shape in found.shapes] == [{}, {}]
+    assert found.means == {"ours": None}

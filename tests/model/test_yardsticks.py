@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import validate_plan
 from astra_tui.model.task import KernelTask, TaskError, load_task
-from astra_tui.model.task.yardstick import MachineCode, ParameterType, Yardstick
+from astra_tui.model.task.yardstick import MachineCode, OutOfReach, ParameterType, Yardstick
 from astra_tui.model.task.yardstick_file import load_yardsticks, parse_yardsticks
 from tests.quick import write_quick_task
 
@@ -122,7 +122,7 @@ def test_a_flag_that_names_files_is_refused(task: KernelTask) -> None:
 def test_the_bundled_files_are_read(tasks: dict[str, KernelTask]) -> None:
     found = {name: [y.name for y in load_yardsticks(task)] for name, task in tasks.items()}
     assert found == {
-        "fused_add_rmsnorm": ["sglang_aot", "flashinfer_cuda"],
+        "fused_add_rmsnorm": ["flashinfer", "sglang_aot", "flashinfer_cuda"],
         "merge_attn_states_lse": ["sglang_aot"],
         "silu_and_mul": ["sglang_jit", "sglang_aot", "flashinfer"],
     }
@@ -175,3 +175,15 @@ def _offsets(structure: Any, begin: int) -> Any:
             yield from _offsets(kind, offset)
         else:
             yield offset
+
+
+def test_a_kernel_out_of_reach_needs_no_launch(task: KernelTask) -> None:
+    head, _, _ = TEXT.partition("parameters =")
+    text = head + '[yardsticks.out_of_reach]\nreason = "by Triton"\ndtypes = ["float16"]\n'
+    (found,) = parse_yardsticks(text, task)
+    assert (found.kind, found.code, found.leaves()) == (
+        "out of reach",
+        OutOfReach("by Triton", (DType.FLOAT16,)),
+        (),
+    )
+    validate_plan(found.plan(False), task.scope)

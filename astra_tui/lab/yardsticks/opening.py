@@ -31,6 +31,7 @@ from astra_tui.model.task.yardstick import (
     KERNEL,
     Leaf,
     MachineCode,
+    OutOfReach,
     ParameterType,
     ShippedSource,
     Yardstick,
@@ -161,6 +162,8 @@ def open_yardstick(
 
     `progress` is told how many bytes of a package have come.
     """
+    if isinstance(yardstick.code, OutOfReach):
+        return NotBuilt(yardstick, yardstick.code.reason)
     if arch != yardstick.arch:
         return NotBuilt(yardstick, f"it is for {yardstick.arch}, the device is {arch}")
     opener = _Opener(yardstick, compiler, packages or user_packages(), progress)
@@ -185,6 +188,7 @@ class _Opener:
         if isinstance(code, MachineCode):
             built = self._taken_out(code)
         else:
+            assert isinstance(code, ShippedSource), "nothing else is opened"
             built = self._compiled(code)
         self._check_parameters(built)
         return Compilation(

@@ -62,6 +62,14 @@ class ShippedSource:
 
 
 @dataclass(frozen=True)
+class OutOfReach:
+    """A kernel that is shipped and cannot be had here, so that no other is called the fastest."""
+
+    reason: str
+    dtypes: tuple[DType, ...]
+
+
+@dataclass(frozen=True)
 class Leaf:
     """A parameter, or a member of one that is a structure, at its place in the parameter buffer."""
 
@@ -86,12 +94,18 @@ class Yardstick:
     requires: str
     parameters: ParameterTypes
     pdl: bool
-    code: MachineCode | ShippedSource
+    code: MachineCode | ShippedSource | OutOfReach
 
     @property
     def kind(self) -> str:
-        """How it is shipped: "machine code" or "source"."""
-        return "machine code" if isinstance(self.code, MachineCode) else "source"
+        """How it is shipped: "machine code" or "source"; "out of reach" in any other way."""
+        match self.code:
+            case MachineCode():
+                return "machine code"
+            case ShippedSource():
+                return "source"
+            case OutOfReach():
+                return "out of reach"
 
     @property
     def dtypes(self) -> tuple[DType, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import PurePosixPath
 from typing import Any
@@ -21,6 +21,7 @@ from astra_tui.model.task.table import Table, TaskError
 from astra_tui.model.task.task import KernelTask
 from astra_tui.model.task.yardstick import (
     MachineCode,
+    OutOfReach,
     ParameterType,
     ParameterTypes,
     ShippedSource,
@@ -101,26 +102,42 @@ class _Loader:
         arch = entry.take("arch", str)
         if not _ARCH.fullmatch(arch):
             entry.fail(f"{arch[:80]!r} is no architecture such as sm_90a", "arch")
+        code = self._code(entry)
+        is_launched = not isinstance(code, OutOfReach)
         return Yardstick(
             name=name,
             about=entry.take("about", str),
             package=entry.choice("package", pins),
             arch=arch,
-            launch=entry.take("launch", str),
+            launch=entry.take("launch", str) if is_launched else "grid=1 block=1 args=()",
             requires=entry.take("requires", str, ""),
-            parameters=_parameters(entry, entry.take("parameters", list), 1),
+            parameters=(
+                _parameters(entry, entry.take("parameters", list), 1) if is_launched else ()
+            ),
             pdl=entry.take("pdl", bool, False),
-            code=self._code(entry),
+            code=code,
         )
 
-    def _code(self, entry: Table) -> MachineCode | ShippedSource:
-        kinds = [key for key in ("machine_code", "source") if key in entry.data]
+    def _code(self, entry: Table) -> MachineCode | ShippedSource | OutOfReach:
+        readers: dict[str, Callable[[Table], MachineCode | ShippedSource | OutOfReach]] = {
+            "machine_code": self._machine_code,
+            "source": self._source,
+            "out_of_reach": self._out_of_reach,
+        }
+        kinds = [key for key in readers if key in entry.data]
         if len(kinds) != 1:
-            entry.fail("should have one of [yardsticks.machine_code] and [yardsticks.source]")
+            entry.fail(f"should have one of {', '.join(f'[yardsticks.{key}]' for key in readers)}")
         code = entry.table(kinds[0])
-        found = self._machine_code(code) if kinds == ["machine_code"] else self._source(code)
+        found = readers[kinds[0]](code)
         code.close()
         return found
+
+    def _out_of_reach(self, code: Table) -> OutOfReach:
+        return OutOfReach(code.take("reason", str), self._dtypes(code))
+
+    def _dtypes(self, code: Table) -> tuple[DType, ...]:
+        names = code.strings("dtypes", [d.value for d in self.task.dtypes])
+        return tuple(self._dtype(code, "dtypes", n) for n in names)
 
     def _machine_code(self, code: Table) -> MachineCode:
         symbols = code.table("symbols")
@@ -135,7 +152,6 @@ class _Loader:
         return MachineCode(_path(code, "file", code.take("file", str)), found)
 
     def _source(self, code: Table) -> ShippedSource:
-        names = code.strings("dtypes", [d.value for d in self.task.dtypes])
         stand_ins = code.table("stand_ins", required=False)
         headers = {_path(stand_ins, n, n): stand_ins.take(n, str) for n in stand_ins.data}
         flags = code.strings("flags", [])
@@ -153,7 +169,7 @@ class _Loader:
             include=tuple(_path(code, "include", n) for n in code.strings("include")),
             flags=flags,
             stand_ins=headers,
-            dtypes=tuple(self._dtype(code, "dtypes", n) for n in names),
+            dtypes=self._dtypes(code),
         )
 
     def _dtype(self, table: Table, key: str, name: str) -> DType:
