@@ -27,7 +27,7 @@ NEW = (ROOT / "kernels/silu_and_mul/tuned.cu").read_text()
 OLD = (
     NEW.replace("block=256", "block=128")
     .replace("const P g = gate[i];", "const P g = __ldg(&gate[i]);")
-    .replace("as serving frameworks ship it", "as it was")
+    .replace("tuned by hand", "as it was")
     .replace("out[token * d + i] =", "out[i + token * d] =")
 )
 MARKS = (
@@ -54,7 +54,7 @@ def test_the_diff_is_on_the_screen_and_the_cursor_on_its_first_hunk(size: tuple[
             assert lines[2].startswith(">[x] Hunk 1 of 3, line 1 → 1, +1 −1")
             assert " 1    " in lines[3]
             assert "- // silu_and_mul as it was" in lines[3]
-            assert "+ // silu_and_mul as serving" in lines[4]
+            assert "+ // silu_and_mul tuned" in lines[4]
 
     run(test())
 
@@ -89,7 +89,7 @@ def test_space_refuses_a_hunk_in_words_and_tells_what_the_model_understands() ->
             )
             assert "2 of 3 hunks accepted" in lines[0]
             made = apply_hunks(OLD, NEW, pane.accepted_hunks)
-            assert "as serving frameworks" in made
+            assert "tuned by hand" in made
             assert "__ldg" in made
             await pilot.press("asterisk")
             assert pane.accepted_hunks is None
