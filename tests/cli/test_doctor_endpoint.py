@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.engine.endpoint_probe import probe_endpoint
+from astra_tui.model.health import Health
 from tests.cli.command import Shell
 
 SERVER = Path(__file__).parents[1] / "llm" / "server.py"
@@ -28,20 +31,15 @@ def url(tmp_path: Path) -> Iterator[str]:
         server.terminate()
 
 
-def probed(shell: Shell, *arguments: str, **variables: str) -> dict[str, str]:
-    outcome = shell.run("doctor", "--json", *arguments, **variables)
+def test_without_a_model_it_lists_what_the_server_offers(shell: Shell, url: str) -> None:
+    outcome = shell.run("doctor", "--json", "--base-url", url, OPENAI_API_KEY=KEY)
     assert KEY not in outcome.out + outcome.err
     (found,) = (p for p in json.loads(outcome.out)["probes"] if p["name"] == "language model")
-    return found
-
-
-def test_without_a_model_it_lists_what_the_server_offers(shell: Shell, url: str) -> None:
-    found = probed(shell, "--base-url", url, OPENAI_API_KEY=KEY)
     assert found["health"] == "missing"
     assert "large, small" in found["remedy"]
 
 
-def test_a_key_that_the_server_refuses_is_said_to_be_refused(shell: Shell, url: str) -> None:
-    found = probed(shell, "--base-url", url, "--model", "small", OPENAI_API_KEY="sk-other-000000")
-    assert found["health"] == "broken"
-    assert "sk-other" not in json.dumps(found)
+def test_a_key_that_the_server_refuses_is_said_to_be_refused(url: str) -> None:
+    found = asyncio.run(probe_endpoint(url, "small", "sk-other-000000"))
+    assert found.health is Health.BROKEN
+    assert "sk-other" not in str(found)

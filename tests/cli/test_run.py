@@ -206,6 +206,7 @@ def test_the_end_of_the_input_stops_the_run(shell: Shell, tmp_path: Path) -> Non
 def test_a_session_does_not_say_where_the_key_goes(shell: Shell) -> None:
     """Its settings may be a stranger's: a user who continues with it names the server again."""
     model = ("--team", "llm", "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+    model += ("--budget-calls", "1")  # No second try, which would wait.
     shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--rounds", "1", *model)
     assert (shell.folder / "s" / "journal.jsonl").exists()
     refused = shell.run("run", "silu_and_mul", "--headless", "--session", "s")
