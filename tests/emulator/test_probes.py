@@ -512,6 +512,28 @@ def test_many_blocks_run_in_chunks(compiler: Compiler) -> None:
     assert (ran["a0"] == np.repeat(np.arange(300), 256)).all()
 
 
+def test_the_size_of_a_warp_is_a_number_in_every_form(compiler: Compiler) -> None:
+    source = """
+    __global__ void k(int* out, int n) {
+      const int t = threadIdx.x;
+      int sum = t;
+      for (int s = warpSize / 2; s > 0; s /= 2) sum += __shfl_xor_sync(~0u, sum, s);
+      int* mine = out + 6 * t;
+      mine[0] = t / warpSize;
+      mine[1] = t % warpSize == warpSize - 1;
+      mine[2] = sum;
+      mine[3] = __shfl_up_sync(~0u, t, 1, warpSize);
+      mine[4] = min(warpSize, n);
+      mine[5] = n + warpSize;
+    }"""
+    ran = run_kernel(compiler, source, [np.zeros((64, 6), np.int32), 40], block=64)
+    t = np.arange(64)
+    sums = np.repeat(t.reshape(2, 32).sum(1), 32)
+    above = np.where(t % 32 == 0, t, t - 1)
+    expected = [t // 32, t % 32 == 31, sums, above, 32 + 0 * t, 72 + 0 * t]
+    assert (ran["a0"] == np.stack(expected, 1)).all()
+
+
 def test_same_value_stores_are_no_race(compiler: Compiler) -> None:
     source = """
     __global__ void k(int* flag) { __shared__ int s; s = 5; __syncthreads(); *flag = s; }"""

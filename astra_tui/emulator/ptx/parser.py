@@ -62,6 +62,8 @@ _OPCODE = re.compile(r"([a-z][a-z0-9]*)((?:\.[\w:]+)*)\s*(.*)$", re.DOTALL)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
 _REGISTERS = re.compile(r"(%?[\w$]+)<(\d+)>$")
 _OWN_FILE = 1
+_CONSTANTS = {"WARP_SZ": Immediate(32)}
+"""Names of PTX itself that stand for numbers (PTX ISA, constants)."""
 
 
 def parse_ptx(text: str) -> Module:
@@ -300,6 +302,8 @@ class _BodyReader:
     def _single(self, text: str) -> Register | Immediate | Symbol:
         if text[0].isdigit() or text[0] == "-":
             return _number(text)
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
         name = self._scoped(text)
         if name[0] == "%" or name == "_" or name in self.registers:
             return Register(name)
