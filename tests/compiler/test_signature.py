@@ -69,6 +69,18 @@ NAMES = [
     ("_Z1kI6__halfEvPKT_PS1_S1_", [("__half", 0), ("__half", 8), ("__half", 16)], 18),
     ("_Z1kILi3EEvv", [], 0),
     ("_Z1kIfEvPN6TraitsIT_E4typeE", [("Traits<float>::type", 0)], 8),
+    ("_Z1kIfXadL_Z4siluRKfEEEvPT_", [("float", 0)], 8),
+    ("_Z1kIL_Z5tableEfEvPT0_", [("float", 0)], 8),
+]
+
+# Activation functions as template arguments, in the names that FlashInfer 0.7 and SGLang 0.4 ship
+# and that NVRTC gives; T of the function and T of the kernel are one substitution.
+_ACT = "_ZN10flashinfer10activation18act_and_mul_kernelI"
+WITH_FUNCTIONS = [
+    _ACT + "6__halfXadL_Z7my_siluRKfEEEEvPT_PKS5_i",
+    _ACT + "6__halfXadL_Z4siluRKfEELi8EEEvPT_PKS5_i",
+    _ACT + "6__halfXadL_Z4siluIfET_RKS4_EEEEvPS4_PS5_i",
+    "_Z18act_and_mul_kernelI6__halfXadL_Z11silu_kernelIS0_ET_RKS2_EEEvPS2_PS3_i",
 ]
 
 
@@ -77,6 +89,13 @@ def test_names(symbol: str, expected: list[tuple[str, int]], total: int) -> None
     parameters, size = parse_parameters(symbol)
     assert [(p.type, p.offset) for p in parameters] == expected
     assert size == total
+
+
+@pytest.mark.parametrize("symbol", WITH_FUNCTIONS)
+def test_functions_may_be_template_arguments(symbol: str) -> None:
+    out, read, size = parse_parameters(symbol)[0]
+    assert (out.type, read.type, size.type) == ("__half", "__half", "int")
+    assert (out.const, read.const) == (False, True)
 
 
 def test_const_of_a_template_argument_counts() -> None:
@@ -166,6 +185,41 @@ def test_sizes_in_real_ptx_agree_with_every_type(compiler: Compiler, width: int)
     assert [p.type for p in result.kernels[0].parameters] == types
 
 
+ACTIVATIONS = """#include <cuda_fp16.h>
+__device__ float plain(const float& x) { return x; }
+static __device__ float hidden(const float& x) { return -x; }
+template <class T> __device__ T both(const T& x) { return x + T(1); }
+namespace flashinfer::op { __device__ float inner(const float& x) { return 2 * x; } }
+namespace flashinfer::activation {
+template <class T, float (*Activation)(const float&), int N = 1>
+__global__ void of_floats(T* out, const T* in, int n) { out[0] = Activation(in[n]); }
+template <class T, T (*Activation)(const T&)>
+__global__ void of_any(T* out, const T* in, int n) { out[0] = Activation(in[n]); }
+}
+template <class T, T (*First)(const T&), float (*Second)(const float&), class U>
+__global__ void of_two(T* out, const U* in, int n) { out[0] = First(T(Second(in[n]))); }
+"""
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *(f"flashinfer::activation::of_floats<__half, {f}>" for f in ("plain", "hidden", "&plain")),
+        "flashinfer::activation::of_floats<__half, both<float>, 8>",
+        "flashinfer::activation::of_floats<__half, flashinfer::op::inner, 8>",
+        "flashinfer::activation::of_any<__half, both<__half>>",
+        "of_two<__half, both<__half>, flashinfer::op::inner, __half>",
+        "of_two<__half, both, both, __half>",
+    ],
+)
+def test_kernels_over_functions_are_read(compiler: Compiler, kernel: str) -> None:
+    result = compiler.compile(ACTIVATIONS, (kernel,))
+    assert not result.errors, result.errors
+    out, read, size = result.kernel(kernel).parameters
+    assert (out.type, read.type, size.type) == ("__half", "__half", "int")
+    assert (out.const, read.const) == (False, True)
+
+
 # Anything else
 
 PIECES = st.sampled_from(
@@ -180,6 +234,8 @@ PIECES = st.sampled_from(
             "cv",
             "B",
             "DT",
+            "Xad",
+            "L_Z",
             "n",
             "-",
             "99",

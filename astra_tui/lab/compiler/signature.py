@@ -18,6 +18,10 @@ _MAX_NODES = 200
 """How many parts a type may have to be spelled out; short mangled names can stand for huge ones."""
 
 
+_FUNCTION = "L_Z"
+"""What begins a function, or a variable, as a template argument."""
+
+
 class SignatureError(Exception):
     """A kernel whose parameters a launch plan cannot pass; the message says why."""
 
@@ -106,7 +110,7 @@ def _parameter_types(symbol: str) -> list[_Type] | None:
     """
     cursor = demangler._Cursor(symbol)
     cursor.accept("_Z")
-    name = demangler._parse_name(cursor)
+    name = _function_name(cursor) if _FUNCTION in symbol else demangler._parse_name(cursor)
     if name is None or cursor.at_end():
         return None
     arguments: tuple[Any, ...] = ()
@@ -123,6 +127,56 @@ def _parameter_types(symbol: str) -> list[_Type] | None:
     if len(types) == 1 and _is_void(types[0].node):
         return []
     return types or None
+
+
+def _function_name(cursor: Any) -> Any:
+    """A function's name whose template arguments may be functions, which the demangler refuses.
+
+    `name` or `name<arguments>`, or parts of such a name between N and E; see <encoding> and
+    <expr-primary> of the Itanium C++ ABI. None where it is no such name.
+    """
+    if not cursor.accept("N"):
+        name = demangler._parse_name(cursor, is_nested=True)
+        if name is None or not cursor.accept("I"):
+            return name
+        cursor.add_subst(name)
+        arguments = _template_arguments(cursor)
+        return arguments and demangler.Node("qual_name", (name, arguments))
+    parts: tuple[Any, ...] = ()
+    while not cursor.accept("E"):
+        if parts:
+            cursor.add_subst(demangler.Node("qual_name", parts))
+        nested = cursor.accept("I")
+        part = _template_arguments(cursor) if nested else demangler._parse_name(cursor, True)
+        if part is None:
+            return None
+        parts += part.value if part.kind == "qual_name" else (part,)
+    return demangler.Node("qual_name", parts) if parts else None
+
+
+def _template_arguments(cursor: Any) -> Any:
+    """What stands between I and E, or None."""
+    arguments = []
+    while not cursor.accept("E"):
+        if cursor.accept("Xad" + _FUNCTION):
+            argument, ended = _function_argument(cursor), cursor.accept("E")
+        elif cursor.accept(_FUNCTION):
+            argument, ended = _function_argument(cursor), True
+        else:
+            argument, ended = demangler._parse_type(cursor), True
+        if argument is None or not ended:
+            return None
+        arguments.append(argument)
+    return demangler.Node("tpl_args", tuple(arguments))
+
+
+def _function_argument(cursor: Any) -> Any:
+    """The name of a function or variable; its types are read: later ones may refer to them."""
+    name = _function_name(cursor)
+    while name is not None and not cursor.accept("E"):
+        if demangler._parse_type(cursor) is None:
+            return None
+    return name
 
 
 def _is_void(node: Any) -> bool:
