@@ -4,7 +4,7 @@ A candidate may include CUDA's headers and the stand-ins, by their literal names
 other files, directly or through a macro, nor ask whether a file exists, nor rename its own lines:
 NVRTC would print what it finds into its log. This is the first of three walls; the compiler's
 process cannot open other files (`processes/confine.py`), and log lines about them are dropped
-(`log.py`).
+(`log.py`). An include in a branch that NVRTC surely skips (`branches.py`) may name any file.
 
 Where quotes make it hard to say where a comment begins (raw strings, digit separators, unpaired
 apostrophes), NVRTC itself decides differently in skipped text and in live text. So a source that
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.cuda_source.stand_ins import PRELUDE_NAME, STAND_INS
+from astra_tui.lab.compiler.branches import Directive, skipped_offsets
 from astra_tui.lab.compiler.log import shortened
 from astra_tui.model.compilation import Diagnostic, Severity
 
@@ -61,13 +62,6 @@ _CALLABLE_IN_IF = {
 
 
 @dataclass(frozen=True)
-class _Directive:
-    name: str
-    rest: str
-    offset: int
-
-
-@dataclass(frozen=True)
 class _Reading:
     """A source without its line splices, and then without its comments; offsets agree."""
 
@@ -87,14 +81,18 @@ def refuse_unsafe(source: str, include_dirs: tuple[Path, ...]) -> list[Diagnosti
     if unreadable:
         return [unreadable]
     reading = _read(source)
-    directives = [_Directive(m[1], m[2], m.start(1)) for m in _DIRECTIVE.finditer(reading.text)]
+    directives = [
+        Directive(m[1], m[2], m.start(1), shares_line="\0" in reading.text[m.start() : m.start(1)])
+        for m in _DIRECTIVE.finditer(reading.text)
+    ]
     searched = reading.text
     found: list[tuple[int, str]] = []
     if reading.doubtful:
         searched = reading.joined
-        hidden = [_Directive(m[1], m[2], m.start(1)) for m in _ANYWHERE.finditer(reading.joined)]
+        hidden = [Directive(m[1], m[2], m.start(1)) for m in _ANYWHERE.finditer(reading.joined)]
         found.extend(_check_all(hidden, include_dirs, hidden=True))
-    found.extend(_check_all(directives, include_dirs))
+    skipped = frozenset() if reading.doubtful else skipped_offsets(directives)
+    found.extend(_check_all(directives, include_dirs, skipped=skipped))
     found.extend(
         (match.start(), f"{match.group()} is refused: a kernel does not look at files")
         for match in _QUERIES.finditer(searched)
@@ -117,16 +115,21 @@ def _refuse_unreadable(source: str) -> Diagnostic | None:
 
 
 def _check_all(
-    directives: list[_Directive], include_dirs: tuple[Path, ...], hidden: bool = False
+    directives: list[Directive],
+    include_dirs: tuple[Path, ...],
+    hidden: bool = False,
+    skipped: frozenset[int] = frozenset(),
 ) -> Iterator[tuple[int, str]]:
-    """What is wrong, with its offset. `hidden` directives may be mere text, so most may stay."""
+    """What is wrong, with its offset. `hidden` directives may be mere text, so most may stay;
+    those at `skipped` are none that NVRTC follows.
+    """
     shady = _computing_macros(directives)
     for directive in directives:
         message = ""
         if _SECOND.search(directive.rest):
             message = "a # after a comment of several lines is refused in a directive"
         elif directive.name == "include":
-            message = _check_include(directive.rest, include_dirs)
+            message = _check_include(directive, include_dirs, skipped)
         elif directive.name in ("if", "elif"):
             message = _check_condition(directive, shady)
         elif hidden:
@@ -143,12 +146,14 @@ def _check_all(
             yield directive.offset, message
 
 
-def _check_include(rest: str, include_dirs: tuple[Path, ...]) -> str:
-    match = _INCLUDE.match(rest)
+def _check_include(
+    directive: Directive, include_dirs: tuple[Path, ...], skipped: frozenset[int]
+) -> str:
+    match = _INCLUDE.match(directive.rest)
     if match is None:
         return "#include needs a literal file name; a macro is refused"
     name = match[1] or match[2]
-    if name in STAND_INS or _is_header(name, include_dirs):
+    if directive.offset in skipped or name in STAND_INS or _is_header(name, include_dirs):
         return ""
     ours = ", ".join(n for n in STAND_INS if n.endswith(".h") and n != PRELUDE_NAME)
     return f"cannot include '{name}': a kernel source can use CUDA's own headers and {ours}"
@@ -163,7 +168,7 @@ def _is_header(name: str, include_dirs: tuple[Path, ...]) -> bool:
         return False
 
 
-def _check_condition(directive: _Directive, shady: set[str]) -> str:
+def _check_condition(directive: Directive, shady: set[str]) -> str:
     condition = directive.rest.partition("//")[0]
     if _QUERIES.search(condition):
         return ""  # It is reported with those outside of conditions.
@@ -182,7 +187,7 @@ def _foreign_calls(text: str) -> set[str]:
     return set(_CALL.findall(text)) - _CALLABLE_IN_IF
 
 
-def _computing_macros(directives: Iterable[_Directive]) -> set[str]:
+def _computing_macros(directives: Iterable[Directive]) -> set[str]:
     """Macros that take arguments or paste names, and those that mention one of these."""
     users: dict[str, set[str]] = {}
     shady: set[str] = set()
