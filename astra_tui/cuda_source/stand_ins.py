@@ -229,6 +229,67 @@ __host__ __device__ constexpr const T& clamp(const T& v, const T& low, const T& 
 }
 """
 
+_ARRAY = """\
+#pragma once
+#include <cstddef>
+namespace std {
+template <typename T, size_t N> struct array {
+  using value_type = T;
+  using size_type = size_t;
+  using reference = T&;
+  using const_reference = const T&;
+  using iterator = T*;
+  using const_iterator = const T*;
+  T astra_items[N ? N : 1];
+  __host__ __device__ constexpr T& operator[](size_t i) { return astra_items[i]; }
+  __host__ __device__ constexpr const T& operator[](size_t i) const { return astra_items[i]; }
+  __host__ __device__ constexpr T& front() { return astra_items[0]; }
+  __host__ __device__ constexpr const T& front() const { return astra_items[0]; }
+  __host__ __device__ constexpr T& back() { return astra_items[N - 1]; }
+  __host__ __device__ constexpr const T& back() const { return astra_items[N - 1]; }
+  __host__ __device__ constexpr T* data() { return astra_items; }
+  __host__ __device__ constexpr const T* data() const { return astra_items; }
+  __host__ __device__ constexpr T* begin() { return astra_items; }
+  __host__ __device__ constexpr const T* begin() const { return astra_items; }
+  __host__ __device__ constexpr T* end() { return astra_items + N; }
+  __host__ __device__ constexpr const T* end() const { return astra_items + N; }
+  __host__ __device__ constexpr size_t size() const { return N; }
+  __host__ __device__ constexpr bool empty() const { return N == 0; }
+  __host__ __device__ constexpr void fill(const T& value) {
+    for (size_t i = 0; i < N; ++i) astra_items[i] = value;
+  }
+};
+template <typename T, typename... Ts> array(T, Ts...) -> array<T, 1 + sizeof...(Ts)>;
+}
+"""
+
+_NUMERIC = """\
+#pragma once
+namespace std {
+template <typename I, typename T> __host__ __device__ constexpr T accumulate(I at, I end, T sum) {
+  for (; at != end; ++at) sum = sum + *at;
+  return sum;
+}
+template <typename I, typename T, typename F>
+__host__ __device__ constexpr T accumulate(I at, I end, T sum, F join) {
+  for (; at != end; ++at) sum = join(sum, *at);
+  return sum;
+}
+template <typename I, typename T> __host__ __device__ constexpr void iota(I at, I end, T value) {
+  for (; at != end; ++at, ++value) *at = value;
+}
+template <typename A, typename B> __host__ __device__ constexpr auto gcd(A a, B b) {
+  decltype(a + b) x = a < 0 ? -a : a, y = b < 0 ? -b : b;
+  while (y != 0) {
+    const auto rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+}
+"""
+
 _TYPE_TRAITS = """\
 #pragma once
 namespace std {
@@ -280,6 +341,9 @@ template <typename T> struct is_arithmetic
 template <typename T> inline constexpr bool is_floating_point_v = is_floating_point<T>::value;
 template <typename T> inline constexpr bool is_integral_v = is_integral<T>::value;
 template <typename T> inline constexpr bool is_arithmetic_v = is_arithmetic<T>::value;
+template <typename T> struct is_trivially_copyable : bool_constant<__is_trivially_copyable(T)> {};
+template <typename T>
+inline constexpr bool is_trivially_copyable_v = is_trivially_copyable<T>::value;
 }
 """
 
@@ -289,6 +353,17 @@ _PRELUDE = """\
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+// nvcc has these from the host's <sys/types.h>.
+typedef unsigned short ushort;
+typedef unsigned int uint;
+// nvcc takes it for a function of the host: constants may use it, code that runs here may not.
+__device__ int builtin_clz_is_for_constants_use_clz();
+__host__ __device__ constexpr int __builtin_clz(unsigned int value) {
+  int zeros = 32;
+  if (!__builtin_is_constant_evaluated()) return builtin_clz_is_for_constants_use_clz();
+  for (; value; value >>= 1) --zeros;
+  return zeros;
+}
 // Templates: cuda_device_runtime_api.h, where it is included, has the same as functions.
 template <int = 0>
 __device__ __forceinline__ void cudaGridDependencySynchronize() {
@@ -324,6 +399,10 @@ STAND_INS: dict[str, str] = {
     "assert.h": _ASSERT,
     "cassert": _ASSERT,
     "algorithm": _ALGORITHM,
+    "array": _ARRAY,
+    "numeric": _NUMERIC,
+    "exception": _EMPTY,
+    "version": _EMPTY,
     "type_traits": _TYPE_TRAITS,
     "stdio.h": _EMPTY,
     "cstdio": _EMPTY,

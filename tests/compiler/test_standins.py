@@ -12,6 +12,15 @@ from tests.compiler.helpers import messages
 
 # What has to hold at compile time after including a header.
 FACTS = {
+    PRELUDE_NAME: [
+        *("sizeof(ushort) == 2", "sizeof(uint) == 4", "ushort(-1) > 0", "uint(-1) > 0"),
+        *("__builtin_clz(1) == 31", "__builtin_clz(0x80000000u) == 0", "__builtin_clz(300) == 23"),
+    ],
+    "array": [
+        *("std::array<int, 3>{{1, 2, 3}}[1] == 2", "std::array<float, 5>{}.size() == 5"),
+        *("std::array{4, 5}.back() == 5", "sizeof(std::array<short, 4>) == 8"),
+    ],
+    "numeric": ["std::gcd(12, 18) == 6", "std::gcd(-4, 0) == 4"],
     "stdint.h": [
         *("sizeof(int8_t) == 1", "sizeof(uint16_t) == 2", "sizeof(int32_t) == 4"),
         *("sizeof(int64_t) == 8", "sizeof(uintptr_t) == 8", "uint8_t(-1) == UINT8_MAX"),
@@ -57,6 +66,7 @@ FACTS = {
         *("std::is_same_v<std::decay_t<int (&)[3]>, int*>", "std::is_integral_v<const long>"),
         *("!std::is_integral<float>::value", "std::is_arithmetic_v<bool>"),
         "std::is_same_v<std::integral_constant<int, 3>::value_type, int>",
+        *("std::is_trivially_copyable_v<float4>", "!std::is_trivially_copyable<Deep>::value"),
     ],
     "cmath": ["M_PI > 3.14 && M_PI < 3.15", "M_LOG2E > 1.44"],
 }
@@ -64,6 +74,9 @@ FACTS = {
 # What a kernel may do with a header; `o` is float*, `n` is int.
 USES = {
     "": "size_t a = n; int64_t b = n; *o = INFINITY + NAN + M_PI + INT_MAX + a + b; assert(n);",
+    "array": "std::array<float, 4> a{}; a.fill(2.0f); a[n & 3] = o[0];"
+    " std::array<int, 2> b = {1, 2}; for (float v : a) *o += v * b[n & 1];",
+    "numeric": "*o = std::accumulate(o, o + n, 0.0f); std::iota(o + 1, o + 4, n);",
     "math.h": "*o = sqrtf(o[1]) + -INFINITY + (isnan(o[2]) ? NAN : fmaxf(o[3], HUGE_VALF));",
     "cmath": "*o = std::sqrt(o[1]) + std::exp(o[2]) + std::abs(o[3]) + std::fmax(o[4], 1.0f)"
     " + std::pow(o[5], 2.0f) + std::tanh(o[6]) + std::isinf(o[7]) + std::floor(o[8]);",
@@ -78,9 +91,12 @@ USES = {
     "stdbool.h": "bool yes = true; *o = yes;",
 }
 
+DEEP = "struct Deep { int x; __device__ Deep(const Deep& other) : x(other.x) {} };"
+
 
 def kernel(headers: tuple[str, ...], body: str = "", facts: list[str] | None = None) -> str:
     lines = [f"#include <{name}>" for name in headers if name]
+    lines += [DEEP] if facts else []
     lines += [f"static_assert({fact});" for fact in facts or ()]
     return "\n".join([*lines, f"__global__ void k(float* o, int n) {{ {body} }}", ""])
 
@@ -118,6 +134,12 @@ def test_the_stand_ins_live_beside_cudas_own_library(compiler: Compiler) -> None
         result = compiler.compile(kernel(headers, body), ("k",))
         assert messages(result) == ""
         assert result.warnings == (), "clashes of macros in headers are not the candidate's"
+
+
+def test_the_hosts_clz_is_for_constants_alone(compiler: Compiler) -> None:
+    assert compiler.compile(kernel((), "constexpr int a = __builtin_clz(64); *o = a;"), ("k",)).ok
+    (error,) = compiler.compile(kernel((), "*o = __builtin_clz(n);"), ("k",)).errors
+    assert "builtin_clz_is_for_constants_use_clz" in error.message
 
 
 def test_assert_stops_a_kernel_and_ndebug_takes_it_out(compiler: Compiler) -> None:
