@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astra_tui.emulator.address_space import LOCAL, SHARED, space_of
+from astra_tui.emulator.address_space import LOCAL, PARAM, SHARED, space_of
 from astra_tui.emulator.faults import Fault, first_true
-from astra_tui.emulator.memory import Buffer, require_aligned
+from astra_tui.emulator.memory import Buffer, require_aligned, views_of
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.tally import GroupAccess
 from astra_tui.model.findings import FindingKind
@@ -70,12 +70,16 @@ def resolve(
     addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
-    elif space == "shared" or space == "local":
+    elif space == "param":  # That of the kernel, or of a function, which lies in local memory.
+        space = "param" if _only_space(addresses) == "param" else "local"
+    if space == "shared" or space == "local":
         addresses = addresses & _OFFSET_MASK
     if space == "global":
         return _global(group, spec, addresses, unchanged)
     if space == "shared":
         return _shared(group, spec, addresses, unchanged)
+    if space == "param":
+        return _parameter(group, spec, addresses)
     return _local(group, spec, addresses)
 
 
@@ -86,11 +90,12 @@ def _only_space(addresses: Any) -> str:
         lane, lanes = first_true(spaces != first)
         raise Fault(
             FindingKind.UNSUPPORTED,
-            "one instruction reaches several memories (shared and global) through generic pointers",
+            "one instruction reaches several memories (such as shared and global) through generic "
+            "pointers",
             lane,
             lanes,
         )
-    return {SHARED: "shared", LOCAL: "local"}.get(first, "global")
+    return {SHARED: "shared", LOCAL: "local", PARAM: "param"}.get(first, "global")
 
 
 def _global(
@@ -293,6 +298,26 @@ def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:
     local.require_inside(inside, spec.size, spec.direction)
     require_aligned(inside, spec.size, spec.direction)
     return Target(chunk.local_views, inside + group.lanes * local.size, "local")
+
+
+def _parameter(group: Group, spec: AccessSpec, addresses: Any) -> Target:
+    """A load from the kernel's own parameters, whose address it took."""
+    machine = group.chunk.machine
+    offsets = (addresses - np.uint64(PARAM)).view(np.int64)
+    if spec.writes:
+        raise Fault(FindingKind.WROTE_INPUT, f"{spec.direction} to a parameter of the kernel")
+    outside = offsets + spec.size > machine.parameter_bytes
+    if outside.any():
+        lane, lanes = first_true(outside)
+        raise Fault(
+            FindingKind.LOCAL_OUT_OF_BOUNDS,
+            f"load of {spec.size} bytes at byte {int(offsets[lane])} of the kernel's parameters, "
+            f"which have {machine.parameter_bytes}",
+            lane,
+            lanes,
+        )
+    require_aligned(offsets, spec.size, spec.direction)
+    return Target(views_of(machine.parameters), offsets, "param")
 
 
 def _per_word(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from astra_tui.emulator import special
-from astra_tui.emulator.address_space import GLOBAL
+from astra_tui.emulator.address_space import GLOBAL, PARAM
 from astra_tui.emulator.faults import Unsupported
 from astra_tui.emulator.ptx.module import (
     Address,
@@ -129,6 +129,9 @@ class Decoder:
             case Negated(register=register):
                 read = self._read_register(register.name, dtype)
                 return lambda regs: np.logical_not(read(regs))
+            case Symbol(name=name) if name in self.params and dtype.itemsize == 8:
+                parameter = np.array(PARAM + self.params[name].offset, np.uint64).view(dtype)[()]
+                return lambda regs: parameter
             case Symbol(name=name):
                 if name not in self.symbols:
                     raise Unsupported(f"'{name}' is not a variable that is emulated")

@@ -65,7 +65,9 @@ class Machine:
         self.memory = memory
         self.shared = shared
         self.local = local
-        self.parameters = np.frombuffer(parameters.ljust(8, b"\0"), np.uint8)
+        self.parameter_bytes = len(parameters)
+        padded = parameters.ljust(-(-max(len(parameters), 1) // 16) * 16, b"\0")
+        self.parameters = np.frombuffer(padded, np.uint8)
         self.grid = grid
         self.block = block
         self.threads = block[0] * block[1] * block[2]

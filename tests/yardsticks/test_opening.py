@@ -167,7 +167,6 @@ def test_entrants_are_versions_or_reasons(index, task, compiler, packages) -> No
 
 
 def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, packages) -> None:
-    # The emulator reads a structure in place, but takes no address of one.
     flat = KERNELS.replace("Params p, const T* unused, unsigned d", "const T* i, T* o, unsigned d")
     flat = flat.replace("at >= p.n", "at >= gridDim.x * blockDim.x").replace("p.scale", "0.f")
     flat = flat.replace("static_cast<const T*>(p.input)", "i").replace(

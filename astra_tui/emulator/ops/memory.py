@@ -10,7 +10,7 @@ from astra_tui.emulator.access import AccessSpec, Target, resolve
 from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
 from astra_tui.emulator.faults import Fault, Unsupported, first_true
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Address, Immediate, Operand, Symbol
+from astra_tui.emulator.ptx.module import Address, Immediate, Operand, Register, Symbol
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import Written
 from astra_tui.model.device import COMMUNICATES
@@ -61,7 +61,7 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
     if space == "param":
         if _names_parameter(decoder, source):
             return _load_parameter(decoder, instruction, kind)
-        space = "local"
+        space = "param" if _in_register(source) else "local"
     parts = decoder.vector(destination)
     writers = [decoder.write(part, kind) for part in parts]
     unit = DTYPES[kind].itemsize
@@ -94,6 +94,10 @@ def _names_parameter(decoder: Decoder, operand: Operand) -> bool:
         and isinstance(operand.base, Symbol)
         and operand.base.name in decoder.params
     )
+
+
+def _in_register(operand: Operand) -> bool:
+    return isinstance(operand, Address) and isinstance(operand.base, Register)
 
 
 def _load_parameter(decoder: Decoder, instruction: Instruction, kind: str) -> Run:

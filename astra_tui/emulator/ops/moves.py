@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astra_tui.emulator.address_space import LOCAL, SHARED, space_of, to_generic
+from astra_tui.emulator.address_space import (
+    LOCAL,
+    PARAM,
+    SHARED,
+    all_to_generic,
+    space_of,
+    to_generic,
+)
 from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
 from astra_tui.emulator.numerics import bf16_to_f32, flush
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
@@ -233,15 +240,15 @@ def _cvta(decoder: Decoder, instruction: Instruction) -> Run:
     read = decoder.read(instruction.operands[1], kind)
     write = decoder.write(instruction.operands[0], kind)
     spaces = [m.split("::")[0] for m in instruction.modifiers]
-    space = next((s for s in ("shared", "local", "global", "const") if s in spaces), "")
+    space = next((s for s in ("shared", "local", "global", "const", "param") if s in spaces), "")
     if not space:
         decoder.refuse(instruction)
-    base = np.uint64(to_generic(space, 0))
+    base = np.uint64(0 if space == "param" else to_generic(space, 0))
     to_space = "to" in instruction.modifiers
 
     def run(regs: dict[int, Any], group: Any) -> None:
         value = np.asarray(read(regs)).astype(np.uint64)
-        moved = value - base if to_space else value + base
+        moved = value - base if to_space else all_to_generic(space, value)
         write(regs, moved.astype(DTYPES[kind]))
 
     return run
@@ -250,7 +257,7 @@ def _cvta(decoder: Decoder, instruction: Instruction) -> Run:
 @opcode("isspacep")
 def _isspacep(decoder: Decoder, instruction: Instruction) -> Run:
     space = instruction.modifiers[0].split("::")[0]
-    wanted = {"shared": SHARED, "local": LOCAL, "global": 0}.get(space)
+    wanted = {"shared": SHARED, "local": LOCAL, "global": 0, "param": PARAM}.get(space)
     read = decoder.read(instruction.operands[1], "u64")
     write = decoder.write(instruction.operands[0], "pred")
 
