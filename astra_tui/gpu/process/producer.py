@@ -19,6 +19,8 @@ PIECE_BYTES = 32
 """One sector: writing less of it would have the rest fetched first."""
 TIMED_PIECES = 2048
 """Pieces that are written before a timed call, 64 KiB: its own time stays about a microsecond."""
+TIMED_BYTES = TIMED_PIECES * PIECE_BYTES
+"""What a producer leaves in L2 of the inputs of a timed launch."""
 CHECKED_PIECES = 1 << 18
 """Pieces that are written where no one looks at the time: all of any case, in sparse rows else."""
 MOST_BUFFERS = 6

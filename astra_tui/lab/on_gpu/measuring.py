@@ -28,6 +28,7 @@ from astra_tui.gpu.messages import (
     Spin,
     Spun,
 )
+from astra_tui.gpu.process.producer import TIMED_BYTES
 from astra_tui.gpu.timing.conclusion import Conclusion, conclude
 from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.pairing import LEAST_ROUNDS, BadSamples, PairedRounds
@@ -65,8 +66,6 @@ NEXT_WARM_UP_SECONDS = 0.02
 BUILD_SECONDS = 60.0
 ENERGY_SECONDS = 1.5
 
-PRODUCED_BYTES = 64 << 10
-"""What a producer leaves in L2 of the inputs of a timed launch."""
 _CYCLES_A_US = 2000
 
 BASE = 0
@@ -351,7 +350,7 @@ class _Run:
                     cold.launch_us(index),
                     size,
                     self.timer.facts,
-                    produced_bytes=PRODUCED_BYTES * self.behind_producer,
+                    produced_bytes=TIMED_BYTES * self.behind_producer,
                 ),
             )
             voided = any(d.invalidates for d in reasons)
