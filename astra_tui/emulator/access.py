@@ -177,7 +177,7 @@ def _check_global_race(
             fault = _non_coherent(group, spec, target, written, per_lane)
             if not machine.tolerates(fault, spec.index, group):
                 raise fault
-    by = group.accessors("global", per_lane)
+    by = group.accessors("global", per_lane, spec.index)
     acquired = machine.fences.ordered if machine.program.uses_release else None
     try:
         if spec.writes:
@@ -241,7 +241,7 @@ def _check_shared_words(
         fault = _undefined_shared(group, target, words, per_lane)
         if fault is not None and not chunk.machine.tolerates(fault, spec.index, group):
             raise fault
-    by, history = group.accessors("shared", per_lane), chunk.shared_history
+    by, history = group.accessors("shared", per_lane, spec.index), chunk.shared_history
     try:
         if spec.writes:
             history.store(

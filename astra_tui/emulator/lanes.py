@@ -314,8 +314,8 @@ class Group:
     def _shared_threads(self) -> Any:
         return (self._of_lanes(self.chunk.thread) + 1).astype(np.int32)
 
-    def accessors(self, space: str, per_lane: int) -> Accessors:
-        """Who accesses memory, for the race checker; each lane `per_lane` times."""
+    def accessors(self, space: str, per_lane: int, step: int = 0) -> Accessors:
+        """Who accesses memory by a step, for the race checker; each lane `per_lane` times."""
         thread = self._global_threads if space == "global" else self._shared_threads
         chunk, machine = self.chunk, self.chunk.machine
         epoch = self._of_lanes(chunk.epoch)
@@ -328,7 +328,17 @@ class Group:
             thread, epoch = np.repeat(thread, per_lane), np.repeat(epoch, per_lane)
             sync, exchange = np.repeat(sync, per_lane), np.repeat(exchange, per_lane)
         partly = chunk.partly.of(self.lanes, per_lane) if chunk.partly is not None else None
-        return Accessors(thread, epoch, machine.time, sync, exchange, partly, fences)
+        return Accessors(
+            thread,
+            epoch,
+            machine.time,
+            sync,
+            exchange,
+            partly,
+            fences,
+            step,
+            lambda: machine.program.dependence.awaited(step),
+        )
 
 
 def _indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from astra_tui.emulator.decode import Decoder, type_of
+from astra_tui.emulator.dependence import Dependence
 from astra_tui.emulator.faults import Unsupported
 from astra_tui.emulator.opcodes import opcode_of, refusal
 from astra_tui.emulator.ops import HANDLERS
@@ -43,6 +45,11 @@ class Program:
     """Whether fences and atomics may order blocks among each other."""
     conditions: Mapping[int, int]
     """The conditions that report their sides, each with the sides that it can have here."""
+
+    @cached_property
+    def dependence(self) -> Dependence:
+        """What its steps follow from."""
+        return Dependence(self.steps, self.instructions)
 
 
 def decode(function: Function, symbols: dict[str, int]) -> Program:

@@ -2,8 +2,9 @@
 
 Two accesses of one word by different threads, one of them a write, are a race unless something
 orders them: a block barrier, a __syncwarp() within one warp, or, between blocks, what `fences.py`
-says. A write after a read is ordered by a shuffle or a vote of the two lanes as well: what was read
-has arrived before the lanes exchange anything. Atomics do not race with each other.
+says. A write after a read is ordered by a shuffle or a vote of the two lanes as well, where what
+is written follows from what they exchanged, and that from what was read: then it has arrived.
+Atomics do not race with each other.
 
 For every word the table keeps its last writer, and of its readers since the last barrier: one of
 them, whether there was a second in the same warp, in another warp, in another block. That is
@@ -49,6 +50,10 @@ class Accessors:
     """What parts of warps have done on their own; None where they never have."""
     fences: Any = None
     """How many fences each thread has made; None where nothing orders blocks."""
+    step: int = 0
+    """The step of the program that makes the access."""
+    awaited: Awaited | None = None
+    """None where any exchange of values orders what is written after it."""
 
 
 class PartOfWarp(Protocol):
@@ -61,12 +66,37 @@ class PartOfWarp(Protocol):
         """The same for exchanges; those count as well that synchronise."""
 
 
+Awaited = Callable[[], Any]
+"""Computes, for each step of the program, whether this one follows from its result, by way of
+exchanges of the warp."""
+
+
 Acquired = Callable[[Past, Any, Any, Any], Any]
 """Whether accesses of other blocks come before those of threads, at their epochs and syncs."""
 
 
 Unchanged = Callable[[], Any]
 """Computes, word by word, whether a store writes the value that is there already."""
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """Reads by lanes of the warp that writes now: when they were, and by which steps."""
+
+    time: Any
+    step: Any
+
+    def unordered(self, by: Accessors, at: Any, lanes: Any) -> Any:
+        """Whether nothing lies between them and the writes of these accessors."""
+        sync, exchange = by.sync[at], by.exchange[at]
+        if by.partly is not None:
+            sync = np.maximum(sync, by.partly.sync(at, lanes))
+            exchange = np.maximum(exchange, by.partly.exchange(at, lanes))
+        open_still = self.time >= exchange
+        exchanged = ~open_still & (self.time >= sync)
+        if by.awaited is not None and exchanged.any():
+            open_still |= exchanged & ~by.awaited()[self.step]
+        return open_still
 
 
 class AccessHistory:
@@ -89,8 +119,10 @@ class AccessHistory:
         self.reader = np.zeros(words, np.int32)
         self.read_epoch = np.zeros(words, np.int32)
         self.read_time = np.zeros(words, np.int32)
+        self.read_step = np.zeros(words, np.int32)
         self.second_time = np.zeros(words, np.int32)
         self.second_epoch = np.zeros(words, np.int32)
+        self.second_step = np.zeros(words, np.int32)
         self.other_warp_epoch = np.zeros(words, np.int32)
         self.other_block = np.zeros(words, np.bool_)
         self.any_second_reader = False
@@ -156,6 +188,7 @@ class AccessHistory:
         self.reader[words] = by.thread
         self.read_epoch[words] = by.epoch
         self.read_time[words] = by.time
+        self.read_step[words] = by.step
         # Lanes of one instruction that read the same word: only one of them is kept.
         kept = self.reader[words]
         lost = kept != by.thread
@@ -176,6 +209,7 @@ class AccessHistory:
         self.other_warp_epoch[word[elsewhere]] = by.epoch[at][elsewhere]
         beside = recent & same_warp
         self.second_time[word[beside]] = self.read_time[word[beside]]
+        self.second_step[word[beside]] = self.read_step[word[beside]]
         self.second_epoch[word[beside]] = by.epoch[at][beside]
 
     def _check_writers(
@@ -219,17 +253,18 @@ class AccessHistory:
             return
         at = np.flatnonzero(suspect)
         word, other, thread = words[at], reader[at], by.thread[at]
-        epoch, exchange = by.epoch[at], by.exchange[at]
+        epoch = by.epoch[at]
         same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
         recent = same_block & (self.read_epoch[word] == epoch)
         racing = recent & ~same_warp
         racing |= recent & (self.other_warp_epoch[word] == epoch)
-        last = exchange
-        if by.partly is not None:
-            last = np.maximum(last, by.partly.exchange(at, _lane(other)))
-        unordered = (self.read_time[word] >= last) & (other != thread)
-        second = (self.second_time[word] >= last) & (self.second_epoch[word] == epoch)
-        racing |= recent & same_warp & (unordered | ((other == thread) & second))
+        first = _Reads(self.read_time[word], self.read_step[word])
+        second = _Reads(self.second_time[word], self.second_step[word])
+        lane = _lane(other)
+        unordered = (other != thread) & first.unordered(by, at, lane)
+        again = (other == thread) & (self.second_epoch[word] == epoch)
+        unordered |= again & second.unordered(by, at, lane)
+        racing |= recent & same_warp & unordered
         if acquired is None:
             racing |= ~same_block | self.other_block[word]
         else:

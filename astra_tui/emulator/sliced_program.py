@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from astra_tui.emulator.control_flow import CONTROL
 from astra_tui.emulator.ptx.module import Immediate
-from astra_tui.emulator.slicing import CONTROL, Slice
+from astra_tui.emulator.slicing import Slice
 from astra_tui.emulator.step import Flow, Step
 
 

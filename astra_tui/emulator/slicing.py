@@ -8,12 +8,13 @@ runs on sizes and indices alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from astra_tui.emulator.control_flow import CONTROL, ControlFlow, predicate_of, steps_after
 from astra_tui.emulator.program import Program
 from astra_tui.emulator.ptx.module import Address, Instruction, Symbol
-from astra_tui.emulator.step import NO_SLOTS, Flow, Step
+from astra_tui.emulator.step import NO_SLOTS
 
 _DATA_REGISTERS = frozenset(
     {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%smid", "%gridid", "%warpid"}
@@ -25,8 +26,6 @@ _READERS = frozenset(
     | {"shfl", "vote", "match", "redux", "elect", "activemask", "bar", "barrier"}
 )
 """Operations whose results come from memory or from other threads."""
-CONTROL = frozenset({Flow.BRANCH, Flow.TABLE, Flow.EXIT})
-"""The flows of steps that may send threads elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class _Slicer:
             if index in roots or step.flow in CONTROL:
                 needed |= self._reads(index)
             elif index in self.stores:
-                needed |= step.addresses | _predicate(step)
+                needed |= step.addresses | predicate_of(step)
         needed -= self.tainted
         kept = self._writers_of(needed)
         kept.update(filter(self._stops, range(len(self.steps))))
@@ -150,13 +149,13 @@ class _Slicer:
     def _live(self, kept: set[int]) -> list[frozenset[int]]:
         """For each step, and for the end, the slots of the slice that it or a later one reads."""
         end = len(self.steps)
-        following = [tuple(_following(i, step, end)) for i, step in enumerate(self.steps)]
+        onward = [tuple(steps_after(i, step, end)) for i, step in enumerate(self.steps)]
         live = [NO_SLOTS] * (end + 1)
         changed = True
         while changed:
             changed = False
             for index in range(end - 1, -1, -1):
-                after = NO_SLOTS.union(*(live[n] for n in following[index]))
+                after = NO_SLOTS.union(*(live[n] for n in onward[index]))
                 step = self.steps[index]
                 if step.predicate < 0:
                     after -= step.writes
@@ -168,13 +167,13 @@ class _Slicer:
     def _read_in_slice(self, index: int, kept: set[int]) -> frozenset[int]:
         step = self.steps[index]
         if index in self.stores:
-            return step.addresses | _predicate(step)
+            return step.addresses | predicate_of(step)
         return self._reads(index) if index in kept or step.flow in CONTROL else NO_SLOTS
 
     def _stops(self, index: int) -> bool:
         """Whether a step ends the launch with a finding: a trap, or a failed assert."""
         instruction = self.instruction(index)
-        if instruction is None or _predicate(self.steps[index]) & self.tainted:
+        if instruction is None or predicate_of(self.steps[index]) & self.tainted:
             return False
         return instruction.operation == "trap" or Symbol("__assertfail") in instruction.operands
 
@@ -203,7 +202,7 @@ class _Slicer:
                 what = "a branch" if self._reads(index) & self.tainted else ""
             elif index in self.stores and step.addresses & self.tainted:
                 what = "an address"
-            elif index in self.stores and _predicate(step) & self.tainted:
+            elif index in self.stores and predicate_of(step) & self.tainted:
                 what = "whether a store runs"
             if what:
                 yield DataDecision(index, step.location.line, what)
@@ -213,7 +212,7 @@ class _Slicer:
         return written is not None and written.space in ("global", "generic")
 
     def _reads(self, index: int) -> frozenset[int]:
-        return self.steps[index].reads | _predicate(self.steps[index])
+        return self.steps[index].reads | predicate_of(self.steps[index])
 
     # -- what data decides ------------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ class _Slicer:
         for index, step in enumerate(self.steps):
             if _is_data(self.program, self.instruction(index)):
                 tainted |= step.writes
-        flow: _ControlFlow | None = None
+        flow: ControlFlow | None = None
         while True:
             self._spread(tainted)
             fresh = [
@@ -234,7 +233,7 @@ class _Slicer:
             ]
             if not fresh:
                 return tainted
-            flow = flow or _ControlFlow(self.steps)
+            flow = flow or ControlFlow(self.steps)
             before = len(tainted), len(self.skips)
             for index in fresh:
                 region, meets = flow.region(index)
@@ -260,103 +259,6 @@ class _Slicer:
                 more = self.steps[index].writes - tainted
                 tainted |= more
                 pending += more
-
-
-class _ControlFlow:
-    """Where control can go, and for each branch where its sides meet again."""
-
-    def __init__(self, steps: tuple[Step, ...]):
-        self.end = len(steps)
-        self.following = [tuple(_following(i, step, self.end)) for i, step in enumerate(steps)]
-        self.meets = self._post_dominators()
-
-    def region(self, index: int) -> tuple[frozenset[int], int]:
-        """The instructions between a branch and where its sides meet; `end` where they never do."""
-        meets = self.meets.get(index, self.end)
-        found = {i for way in self.following[index] for i in self._reached(way, meets)}
-        return frozenset(found), meets
-
-    def sides(self, index: int, meets: int) -> tuple[int, ...]:
-        """The steps that a branch may lead to, without those that only lead back to it."""
-        ways = dict.fromkeys(self.following[index])
-        onward = tuple(w for w in ways if index not in self._reached(w, meets))
-        return onward or tuple(ways)[-1:]
-
-    def _reached(self, start: int, meets: int) -> set[int]:
-        found: set[int] = set()
-        pending = [start]
-        while pending:
-            at = pending.pop()
-            if at != meets and at < self.end and at not in found:
-                found.add(at)
-                pending += self.following[at]
-        return found
-
-    def _post_dominators(self) -> dict[int, int]:
-        """The immediate post-dominator of each instruction that can reach the end.
-
-        The iterative algorithm of Cooper, Harvey and Kennedy, on the reversed graph.
-        """
-        before: list[list[int]] = [[] for _ in range(self.end + 1)]
-        for index, following in enumerate(self.following):
-            for after in following:
-                before[after].append(index)
-        order = _post_order(self.end, before)
-        number = {node: n for n, node in enumerate(order)}
-        found = {self.end: self.end}
-        changed = True
-        while changed:
-            changed = False
-            for node in reversed(order[:-1]):
-                known = [a for a in self.following[node] if a in found]
-                meets = known[0]
-                for other in known[1:]:
-                    meets = _meet(meets, other, found, number)
-                if found.get(node) != meets:
-                    found[node] = meets
-                    changed = True
-        return found
-
-
-def _meet(a: int, b: int, found: dict[int, int], number: dict[int, int]) -> int:
-    while a != b:
-        while number[a] < number[b]:
-            a = found[a]
-        while number[b] < number[a]:
-            b = found[b]
-    return a
-
-
-def _post_order(start: int, edges: list[list[int]]) -> list[int]:
-    order: list[int] = []
-    seen = {start}
-    stack: list[tuple[int, Iterator[int]]] = [(start, iter(edges[start]))]
-    while stack:
-        node, rest = stack[-1]
-        for following in rest:
-            if following not in seen:
-                seen.add(following)
-                stack.append((following, iter(edges[following])))
-                break
-        else:
-            stack.pop()
-            order.append(node)
-    return order
-
-
-def _following(index: int, step: Step, end: int) -> Iterable[int]:
-    if step.flow is Flow.BRANCH:
-        yield step.target
-    elif step.flow is Flow.TABLE:
-        yield from step.targets
-    elif step.flow is Flow.EXIT:
-        yield end
-    if step.flow not in CONTROL or step.predicate >= 0:
-        yield index + 1
-
-
-def _predicate(step: Step) -> frozenset[int]:
-    return frozenset((step.predicate,)) if step.predicate >= 0 else NO_SLOTS
 
 
 def _is_data(program: Program, instruction: Instruction | None) -> bool:

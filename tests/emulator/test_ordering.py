@@ -194,6 +194,66 @@ def run(compiler: Compiler, pattern: Pattern, source: str) -> Any:
     return run_kernel(compiler, source, arrays, grid=pattern.grid, block=block, read_only=(1,))
 
 
+NORM = """
+__global__ void k(float* out, const float* in) {{
+  __shared__ float s[32];
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  float v = in[blockIdx.x * 128 + warp * 32 + lane], sum = v * v, other = v;
+  for (int k = 16; k > 0; k >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+  s[warp] = sum;
+  __syncthreads();
+  if (warp == 0) {{
+    sum = lane < 4 ? s[lane] : 0.0f;
+    {exchange}
+    {store}
+  }}
+  __syncthreads();
+  out[blockIdx.x * 128 + warp * 32 + lane] = v * rsqrtf(s[0] / 128) + (sum + other) * 1e-30f;
+}}"""
+TOTAL = "for (int k = 16; k > 0; k >>= 1) sum += __shfl_xor_sync(~0u, sum, k);"
+OTHER = TOTAL.replace("sum", "other")
+VOTED = "const bool some = __any_sync(~0u, sum > 0);"
+OWN = (
+    "float mine[4]; for (int i = 0; i < 4; ++i) mine[(i + lane) % 4] = sum; sum = mine[(int)v & 3];"
+)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "store", "racing"),
+    [
+        (TOTAL, "s[0] = sum;", False),
+        (TOTAL, "if (lane == 3) s[0] = sum;", False),
+        (TOTAL, "if (sum > 1) s[lane & 3] = 5;", False),
+        (TOTAL, "s[sum > 1 ? lane & 3 : 9] = 5;", False),
+        (TOTAL + OWN, "s[0] = sum;", False),
+        (VOTED, "if (some) s[1] = 4;", False),
+        ("", "s[0] = sum;", True),
+        (TOTAL, "s[lane & 3] = 5 + lane / 4;", True),
+        (TOTAL, "s[1] = v * 3;", True),
+        (OTHER, "s[0] = other;", True),
+        (OTHER, "s[lane & 3 ^ 1] = sum + 1;", True),
+        (VOTED, "s[1] = 4;", True),
+        (OTHER + "__syncwarp();", "s[0] = other;", False),
+    ],
+)
+def test_a_write_after_a_read_is_ordered_by_what_it_follows_from(
+    compiler: Compiler, exchange: str, store: str, racing: bool
+) -> None:
+    """The last step of the norms that serving frameworks ship, and stores that may pass reads."""
+    source = NORM.format(exchange=exchange, store=store)
+    arrays = [np.zeros(256, np.float32), IN]
+    ran = run_kernel(compiler, source, arrays, grid=2, block=(32, 4), read_only=(1,))
+    assert [f.kind for f in ran.findings] == [K.SHARED_RACE] * racing, ran.findings
+
+
+def test_a_shuffle_orders_nothing_for_another_warp(compiler: Compiler) -> None:
+    source = NORM.format(exchange=TOTAL, store="").replace("if (warp == 0) {", "{")
+    source = source.replace("    \n  }", "    if (warp == 1) s[0] = sum;\n  }")
+    arrays = [np.zeros(256, np.float32), IN]
+    ran = run_kernel(compiler, source, arrays, grid=2, block=(32, 4), read_only=(1,))
+    assert [f.kind for f in ran.findings] == [K.SHARED_RACE]
+
+
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
 def test_a_pattern_passes_and_fails_without_what_orders_it(
     compiler: Compiler, pattern: Pattern

@@ -1,0 +1,109 @@
+"""Where control can go in a program, and where the sides of its branches meet again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from astra_tui.emulator.step import NO_SLOTS, Flow, Step
+
+CONTROL = frozenset({Flow.BRANCH, Flow.TABLE, Flow.EXIT})
+"""The flows of steps that may send threads elsewhere."""
+
+
+class ControlFlow:
+    """Where control can go, and for each branch where its sides meet again."""
+
+    def __init__(self, steps: tuple[Step, ...]):
+        self.end = len(steps)
+        self.following = [tuple(steps_after(i, step, self.end)) for i, step in enumerate(steps)]
+        self.meets = self._post_dominators()
+
+    def region(self, index: int) -> tuple[frozenset[int], int]:
+        """The instructions between a branch and where its sides meet; `end` where they never do."""
+        meets = self.meets.get(index, self.end)
+        found = {i for way in self.following[index] for i in self._reached(way, meets)}
+        return frozenset(found), meets
+
+    def sides(self, index: int, meets: int) -> tuple[int, ...]:
+        """The steps that a branch may lead to, without those that only lead back to it."""
+        ways = dict.fromkeys(self.following[index])
+        onward = tuple(w for w in ways if index not in self._reached(w, meets))
+        return onward or tuple(ways)[-1:]
+
+    def _reached(self, start: int, meets: int) -> set[int]:
+        found: set[int] = set()
+        pending = [start]
+        while pending:
+            at = pending.pop()
+            if at != meets and at < self.end and at not in found:
+                found.add(at)
+                pending += self.following[at]
+        return found
+
+    def _post_dominators(self) -> dict[int, int]:
+        """The immediate post-dominator of each instruction that can reach the end.
+
+        The iterative algorithm of Cooper, Harvey and Kennedy, on the reversed graph.
+        """
+        before: list[list[int]] = [[] for _ in range(self.end + 1)]
+        for index, following in enumerate(self.following):
+            for after in following:
+                before[after].append(index)
+        order = _post_order(self.end, before)
+        number = {node: n for n, node in enumerate(order)}
+        found = {self.end: self.end}
+        changed = True
+        while changed:
+            changed = False
+            for node in reversed(order[:-1]):
+                known = [a for a in self.following[node] if a in found]
+                meets = known[0]
+                for other in known[1:]:
+                    meets = _meet(meets, other, found, number)
+                if found.get(node) != meets:
+                    found[node] = meets
+                    changed = True
+        return found
+
+
+def _meet(a: int, b: int, found: dict[int, int], number: dict[int, int]) -> int:
+    while a != b:
+        while number[a] < number[b]:
+            a = found[a]
+        while number[b] < number[a]:
+            b = found[b]
+    return a
+
+
+def _post_order(start: int, edges: list[list[int]]) -> list[int]:
+    order: list[int] = []
+    seen = {start}
+    stack: list[tuple[int, Iterator[int]]] = [(start, iter(edges[start]))]
+    while stack:
+        node, rest = stack[-1]
+        for following in rest:
+            if following not in seen:
+                seen.add(following)
+                stack.append((following, iter(edges[following])))
+                break
+        else:
+            stack.pop()
+            order.append(node)
+    return order
+
+
+def steps_after(index: int, step: Step, end: int) -> Iterable[int]:
+    """The steps that may come right after a step; `end` is that of the kernel."""
+    if step.flow is Flow.BRANCH:
+        yield step.target
+    elif step.flow is Flow.TABLE:
+        yield from step.targets
+    elif step.flow is Flow.EXIT:
+        yield end
+    if step.flow not in CONTROL or step.predicate >= 0:
+        yield index + 1
+
+
+def predicate_of(step: Step) -> frozenset[int]:
+    """The slot of a step's predicate, if it has one."""
+    return frozenset((step.predicate,)) if step.predicate >= 0 else NO_SLOTS
