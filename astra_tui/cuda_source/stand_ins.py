@@ -375,6 +375,29 @@ __device__ __forceinline__ void cudaTriggerProgrammaticLaunchCompletion() {
 }
 """
 
+_CUB = """\
+#pragma once
+#include <cub/block/block_adjacent_difference.cuh>
+#include <cub/block/block_discontinuity.cuh>
+#include <cub/block/block_exchange.cuh>
+#include <cub/block/block_histogram.cuh>
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_merge_sort.cuh>
+#include <cub/block/block_radix_rank.cuh>
+#include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_run_length_decode.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/block/block_shuffle.cuh>
+#include <cub/block/block_store.cuh>
+#include <cub/warp/warp_exchange.cuh>
+#include <cub/warp/warp_load.cuh>
+#include <cub/warp/warp_merge_sort.cuh>
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+#include <cub/warp/warp_store.cuh>
+"""
+
 _EMPTY = "#pragma once\n"
 
 PRELUDE_NAME = "astra_tui_prelude.h"
@@ -414,5 +437,7 @@ STAND_INS: dict[str, str] = {
     "initializer_list": _EMPTY,
     "stdbool.h": _EMPTY,
     "iostream": _EMPTY,
+    "cub/cub.cuh": _CUB,
 }
-"""Header name to text. The empty ones hold what NVRTC knows by itself, or only host code needs."""
+"""Header name to text. The empty ones hold what NVRTC knows by itself, or only host code needs;
+NVRTC refuses CUB as a whole for the sake of its host code."""

@@ -36,7 +36,9 @@ def test_block_reduction_over_warp_shuffles(
     np.testing.assert_allclose(ran["a0"], x.sum(1), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("header", ["cub/block/block_reduce.cuh", "cub/block/block_scan.cuh"])
+@pytest.mark.parametrize(
+    "header", ["cub/block/block_reduce.cuh", "cub/block/block_scan.cuh", "cub/cub.cuh"]
+)
 def test_cub(compiler: Compiler, random: np.random.Generator, header: str) -> None:
     scan = "scan" in header
     body = (
