@@ -165,8 +165,9 @@ _TABLE = (
     _op("stmatrix", _TENSOR, "store 8x8 matrices", _MATRIX),
     _op(
         "mma", _TENSOR, "matrix multiply of a warp",
-        "sync aligned m16n8k16 m16n8k8 row col f32 f16 bf16 tf32",
-        "m16n8k16 and m16n8k8 of f16 or bf16, m16n8k8 of tf32; sums are formed in float64",
+        "sync aligned m16n8k32 m16n8k16 m16n8k8 row col f32 f16 bf16 tf32 s32 s8 u8",
+        "m16n8k16 and m16n8k8 of f16 or bf16, m16n8k8 of tf32, whose sums are formed in float64; "
+        "m16n8k32 and m16n8k16 of 8-bit integers",
     ),
     _op("bra", _FLOW, "branch", "uni"),
     _op("brx", _FLOW, "branch by a table", "idx uni"),

@@ -419,6 +419,51 @@ def test_matrix_instructions(compiler: Compiler, random: np.random.Generator) ->
     np.testing.assert_allclose(ran["a0"], a.astype(float) @ b.astype(float), atol=1e-4)
 
 
+@pytest.mark.parametrize("depth", [16, 32])
+@pytest.mark.parametrize("kinds", [("s8", "s8"), ("u8", "s8"), ("s8", "u8"), ("u8", "u8")])
+def test_matrix_instructions_of_bytes(
+    compiler: Compiler, random: np.random.Generator, depth: int, kinds: tuple[str, str]
+) -> None:
+    """Fragments are loaded element by element, by the formulas of the PTX ISA."""
+    left, right = kinds
+    count = depth // 8
+    a = ", ".join(f"%{8 + n}" for n in range(count))
+    b = ", ".join(f"%{8 + count + n}" for n in range(count // 2))
+    operands = ", ".join(
+        [*(f'"r"(x[{n}])' for n in range(count)), *(f'"r"(y[{n}])' for n in range(count // 2))]
+    )
+    source = f"""
+    __global__ void k(int* c, const unsigned char* a, const unsigned char* b) {{
+      const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+      unsigned x[{count}] = {{}}, y[{count // 2}] = {{}};
+      for (int i = 0; i < 4 * {count}; ++i) {{
+        const int row = g + (i / 4 % 2) * 8, column = t * 4 + i % 4 + (i / 8) * 16;
+        x[i / 4] |= (unsigned)a[row * {depth} + column] << i % 4 * 8;
+      }}
+      for (int i = 0; i < 2 * {count}; ++i) {{
+        const int row = t * 4 + i % 4 + (i / 4) * 16;
+        y[i / 4] |= (unsigned)b[row * 8 + g] << i % 4 * 8;
+      }}
+      int d[4];
+      int* mine[4] = {{c + g * 8 + t * 2, c + g * 8 + t * 2 + 1, c + (g + 8) * 8 + t * 2,
+                      c + (g + 8) * 8 + t * 2 + 1}};
+      asm volatile(
+          "mma.sync.aligned.m16n8k{depth}.row.col.s32.{left}.{right}.s32 "
+          "{{%0,%1,%2,%3}}, {{{a}}}, {{{b}}}, {{%4,%5,%6,%7}};"
+          : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+          : "r"(*mine[0]), "r"(*mine[1]), "r"(*mine[2]), "r"(*mine[3]), {operands});
+      for (int i = 0; i < 4; ++i) *mine[i] = d[i];
+    }}"""
+    signs = {"s8": np.int8, "u8": np.uint8}
+    x, y = random.integers(0, 256, (16, depth)), random.integers(0, 256, (depth, 8))
+    x, y = x.astype(np.uint8).view(signs[left]), y.astype(np.uint8).view(signs[right])
+    c = random.integers(2**31 - 9, 2**31, (16, 8)).astype(np.int32)
+    expected = (x.astype(np.int64) @ y.astype(np.int64) + c).astype(np.int32)
+    arrays = [c, x.view(np.uint8), y.view(np.uint8)]
+    ran = run_kernel(compiler, source, arrays, read_only=(1, 2))
+    assert (ran["a0"] == expected).all()
+
+
 def test_counting_barriers(compiler: Compiler) -> None:
     source = """
     __global__ void k(int* out) {

@@ -1,6 +1,7 @@
 """Tensor-core instructions of one warp: ldmatrix, stmatrix and mma.sync.
 
-Fragment layouts are those of the PTX ISA (matrix fragments for mma.m16n8k16 and m16n8k8).
+Fragment layouts are those of the PTX ISA (matrix fragments for mma.m16n8k8, m16n8k16 and
+m16n8k32).
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def _stmatrix(decoder: Decoder, instruction: Instruction) -> Step:
 
 @opcode("mma")
 def _mma(decoder: Decoder, instruction: Instruction) -> Step:
+    if "s32" in instruction.modifiers:
+        return _mma_of_bytes(decoder, instruction)
     shape = next(m for m in instruction.modifiers if m.startswith("m16n8"))
     kinds = [m for m in instruction.modifiers if m in ("f16", "bf16", "tf32", "f32")]
     result, left, right, addend = kinds
@@ -119,6 +122,49 @@ def _mma(decoder: Decoder, instruction: Instruction) -> Step:
             write(regs, _take_d(total, number, result).reshape(-1))
 
     return Step(Flow.WARP, run)
+
+
+def _mma_of_bytes(decoder: Decoder, instruction: Instruction) -> Step:
+    """Products of 8-bit integers, four to a register; sums are exact, and wrap at 32 bits."""
+    words = instruction.modifiers[2:]
+    shape, left, right = words[0], *words[4:6]
+    known = {"m16n8k16": 16, "m16n8k32": 32}
+    expected = (shape, "row", "col", "s32", left, right, "s32")
+    if shape not in known or words != expected or not {left, right} <= {"s8", "u8"}:
+        decoder.refuse(instruction)
+    d, a, b, c = (decoder.vector(operand) for operand in instruction.operands)
+    read_a, read_b = ([decoder.read(x, "b32") for x in parts] for parts in (a, b))
+    read_c, write_d = [decoder.read(x, "s32") for x in c], [decoder.write(x, "s32") for x in d]
+
+    def run(regs: dict[int, Any], group: Group) -> None:
+        warps, depth = group.n // 32, known[shape]
+
+        def lanes(read: Any) -> Any:
+            return np.broadcast_to(read(regs), (group.n,)).reshape(warps, 32)
+
+        matrix_a, matrix_b = np.zeros((warps, 16, depth)), np.zeros((warps, depth, 8))
+        matrix_c = np.zeros((warps, 16, 8))
+        for number, read in enumerate(read_a):
+            row, column = _GROUP + 8 * (number & 1), 4 * _MEMBER + 16 * (number >> 1)
+            for byte, value in enumerate(_bytes(lanes(read), left)):
+                matrix_a[:, row, column + byte] = value
+        for number, read in enumerate(read_b):
+            for byte, value in enumerate(_bytes(lanes(read), right)):
+                matrix_b[:, 4 * _MEMBER + byte + 16 * number, _GROUP] = value
+        for number, read in enumerate(read_c):
+            _fill_c(matrix_c, lanes(read), number, "s32")
+        total = (matrix_a @ matrix_b + matrix_c).astype(np.int64).astype(np.int32)
+        for number, write in enumerate(write_d):
+            rows, columns = _GROUP + 8 * (number >> 1), 2 * _MEMBER + (number & 1)
+            write(regs, total[:, rows, columns].reshape(-1))
+
+    return Step(Flow.WARP, run)
+
+
+def _bytes(bits: Any, kind: str) -> list[Any]:
+    """The four 8-bit integers of each register, the lowest first."""
+    parts = ((bits >> np.uint32(8 * n)).astype(np.uint8) for n in range(4))
+    return [part.view(np.int8) if kind == "s8" else part for part in parts]
 
 
 def _halves(bits: Any, kind: str) -> tuple[Any, Any]:
