@@ -47,6 +47,10 @@ UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 CARRY = "%carry"
 """A hidden register for the carry flag of add.cc and its kin."""
+_GRID_SYNC = (
+    "the emulator does not run what reads %envreg registers, such as grid.sync() (cooperative "
+    "launches). End the launch where the grid is to wait, and start another."
+)
 GLOBAL_BASE = "%global_base"
 """A hidden register: how far global memory lies from where variables are taken to be."""
 
@@ -107,6 +111,8 @@ class Decoder:
             if name == GLOBAL_BASE:
                 kind = "u64"
                 self.special_slots[len(self.slots)] = name
+            if kind is None and name.startswith("%envreg"):
+                raise Unsupported(_GRID_SYNC)
             if kind is None:
                 raise Unsupported(f"the register {name} is not declared, or not emulated")
             self.slots[name] = len(self.slot_dtypes)

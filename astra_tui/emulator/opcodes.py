@@ -101,6 +101,7 @@ _TABLE = (
     _op("bfind", _BIT, "highest set bit", "u32 s32 u64 s64 shiftamt"),
     _op("brev", _BIT, "reverse the bits", "b32 b64"),
     _op("clz", _BIT, "count leading zeros", "b32 b64"),
+    _op("fns", _BIT, "find the n-th set bit", "b32"),
     _op("popc", _BIT, "count ones", "b32 b64"),
     _op("prmt", _BIT, "choose four bytes of eight", "b32 f4e b4e rc8 ecl ecr rc16"),
     _op("szext", _BIT, "extend from a bit width", "u32 s32 clamp wrap"),
@@ -219,7 +220,6 @@ REFUSED = (
     RefusedOpcode("bar.arrive", "barriers that do not wait", f"{_ON_GPU}, or use __syncthreads()"),
     RefusedOpcode("barrier.arrive", "barriers that do not wait", f"{_ON_GPU}"),
     RefusedOpcode("alloca", "dynamic stack memory", "use an array of fixed size"),
-    RefusedOpcode("fns", "find the n-th set bit", f"{_ON_GPU}, or use a loop"),
 )  # fmt: skip
 
 GENERAL_ADVICE = f"{_ON_GPU}, or write this part with plain arithmetic, loads and stores"

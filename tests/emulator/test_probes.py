@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from astra_tui.lab.compiler import Compiler
+from astra_tui.model.findings import FindingKind
 from tests.emulator.harness import run_kernel
 
 F32 = np.float32
@@ -462,6 +463,35 @@ def test_matrix_instructions_of_bytes(
     arrays = [c, x.view(np.uint8), y.view(np.uint8)]
     ran = run_kernel(compiler, source, arrays, read_only=(1, 2))
     assert (ran["a0"] == expected).all()
+
+
+def test_the_nth_set_bit(compiler: Compiler, random: np.random.Generator) -> None:
+    source = """
+    __global__ void k(unsigned* out, const unsigned* in, const int* at) {
+      const int i = threadIdx.x;
+      out[i] = __fns(in[i], at[2 * i], at[2 * i + 1]);
+    }"""
+    masks = random.integers(0, 2**32, 256).astype(np.uint32) & random.integers(0, 2**32, 256)
+    places = np.stack([random.integers(0, 32, 256), random.integers(-9, 10, 256)], 1)
+
+    def nth(mask: int, base: int, offset: int) -> int:
+        way = range(base, 32) if offset > 0 else range(base, -1, -1) if offset else [base]
+        bits = [bit for bit in way if mask >> bit & 1]
+        wanted = max(abs(offset), 1)
+        return bits[wanted - 1] if len(bits) >= wanted else 0xFFFF_FFFF
+
+    expected = [nth(int(m), *map(int, p)) for m, p in zip(masks, places, strict=True)]
+    arrays = [np.zeros(256, np.uint32), masks.astype(np.uint32), places.astype(np.int32)]
+    ran = run_kernel(compiler, source, arrays, block=256, read_only=(1, 2))
+    assert ran["a0"].tolist() == expected
+
+
+def test_what_a_cooperative_launch_needs_is_refused_by_name(compiler: Compiler) -> None:
+    source = """#include <cooperative_groups.h>
+    __global__ void k(int* o) { cooperative_groups::this_grid().sync(); *o = 1; }"""
+    (finding,) = run_kernel(compiler, source, [np.zeros(1, np.int32)]).findings
+    assert finding.kind is FindingKind.UNSUPPORTED
+    assert "grid.sync() (cooperative launches)" in finding.message
 
 
 def test_counting_barriers(compiler: Compiler) -> None:

@@ -311,3 +311,35 @@ _SELECTORS: dict[str, Function] = {
     "ecr": _mode(lambda c, place: np.minimum(c, place)),
     "rc16": _mode(lambda c, place: (c & 1) * 2 + place % 2),
 }
+
+
+@opcode("fns")
+def _fns(decoder: Decoder, instruction: Instruction) -> Run:
+    kinds = ("b32", "u32", "s32")
+    read_mask, read_base, read_offset = (
+        decoder.read(o, kind) for o, kind in zip(instruction.operands[1:], kinds, strict=True)
+    )
+    write = decoder.write(instruction.operands[0], "b32")
+
+    def run(regs: dict[int, Any], group: Any) -> None:
+        mask = np.asarray(read_mask(regs)).astype(np.int64)
+        base = np.asarray(read_base(regs)).astype(np.int64)
+        write(regs, _nth_set_bit(mask, base, np.asarray(read_offset(regs)).astype(np.int64)))
+
+    return run
+
+
+def _nth_set_bit(mask: Any, base: Any, offset: Any) -> Any:
+    """The place of the set bit that is |offset|-th from `base` on, itself included, upwards or
+    downwards; at `base` alone for an offset of 0; all ones where there is none (PTX ISA, fns).
+    """
+    mask, base, offset = np.broadcast_arrays(mask, base, offset)
+    found = np.full(mask.shape, 0xFFFF_FFFF, np.uint32)
+    left = np.maximum(np.abs(offset), 1)
+    for distance in range(32):
+        place = base + np.where(offset < 0, -distance, distance)
+        inside = (place >= 0) & (place < 32) & ((offset != 0) | (distance == 0))
+        is_set = inside & ((mask >> np.clip(place, 0, 31)) & 1 == 1)
+        left = left - is_set
+        found = np.where(is_set & (left == 0), place.astype(np.uint32), found)
+    return found[()]
