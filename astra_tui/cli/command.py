@@ -20,7 +20,7 @@ Options = SimpleNamespace
 EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
 _WIDTH = 80
 
-LEAST_MEMORY = 192 << 20
+MIN_MEMORY = 192 << 20
 """Bytes of address space below which NumPy's library ends a process without an exception."""
 
 
@@ -285,7 +285,7 @@ def _require_memory() -> None:
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+    if limit != resource.RLIM_INFINITY and limit < MIN_MEMORY:
         raise MemoryError(
-            f"this process may use {limit >> 20} MiB of memory, and needs {LEAST_MEMORY >> 20}"
+            f"this process may use {limit >> 20} MiB of memory, and needs {MIN_MEMORY >> 20}"
         )

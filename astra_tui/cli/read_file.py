@@ -8,7 +8,7 @@ from pathlib import Path
 
 from astra_tui.model.errors import UserError
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe that no one writes would be waited for without O_NONBLOCK."""
 
@@ -20,7 +20,7 @@ def read_given(file: Path, what: str = "file") -> bytes:
         with os.fdopen(handle, "rb") as opened:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise UserError("this is not a plain file", file=str(file))
-            data = opened.read(MOST_BYTES + 1)
+            data = opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UserError("there is no such file", file=str(file)) from None
     except IsADirectoryError:
@@ -28,6 +28,6 @@ def read_given(file: Path, what: str = "file") -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"cannot be read: {reason}", file=str(file)) from None
-    if len(data) > MOST_BYTES:
-        raise UserError(f"larger than {MOST_BYTES >> 20} MiB", file=str(file))
+    if len(data) > MAX_BYTES:
+        raise UserError(f"larger than {MAX_BYTES >> 20} MiB", file=str(file))
     return data

@@ -108,7 +108,7 @@ def _chains(
     from astra_tui.lab.on_gpu.compiling import compile_source
     from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed
     from astra_tui.lab.on_gpu.measuring import Options as Protocols
-    from astra_tui.lab.yardsticks.timing import LEAST_ROUNDS, Contender, YardstickTimer
+    from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, Contender, YardstickTimer
 
     base, *ours = (
         Contender(
@@ -122,7 +122,7 @@ def _chains(
     for chain in (Chain.ITSELF, Chain.PRODUCER):
         if asked not in ("both", chain.value):
             continue
-        protocols = Protocols(warm=False, chain=chain, least_rounds=LEAST_ROUNDS)
+        protocols = Protocols(warm=False, chain=chain, least_rounds=MIN_ROUNDS)
         try:
             with Bench(task, gpu.facts, gpu.tools, opened.oracle, protocols) as bench:
                 timer = YardstickTimer(task, bench, base, ours, shipped, gpu.facts.attributes)

@@ -12,7 +12,7 @@ _LANGUAGE = Language(tree_sitter_cuda.language())
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
 _JOINS = {"&&", "||", "and", "or"}
-_MOST_READINGS = 16
+_MAX_READINGS = 16
 """Of a text in which one comparison hides another; some sources are written to be slow."""
 
 _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
@@ -33,7 +33,7 @@ def parse_comparisons(text: str) -> Node:
     data = bytearray(text.encode(errors="replace"))
     root = Parser(_LANGUAGE).parse(bytes(data)).root_node
     templates: set[str] = set()
-    for _ in range(_MOST_READINGS):
+    for _ in range(_MAX_READINGS):
         misread = []
         templates |= set(_templates(root))
         # Not by Node.parent, which goes down from the root each time.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _WARP_BITS = 5
-_MOST_STEPS = 256
+_MAX_STEPS = 256
 """Releases that are followed back from one block to another."""
 
 
@@ -161,7 +161,7 @@ class Fences:
         found: list[Release] = []
         waiting, known = [acquisition], {acquisition.offset: acquisition.length}
         steps = 0
-        while waiting and steps < _MOST_STEPS:
+        while waiting and steps < _MAX_STEPS:
             now = waiting.pop(0)
             address = self.addresses[now.offset]
             found += [

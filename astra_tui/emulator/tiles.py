@@ -10,7 +10,7 @@ import numpy as np
 
 from astra_tui.emulator.registers import HomeRegisters
 
-_MOST_TILES = 8
+_MAX_TILES = 8
 """Tiles at one instruction; more of them are put together as single threads."""
 
 
@@ -121,7 +121,7 @@ def joined(tiles: list[Tile], live: frozenset[int]) -> list[Tile]:
                 break
         else:
             joined.append(tile)
-    if len(joined) > _MOST_TILES:
+    if len(joined) > _MAX_TILES:
         flat = [t if t.flat else t.flattened(slice(None)) for t in joined]
         ends = dict.fromkeys(t.until for t in flat)
         return [_concatenated([t for t in flat if t.until == end], 0) for end in ends]

@@ -7,7 +7,7 @@ import math
 from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.model.timing import Ratio, Timing
 
-LEAST_TOLERANCE = 0.02
+MIN_TOLERANCE = 0.02
 """Between two machines, or two days on one, less is not to be had: clocks and heat differ."""
 
 
@@ -21,7 +21,7 @@ def tolerance(recorded: Timing, measured: Timing) -> float:
         return 0.0
     widths = recorded.speedup.half_width + measured.speedup.half_width
     detectable = max(minimum_detectable(t.control) for t in (recorded, measured))
-    return max(LEAST_TOLERANCE, widths + detectable)
+    return max(MIN_TOLERANCE, widths + detectable)
 
 
 def disagreement(recorded: Timing, measured: Timing) -> str:

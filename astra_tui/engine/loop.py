@@ -68,7 +68,7 @@ from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
 from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.sessions.client import user_at_terminal
 
-MOST_LOST = 2
+MAX_LOST = 2
 """Rounds in a row that may be lost to trouble of the model or its server."""
 
 
@@ -275,13 +275,13 @@ class Engine:
 
     def _require_answers(self) -> None:
         """Ends the run when one round after the other is lost to the model or its server."""
-        last = self.state.rounds[-MOST_LOST:]
-        if len(last) == MOST_LOST and all(r.lost for r in last):
+        last = self.state.rounds[-MAX_LOST:]
+        if len(last) == MAX_LOST and all(r.lost for r in last):
             lost = (p.attempts[-1] for p in last[-1].proposals if p.lost)
             failed = (a.reason for a in lost if isinstance(a, CodeFailed))
             reason = last[-1].no_plan or next(failed, "")
             raise TeamUnavailable(
-                f"{MOST_LOST} rounds in a row brought no answer that can be used: {reason}"
+                f"{MAX_LOST} rounds in a row brought no answer that can be used: {reason}"
             )
 
     def _parent(self) -> int:

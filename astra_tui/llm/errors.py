@@ -11,7 +11,7 @@ from typing import ClassVar
 from astra_tui.llm.messages import Reply, Usage
 from astra_tui.model.errors import UserError
 
-MOST_SERVER_TEXT = 400
+MAX_SERVER_TEXT = 400
 """Characters of a server's words that a message repeats."""
 
 KEY_PATTERNS = re.compile(r"(?i)bearer\s+[^\s\"']+|\b(?:sk|hf|gsk|nvapi)[-_][A-Za-z0-9_*-]{6,}")
@@ -121,7 +121,7 @@ ERROR_KINDS: dict[str, type[LLMError]] = {
 """The errors by the name that a recording gives them."""
 
 
-def safe_text(text: str, key: str, most: int = MOST_SERVER_TEXT) -> str:
+def safe_text(text: str, key: str, most: int = MAX_SERVER_TEXT) -> str:
     """Words of a server, fit for a screen: no key, no control characters, one line, bounded."""
     if key:
         text = text.replace(key, "***")

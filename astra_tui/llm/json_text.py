@@ -9,7 +9,7 @@ from collections.abc import Iterator
 FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 END_OF_THOUGHT = re.compile(r"</think(?:ing)?>")
-MOST_STARTS = 200
+MAX_STARTS = 200
 """Places of a text at which an object is looked for; bounds the work on hostile texts."""
 
 
@@ -43,7 +43,7 @@ def _objects(text: str) -> list[str]:
     decoder = json.JSONDecoder()
     found: list[str] = []
     start = text.find("{")
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_STARTS):
         if start < 0:
             break
         end = start + 1

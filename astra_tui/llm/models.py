@@ -14,7 +14,7 @@ from astra_tui.llm.schemas import SchemaMode
 from astra_tui.llm.structured import ask
 from astra_tui.llm.surrogates import joined_json
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 PROBE_TOKENS = 2000
 """Enough for a model that thinks before it says a word."""
 
@@ -96,8 +96,8 @@ def model_required(models: tuple[OfferedModel, ...]) -> str:
     """What to tell a user who named no model."""
     if not models:
         return "--model is required; this server lists no models"
-    names = ", ".join(model.id for model in models[:MOST_LISTED])
-    more = f" and {len(models) - MOST_LISTED} more" if len(models) > MOST_LISTED else ""
+    names = ", ".join(model.id for model in models[:MAX_LISTED])
+    more = f" and {len(models) - MAX_LISTED} more" if len(models) > MAX_LISTED else ""
     return f"--model is required; this server offers: {names}{more}"
 
 

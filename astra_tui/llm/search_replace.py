@@ -23,7 +23,7 @@ from astra_tui.llm.errors import BadAnswer, Truncated
 SEARCH = re.compile(r"^<{5,9} SEARCH[ \t]*$")
 DIVIDER = re.compile(r"^={5,9}[ \t]*$")
 REPLACE = re.compile(r"^>{5,9} REPLACE[ \t]*$")
-MOST_CONTEXT = 40
+MAX_CONTEXT = 40
 """Lines of a file that an error shows."""
 
 
@@ -138,7 +138,7 @@ def _nearest_lines(lines: list[str], wanted: list[str]) -> str:
         if not close:
             return "no line of the file is like it"
         start = lines.index(close[0])
-    shown = lines[start : start + min(len(wanted), MOST_CONTEXT)]
+    shown = lines[start : start + min(len(wanted), MAX_CONTEXT)]
     numbered = "\n".join(f"{start + n}: {line}" for n, line in enumerate(shown, 1))
     return f"the nearest lines of the file are\n{numbered}"
 

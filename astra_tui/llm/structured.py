@@ -28,8 +28,8 @@ from astra_tui.llm.schemas import answer_schema, schema_instruction
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-MOST_REPAIRS = 2
-MOST_QUOTED = 20_000
+MAX_REPAIRS = 2
+MAX_QUOTED = 20_000
 """Characters of a bad answer that are shown to the model again."""
 
 
@@ -55,7 +55,7 @@ async def ask(
     """
     request = msgspec.structs.replace(request, schema=answer_schema(answer_type))
     usage = Usage()
-    for repairs in range(MOST_REPAIRS + 1):
+    for repairs in range(MAX_REPAIRS + 1):
         if repairs and on_delta is not None:
             on_delta(Delta(DeltaKind.RESTART))
         try:
@@ -70,7 +70,7 @@ async def ask(
             problem = str(error)
         request = _with_repair(request, reply, problem)
     raise BadAnswer(
-        f"{request.model} gave no valid {answer_type.__name__} in {MOST_REPAIRS + 1} answers: "
+        f"{request.model} gave no valid {answer_type.__name__} in {MAX_REPAIRS + 1} answers: "
         f"{problem}; the last one began: {safe_text(reply.text, '', 120)}",
         hint="try again, or choose a model that follows JSON schemas",
         usage=usage,
@@ -93,7 +93,7 @@ def read_answer(text: str, answer_type: type[T]) -> T:
 
 def _with_repair(request: Request, reply: Reply, problem: str) -> Request:
     assert request.schema is not None
-    said = Message(Speaker.ASSISTANT, reply.text[:MOST_QUOTED])
+    said = Message(Speaker.ASSISTANT, reply.text[:MAX_QUOTED])
     told = Message(
         Speaker.USER,
         f"That answer is not valid: {problem}.\n" + schema_instruction(request.schema).content,

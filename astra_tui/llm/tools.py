@@ -27,7 +27,7 @@ from astra_tui.model.errors import UserError, nearest
 Handler = Callable[[Json], Awaitable[str]]
 """Does a call. Its UserErrors are told to the model; other exceptions are faults of ours."""
 
-MOST_REPEATS = 2
+MAX_REPEATS = 2
 """How often the very same call is done; after that the model hears that nothing changes."""
 
 
@@ -97,9 +97,9 @@ class ToolDesk:
 
     def _count(self, name: str, arguments: Json) -> None:
         key = (name, json.dumps(arguments, sort_keys=True))
-        if self._done[key] >= MOST_REPEATS:
+        if self._done[key] >= MAX_REPEATS:
             raise UserError(
-                f"{name} was called {MOST_REPEATS} times with these arguments; "
+                f"{name} was called {MAX_REPEATS} times with these arguments; "
                 "the result does not change, so use what you have"
             )
         self._done[key] += 1

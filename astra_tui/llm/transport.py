@@ -11,11 +11,11 @@ from httpx2 import AsyncByteStream, Response
 
 from astra_tui.llm.errors import BadAnswer, RequestRefused, safe_text
 
-MOST_BYTES = 64_000_000
+MAX_BYTES = 64_000_000
 """Of one answer on the wire, the frames of its events included."""
-MOST_LINE_BYTES = 8_000_000
+MAX_LINE_BYTES = 8_000_000
 """Of one line of an answer: an event is read as a whole before it is looked at."""
-MOST_ERROR_BYTES = 65_536
+MAX_ERROR_BYTES = 65_536
 """Of a refusal. What follows is not read: its first words say what is wrong."""
 
 
@@ -61,16 +61,16 @@ class _BoundedStream(AsyncByteStream):
         async for part in self._stream:
             total += len(part)
             if self._is_error:
-                yield part[: MOST_ERROR_BYTES - (total - len(part))]
-                if total >= MOST_ERROR_BYTES:
+                yield part[: MAX_ERROR_BYTES - (total - len(part))]
+                if total >= MAX_ERROR_BYTES:
                     return
                 continue
             end = max(part.rfind(b"\n"), part.rfind(b"\r"))
             line = line + len(part) if end < 0 else len(part) - end - 1
-            if total > MOST_BYTES or line > MOST_LINE_BYTES:
+            if total > MAX_BYTES or line > MAX_LINE_BYTES:
                 raise BadAnswer(
-                    f"the answer is longer than {MOST_BYTES // 10**6} MB, "
-                    f"or has a line of more than {MOST_LINE_BYTES // 10**6} MB",
+                    f"the answer is longer than {MAX_BYTES // 10**6} MB, "
+                    f"or has a line of more than {MAX_LINE_BYTES // 10**6} MB",
                     hint="the server does not end its answers; look at its log",
                 )
             yield part

@@ -13,7 +13,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
 
-MOST_ELEMENTS = 1 << 16
+MAX_ELEMENTS = 1 << 16
 """Elements of the largest tensor of a case, so that the emulator answers in milliseconds."""
 
 LARGEST_SIZE = 1 << 31
@@ -64,8 +64,8 @@ def _check_contract(case: Case, task: KernelTask) -> None:
         elements = task.elements(case.dims, case.dtype)
     except UserError as error:  # One of an expression names a place in the task's file.
         raise UserError(error.message, hint=error.hint) from None
-    if elements > MOST_ELEMENTS:
-        raise UserError(f"its largest tensor has {elements} elements; the most are {MOST_ELEMENTS}")
+    if elements > MAX_ELEMENTS:
+        raise UserError(f"its largest tensor has {elements} elements; the most are {MAX_ELEMENTS}")
 
 
 def _check_layout(case: Case, task: KernelTask) -> None:
@@ -73,8 +73,8 @@ def _check_layout(case: Case, task: KernelTask) -> None:
     for name, offset in case.offsets.items():
         if name not in tensors:
             raise UserError(f"'{name}' is no tensor", hint=nearest(name, tensors))
-        if not 0 <= offset <= MOST_ELEMENTS:
-            raise UserError(f"'{name}' begins {offset} elements on, not 0 to {MOST_ELEMENTS}")
+        if not 0 <= offset <= MAX_ELEMENTS:
+            raise UserError(f"'{name}' begins {offset} elements on, not 0 to {MAX_ELEMENTS}")
     strided = {name: a for name, a in tensors.items() if a.strided}
     for name, padding in case.row_padding.items():
         if name not in strided:
@@ -82,9 +82,9 @@ def _check_layout(case: Case, task: KernelTask) -> None:
             raise UserError(f"the rows of '{name}' cannot lie apart", hint=hint)
         *rows, _ = task.shape_of(strided[name], case.dims, case.dtype)
         gaps = max(math.prod(rows), 1) * padding
-        if not 0 <= gaps <= MOST_ELEMENTS:
+        if not 0 <= gaps <= MAX_ELEMENTS:
             where = f"rows of '{name}' apart by {padding}"
-            raise UserError(f"{where} leave {gaps} elements free, not 0 to {MOST_ELEMENTS}")
+            raise UserError(f"{where} leave {gaps} elements free, not 0 to {MAX_ELEMENTS}")
 
 
 def _check_scalars(case: Case, task: KernelTask) -> None:

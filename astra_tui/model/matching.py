@@ -19,7 +19,7 @@ from typing import NamedTuple
 Block = tuple[int, int, int]
 """Where it begins in the old sequence and in the new one, and how many items it has."""
 
-MOST_PASSES = 4_000_000
+MAX_PASSES = 4_000_000
 """Pairs of equal items; with more of them the runs would fill the memory, and `difflib` is used."""
 
 
@@ -44,7 +44,7 @@ def matching_blocks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Bl
 
     The last one is empty and stands at the ends.
     """
-    if count_passes(old, new) > MOST_PASSES:
+    if count_passes(old, new) > MAX_PASSES:
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         return [(i, j, size) for i, j, size in matcher.get_matching_blocks()]
     return _Matching(old, new).blocks()

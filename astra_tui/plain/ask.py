@@ -24,7 +24,7 @@ from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
 from astra_tui.sessions.client import Edit
-from astra_tui.sessions.wire import MOST_QUESTIONS
+from astra_tui.sessions.wire import MAX_QUESTIONS
 
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
 DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
@@ -165,7 +165,7 @@ def read_answer(
 
 
 def _auto(text: str) -> Auto:
-    if text.isdecimal() and 0 < int(text) <= MOST_QUESTIONS:
+    if text.isdecimal() and 0 < int(text) <= MAX_QUESTIONS:
         return Auto(left=int(text))
     try:
         return Auto(AutoMode.ASK if text == "off" else AutoMode(text))

@@ -8,7 +8,7 @@ from astra_tui.playbook.linear import INTEGER_TYPES, IndexReader, Polynomial
 from astra_tui.playbook.names import Function
 from astra_tui.playbook.syntax import line_of, text_of
 
-MOST_ELEMENTS = 16
+MAX_ELEMENTS = 16
 """A pack never has more elements; constants that it divides keep an index aligned."""
 
 
@@ -74,7 +74,7 @@ class LaneIndices:
                     self.require_divisible(division.denominator, node)
             if monomial and self._is_whole(monomial[0]) and len(monomial) == 1:
                 continue
-            if coefficient % MOST_ELEMENTS == 0:
+            if coefficient % MAX_ELEMENTS == 0:
                 continue
             factors = [a for a in monomial if self._is_size(a)]
             if not factors:

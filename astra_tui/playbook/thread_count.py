@@ -23,7 +23,7 @@ from astra_tui.playbook.syntax import (
     text_of,
 )
 
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 """In a block (CUDA C++ Programming Guide, compute capabilities)."""
 
 
@@ -68,7 +68,7 @@ def _plain(node: Node, kernel: Function) -> int | None:
         return _plain(cast[1], kernel)
     match node.type:
         case "field_expression":
-            return {"threadIdx.x": MOST_THREADS - 1, "blockDim.x": MOST_THREADS}.get(text_of(node))
+            return {"threadIdx.x": MAX_THREADS - 1, "blockDim.x": MAX_THREADS}.get(text_of(node))
         case "identifier":
             variable = kernel.lookup(text_of(node), node)
             if variable is None or variable.value is None or not kernel.is_constant(variable):

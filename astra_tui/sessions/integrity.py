@@ -36,7 +36,7 @@ from astra_tui.model.events import (
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.folder import read_blob, writer_of
 from astra_tui.sessions.reading import (
-    MOST_FLAWS,
+    MAX_FLAWS,
     JournalContents,
     journal_path,
     read_journal,
@@ -215,7 +215,7 @@ def _looked_at(folder: Path, found: JournalContents, texts: bool) -> Session:
     seal = found.records[-1].seal if found.records else ""
     report = Integrity(
         len(found.records), len(named), digests.count, seal, digests.reached,
-        tuple(flaws[:MOST_FLAWS]),
+        tuple(flaws[:MAX_FLAWS]),
     )  # fmt: skip
     return Session(folder, found, timeline, report, _trust(folder, found, flaws))
 

@@ -28,7 +28,7 @@ from astra_tui.sessions.records import (
     JOURNAL_NAME,
     LARGEST_JOURNAL,
     LONGEST_LINE,
-    MOST_EVENTS,
+    MAX_EVENTS,
     Record,
     decode_record,
     encode_record,
@@ -262,9 +262,9 @@ class Journal:
         if len(line) > LONGEST_LINE:
             message = f"an event of {len(line):,} bytes: {LONGEST_LINE:,} are the most"
             raise UserError(message, file=path)
-        if self._end + len(line) > LARGEST_JOURNAL or self._next >= MOST_EVENTS:
+        if self._end + len(line) > LARGEST_JOURNAL or self._next >= MAX_EVENTS:
             message = (
-                f"this journal is as large as one may be: {MOST_EVENTS:,} events, "
+                f"this journal is as large as one may be: {MAX_EVENTS:,} events, "
                 f"{LARGEST_JOURNAL:,} bytes"
             )
             hint = "start a new session from its best candidate"

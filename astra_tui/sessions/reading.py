@@ -24,8 +24,8 @@ from astra_tui.sessions.records import (
     JOURNAL_NAME,
     LARGEST_JOURNAL,
     LONGEST_LINE,
-    MOST_EVENTS,
-    MOST_UNPACKED,
+    MAX_EVENTS,
+    MAX_UNPACKED,
     SMALL_JOURNAL,
     MalformedRecord,
     Record,
@@ -41,7 +41,7 @@ from astra_tui.sessions.safe_open import (
     write_inside,
 )
 
-MOST_FLAWS = 100
+MAX_FLAWS = 100
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -166,10 +166,10 @@ def nonsense(error: ImpossibleEvent, folder: Path) -> UserError:
 def parse_journal(content: bytes, path: Path) -> JournalContents:
     """The records in the bytes of a journal; `path` names it in messages.
 
-    Raises UserError where it has more lines than `MOST_EVENTS`, or was written by a newer version.
+    Raises UserError where it has more lines than `MAX_EVENTS`, or was written by a newer version.
     """
-    if content.count(b"\n") > MOST_EVENTS:
-        raise UserError(f"a journal holds at most {MOST_EVENTS:,} events", file=str(path))
+    if content.count(b"\n") > MAX_EVENTS:
+        raise UserError(f"a journal holds at most {MAX_EVENTS:,} events", file=str(path))
     parts = _Parts(path)
     for line in BytesIO(content):
         parts.add(line)
@@ -198,7 +198,7 @@ class _Parts:
             self.damage.append(Damage(self._line, self.offset, message, truncated=True))
             return
         body = line[:-1]
-        if len(self.altered) < MOST_FLAWS and not seal_holds(body, self._seal):
+        if len(self.altered) < MAX_FLAWS and not seal_holds(body, self._seal):
             self.altered.append(self._line)
         self._seal = ""
         try:
@@ -329,4 +329,4 @@ def unpacked(folder: Path) -> bytes:
 
 def _most_unpacked(packed: int) -> int:
     """Bytes. One that packs far better than any journal of an engine was made to fill memory."""
-    return min(LARGEST_JOURNAL, max(SMALL_JOURNAL, MOST_UNPACKED * packed))
+    return min(LARGEST_JOURNAL, max(SMALL_JOURNAL, MAX_UNPACKED * packed))

@@ -121,7 +121,7 @@ def _named_floats(value: Any) -> Any:
 LARGEST_JOURNAL = 128 * 1024 * 1024
 """Bytes; a round on a GPU takes 200 kB, so that these are 600 rounds."""
 
-MOST_UNPACKED = 40
+MAX_UNPACKED = 40
 """Times the size of a packed journal; real ones unpack to six times their size."""
 
 SMALL_JOURNAL = 8 * 1024 * 1024
@@ -130,18 +130,18 @@ SMALL_JOURNAL = 8 * 1024 * 1024
 LONGEST_LINE = 4 * 1024 * 1024
 """Bytes; the longest line of a real session holds the samples of one workload, under 100 kB."""
 
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 """A round has about 100, so that these are 2,000 rounds."""
 
 LARGEST_TEXT = 16 * 1024 * 1024
 """Bytes of one source, prompt or reply."""
 
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 """Rounds, candidates and questions together, and the parts of any one list."""
 
-MOST_COPIED = 400_000_000
+MAX_COPIED = 400_000_000
 """Parts that are copied in all, some 5 ns each. The 200,000 events that a journal may have copy a
 third of that in a session of 2,000 rounds.
 """
@@ -167,15 +167,15 @@ class Growth:
         key = _list_of(event)
         if key is not None:
             self._added[key] += 1
-            if self._added[key] > MOST_PARTS:
-                raise ImpossibleEvent(f"more than {MOST_PARTS:,} times {type(event).__name__}")
+            if self._added[key] > MAX_PARTS:
+                raise ImpossibleEvent(f"more than {MAX_PARTS:,} times {type(event).__name__}")
             self._copied += self._added[key]
         before, state = state, apply(state, event)
         self._copied += _copied(before, state)
-        if self._copied > MOST_COPIED:
+        if self._copied > MAX_COPIED:
             raise ImpossibleEvent("its rounds, candidates and lists change too often to be folded")
-        if len(state.rounds) + len(state.candidates) + len(state.questions) > MOST_PARTS:
-            raise ImpossibleEvent(f"more than {MOST_PARTS:,} rounds, candidates and questions")
+        if len(state.rounds) + len(state.candidates) + len(state.questions) > MAX_PARTS:
+            raise ImpossibleEvent(f"more than {MAX_PARTS:,} rounds, candidates and questions")
         return state
 
 

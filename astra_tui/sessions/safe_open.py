@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from astra_tui.model.errors import OutOfResources, UserError
-from astra_tui.sessions.records import MOST_FILES
+from astra_tui.sessions.records import MAX_FILES
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -97,8 +97,8 @@ def files_inside(folder: Path) -> list[str]:
                 names.append(str(path.relative_to(folder)))
             elif not stat.S_ISDIR(mode):
                 raise UserError(_NOT_PLAIN, file=str(path), hint=_REMOVE)
-        if len(names) > MOST_FILES:
-            raise UserError(f"there are more than {MOST_FILES:,} files", file=str(folder))
+        if len(names) > MAX_FILES:
+            raise UserError(f"there are more than {MAX_FILES:,} files", file=str(folder))
     return names
 
 

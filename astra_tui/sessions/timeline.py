@@ -34,7 +34,7 @@ from astra_tui.sessions.reading import Damage, journal_path
 from astra_tui.sessions.records import Growth, Record
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
-MOST_SNAPSHOTS = 256
+MAX_SNAPSHOTS = 256
 """Of longer sessions fewer states are kept, so that memory stays bounded."""
 
 LONGEST_WAIT = 2.0
@@ -88,7 +88,7 @@ class Timeline:
     def __init__(self, records: Sequence[Record], damage: Sequence[Damage] = ()):
         self.damage = tuple(damage)
         self.broken: Break | None = None
-        self._stride = max(EVENTS_BETWEEN_SNAPSHOTS, -(-len(records) // MOST_SNAPSHOTS))
+        self._stride = max(EVENTS_BETWEEN_SNAPSHOTS, -(-len(records) // MAX_SNAPSHOTS))
         self._snapshots: list[SessionState] = []
         self._records = tuple(records)[: self._fold(records)]
         self.moments = _moments(self._records)

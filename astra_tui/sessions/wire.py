@@ -24,7 +24,7 @@ LONGEST_MESSAGE = 16 << 20
 """Bytes of one line; an answer may carry a whole source."""
 
 
-MOST_QUESTIONS = 10_000
+MAX_QUESTIONS = 10_000
 """That may be accepted without asking by their number."""
 
 
@@ -121,7 +121,7 @@ class SetAutoApproval(Request, frozen=True, tag="auto"):
     """
 
     mode: AutoMode
-    left: Annotated[int, msgspec.Meta(ge=0, le=MOST_QUESTIONS)] = 0
+    left: Annotated[int, msgspec.Meta(ge=0, le=MAX_QUESTIONS)] = 0
 
 
 class Pause(Request, frozen=True, tag="pause"):

@@ -16,7 +16,7 @@ from astra_tui.sessions.reading import is_packed, journal_path
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.tui.words import best_words
 
-MOST_SESSIONS = 200
+MAX_SESSIONS = 200
 """How many of the latest sessions home lists."""
 
 
@@ -75,7 +75,7 @@ def session_folders(root: Path) -> list[Path]:
     if not root.is_dir():
         return []
     found = [(_changed(folder), folder) for folder in root.iterdir()]
-    return [folder for time, folder in sorted(found, reverse=True) if time][:MOST_SESSIONS]
+    return [folder for time, folder in sorted(found, reverse=True) if time][:MAX_SESSIONS]
 
 
 def _changed(folder: Path) -> float:

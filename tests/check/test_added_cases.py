@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.model.added_cases import MOST_ELEMENTS, check_added_case
+from astra_tui.model.added_cases import MAX_ELEMENTS, check_added_case
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
@@ -134,5 +134,5 @@ def test_every_case_that_is_taken_can_be_laid_out_and_drawn(
         check_added_case(proposed, task)
     except UserError:
         return
-    assert all(t.elements <= 2 * MOST_ELEMENTS for t in layouts_of(task, proposed).values())
+    assert all(t.elements <= 2 * MAX_ELEMENTS for t in layouts_of(task, proposed).values())
     draw_inputs(task, proposed)

@@ -34,7 +34,7 @@ def test_only_plain_files_are_read(
     assert refusal(tmp_path) == "this is a folder; name a .cu file"
     assert refusal(tmp_path / "none.cu") == "there is no such file"
     assert refusal(tmp_path / "a\0b") == "cannot be read: embedded null byte"
-    monkeypatch.setattr(read_file, "MOST_BYTES", 3 << 20)
+    monkeypatch.setattr(read_file, "MAX_BYTES", 3 << 20)
     (tmp_path / "long.cu").write_bytes(b" " * (3 << 20) + b"x")
     assert refusal(tmp_path / "long.cu") == "larger than 3 MiB"
     (tmp_path / "long.cu").write_bytes(b" " * (3 << 20))

@@ -23,7 +23,7 @@ HERE = Path(__file__).parent / "golden"
 RECORDED = json.loads((HERE / "h100.json").read_text())
 PROGRAMS = snippets.programs()
 PATTERNS = patterns.patterns()
-LEAST_EQUAL_BITS = 0.9999
+MIN_EQUAL_BITS = 0.9999
 """Share of equal elements that a task's half-precision outputs must have."""
 
 
@@ -127,4 +127,4 @@ def test_tasks_have_ncus_counters_and_the_gpus_results(compiler: Compiler, outpu
                 assert np.allclose(got.view(np.float32), kept.view(np.float32), atol=1e-6)
             else:
                 equal = (got.view(np.uint16) == kept.view(np.uint16)).mean()
-                assert equal >= LEAST_EQUAL_BITS, f"{name}/{output}: {equal}"
+                assert equal >= MIN_EQUAL_BITS, f"{name}/{output}: {equal}"

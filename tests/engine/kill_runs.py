@@ -25,7 +25,7 @@ from astra_tui.sessions.reading import read_journal
 from tests.quick import write_quick_task
 
 LONGEST_RUN = 120.0
-MOST_KILLS = 3
+MAX_KILLS = 3
 """Of one run; after them it is left to end by itself."""
 
 
@@ -116,7 +116,7 @@ def main() -> int:
         whole = result_of(folder / "whole")
         print(f"unkilled: {length:.1f} s, best {whole.best[:12]}")
         for number in range(1, options.runs + 1):
-            count = chance.randint(1, MOST_KILLS)
+            count = chance.randint(1, MAX_KILLS)
             moments = [chance.uniform(0, length) for _ in range(count)]
             session = folder / f"run-{number}"
             try:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from astra_tui.engine.agreement import LEAST_TOLERANCE, disagreement, tolerance
+from astra_tui.engine.agreement import MIN_TOLERANCE, disagreement, tolerance
 from astra_tui.engine.bisection import Trial, bisect, culprit
 from astra_tui.engine.verify import Accepted
 from astra_tui.model.timing import Ratio, TimingVerdict
@@ -83,7 +83,7 @@ def test_timings_agree_within_their_intervals_or_two_percent(old, new, agrees):
 def test_the_tolerance_is_the_sum_of_widths_and_what_can_be_detected():
     wide = tolerance(timed(1.3, half=0.02), timed(1.3, half=0.03))
     assert wide == pytest.approx(0.02 + 0.03 + 0.001, rel=1e-2)
-    assert tolerance(timed(1.3), timed(1.3)) == LEAST_TOLERANCE
+    assert tolerance(timed(1.3), timed(1.3)) == MIN_TOLERANCE
 
 
 @pytest.mark.parametrize("broken", [Ratio(1.3, -1, 2, 1), Ratio(math.inf, 1, math.inf, 1)])

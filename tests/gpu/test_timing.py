@@ -38,7 +38,7 @@ from astra_tui.lab.on_gpu.measuring import (
 )
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks import NotBuilt, Shipped
-from astra_tui.lab.yardsticks.timing import LEAST_ROUNDS, Contender, YardstickTimer
+from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, Contender, YardstickTimer
 from astra_tui.model.dtypes import DType
 from astra_tui.model.gpu import GpuCounters
 from astra_tui.model.launch.expression import Name
@@ -525,7 +525,7 @@ def shipped(task: KernelTask, made: Compiled, name: str, requires: str = "d >= 1
 def test_a_source_is_compared_with_the_fastest_shipped_kernel_of_each_shape(
     bench: Bench, task: KernelTask, version: MakeVersion
 ) -> None:
-    bench.options = Options(warm=False, chain=Chain.ITSELF, least_rounds=LEAST_ROUNDS)
+    bench.options = Options(warm=False, chain=Chain.ITSELF, least_rounds=MIN_ROUNDS)
     base, ours = (version(Scripted("silu", share * US)) for share in (2.0, 1.0))
     slow = shipped(task, version(Scripted("silu", 1.2 * US)), "slow")
     fast = shipped(task, version(Scripted("silu", 0.9 * US)), "fast", "tokens > 20")

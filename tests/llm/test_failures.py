@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from astra_tui.llm import LLMError, Retries, ServerFailed, wire_chat, wire_responses
 from astra_tui.llm.client import _wait
-from astra_tui.llm.errors import ERROR_KINDS, MOST_SERVER_TEXT, safe_text
+from astra_tui.llm.errors import ERROR_KINDS, MAX_SERVER_TEXT, safe_text
 from astra_tui.llm.failures import retry_after
 from astra_tui.llm.streamed import StreamedReply
 from astra_tui.llm.wire_responses import StreamError
@@ -30,7 +30,7 @@ def test_no_key_survives(key: str, before: str, after: str) -> None:
     shown = safe_text(f"{before}{key}{after}", key)
     assert key not in shown
     assert shown.isprintable()
-    assert len(shown) <= MOST_SERVER_TEXT
+    assert len(shown) <= MAX_SERVER_TEXT
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from astra_tui.emulator.opcodes import REFUSED
 from astra_tui.llm.roles.coding import coding_prompt
-from astra_tui.llm.roles.conversation import MOST_REMEMBERED, OneAgent, SeparateAgents
+from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
 from astra_tui.llm.roles.facts import task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.material import Data, compose, data_mark, prompt_text
@@ -133,7 +133,7 @@ def test_every_refused_instruction_is_named_with_its_remedy() -> None:
 
 def test_the_single_agent_forgets_its_oldest_steps() -> None:
     agent = OneAgent()
-    size = MOST_REMEMBERED // 4
+    size = MAX_REMEMBERED // 4
     for number in range(6):
         agent.remember(f"step {number}", "x" * size)
     said = [m.content for m in agent.opening(Role.CODING)[1:]]

@@ -17,7 +17,7 @@ from astra_tui.llm.roles.cases import (
     ValuesOf,
     case_of,
 )
-from astra_tui.model.added_cases import MOST_ELEMENTS
+from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.task import KernelTask, ValueKind, Values, load_task
 from astra_tui.model.team import Failure
@@ -170,6 +170,6 @@ def test_every_case_that_is_taken_can_be_drawn(proposed: ProposedCase) -> None:
     except NotACase:
         return
     assert MERGE.violated(made.dims, made.dtype) == ""
-    assert MERGE.elements(made.dims, made.dtype) <= MOST_ELEMENTS
+    assert MERGE.elements(made.dims, made.dtype) <= MAX_ELEMENTS
     drawn = draw_inputs(MERGE, made)
     assert set(drawn.tensors) == {a.name for a in MERGE.tensors if a.is_read}

@@ -47,6 +47,6 @@ def test_a_run_that_crosses_a_block_is_found_in_its_parts() -> None:
 
 
 def test_with_too_many_equal_items_difflib_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "MOST_PASSES", 3)
+    monkeypatch.setattr(matching, "MAX_PASSES", 3)
     assert count_passes("aa", "aa") == 4
     assert matching_blocks("aab", "aac") == by_difflib("aab", "aac")

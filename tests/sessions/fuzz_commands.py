@@ -5,7 +5,7 @@
 Each copy of a session is harmed in one to three ways, then every command that reads one is run on
 it, in this process. A command may give the answer of the undamaged session, or say that the session
 is not whole, or end in an error; anything else fails the run: an exception, another answer without
-a word, a command that takes longer than `MOST_SECONDS`, a file outside that is changed or whose
+a word, a command that takes longer than `MAX_SECONDS`, a file outside that is changed or whose
 text comes back. Copies whose checksums were computed again are other sessions, which no reader can
 tell: their answers are not compared.
 """
@@ -42,7 +42,7 @@ from tests.export.sessions import tuned, write_session
 from tests.sessions import fuzz_sessions as damage
 from tests.sessions.fuzz_sessions import OUTSIDE, Harm
 
-MOST_SECONDS = 30
+MAX_SECONDS = 30
 MANY_EVENTS = 1_000_000
 
 
@@ -187,10 +187,10 @@ def run_command(arguments: tuple[str, ...], place: Path) -> Answer:
 
 def _within_time(arguments: tuple[str, ...]) -> int:
     def late(_number: int, _frame: object) -> None:
-        raise TimeoutError(f"longer than {MOST_SECONDS} s")
+        raise TimeoutError(f"longer than {MAX_SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(MAX_SECONDS)
     try:
         return astra_tui(arguments)
     finally:

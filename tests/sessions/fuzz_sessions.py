@@ -5,7 +5,7 @@
 Each case copies a whole session, does one to three harmful things to it, and then checks it, folds
 it, seeks in it, lists it, prints it, branches off and reopens it. An error that names what is wrong
 is fine, and so is a part of the session with the place where it ends. Anything else fails the run:
-another exception, a case that takes longer than `MOST_SECONDS`, a file outside of the folder that
+another exception, a case that takes longer than `MAX_SECONDS`, a file outside of the folder that
 is changed, or one that is read. The last is seen by text that lies outside and must not come back.
 """
 
@@ -43,7 +43,7 @@ from astra_tui.sessions.summary import run_report
 from astra_tui.sessions.timeline import Timeline
 from tests.sessions.samples import write_whole
 
-MOST_SECONDS = 10
+MAX_SECONDS = 10
 OUTSIDE = "this text lies outside of the session"
 BY = Author(AuthorKind.ENGINEER, "fuzz")
 REDACTOR = Redactor(environment={})
@@ -319,10 +319,10 @@ def _harmed_and_opened(folder: Path, harms: list[Harm], draw: random.Random) -> 
 
 def _within_time(do: Callable[[], list[str]]) -> list[str]:
     def late(_number: int, _frame: object) -> None:
-        raise TimeoutError(f"longer than {MOST_SECONDS} s")
+        raise TimeoutError(f"longer than {MAX_SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(MAX_SECONDS)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             return do()

@@ -28,7 +28,7 @@ from .samples import BASELINE, ENGINEER, opened, whole_session
 from .synthetic import events_of
 
 PARTS = 500
-MOST_COPIED = 1_000_000
+MAX_COPIED = 1_000_000
 
 
 def begun() -> Iterator[Event]:
@@ -78,15 +78,15 @@ def many_results() -> Iterator[Event]:
 def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
     monkeypatch: pytest.MonkeyPatch, events: Callable[[], Iterator[Event]]
 ) -> None:
-    monkeypatch.setattr(records, "MOST_COPIED", MOST_COPIED)
+    monkeypatch.setattr(records, "MAX_COPIED", MAX_COPIED)
     numbered = enumerate(events())
     with pytest.raises(ImpossibleEvent, match="change too often"):
         fold_within_bounds(event for _, event in numbered)
     taken, _ = next(numbered)
-    assert taken < 4 * MOST_COPIED / PARTS + PARTS
+    assert taken < 4 * MAX_COPIED / PARTS + PARTS
 
 
 def test_a_session_of_many_rounds_is_far_from_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copying grows with the square of the rounds: 100 rounds copy a 400th of 2,000."""
-    monkeypatch.setattr(records, "MOST_COPIED", records.MOST_COPIED // 400)
+    monkeypatch.setattr(records, "MAX_COPIED", records.MAX_COPIED // 400)
     assert len(fold_within_bounds(events_of(100, 50)).rounds) == 101

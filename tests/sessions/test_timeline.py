@@ -91,7 +91,7 @@ def test_an_empty_journal_has_one_state():
 
 
 def test_more_rounds_and_candidates_than_anyone_has_end_it(monkeypatch):
-    monkeypatch.setattr(records, "MOST_PARTS", 3)
+    monkeypatch.setattr(records, "MAX_PARTS", 3)
     timeline = Timeline(recorded(whole_session()))
     assert "more than 3" in timeline.broken.message
     assert timeline.final_state() == fold(whole_session()[: len(timeline)])

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.gpu.timing.sizes import (
-    L2_TIMES,
-    LEAST_LAUNCHES,
-    LEAST_REPLAY_US,
+    L2_MULTIPLE,
+    MAX_SETS,
+    MAX_WARM_LAUNCHES,
     MEMORY_SHARE,
-    MOST_SETS,
-    MOST_WARM_LAUNCHES,
+    MIN_LAUNCHES,
+    MIN_REPLAY_US,
     cold_size,
     warm_size,
 )
@@ -30,9 +30,9 @@ def test_cold_sets_are_five_times_the_cache_or_said_not_to_be(
     us: float, set_bytes: int, l2: int, free: int, copies: int
 ) -> None:
     size = cold_size(us, set_bytes, l2, free, copies)
-    assert size.is_cold is (size.sets * max(set_bytes, 1) >= L2_TIMES * l2)
+    assert size.is_cold is (size.sets * max(set_bytes, 1) >= L2_MULTIPLE * l2)
     memory = MEMORY_SHARE * free / (max(set_bytes, 1) * copies)
-    assert size.is_cold or size.sets == MOST_SETS or size.sets > memory - 2
+    assert size.is_cold or size.sets == MAX_SETS or size.sets > memory - 2
 
 
 @given(US, SET_BYTES, L2_BYTES, FREE_BYTES, COPIES)
@@ -49,15 +49,15 @@ def test_every_launch_has_a_set_of_its_own_and_the_rest_of_the_cache_is_flushed(
 ) -> None:
     size = cold_size(us, set_bytes, l2, free)
     assert 2 * size.launches == size.sets, "the long graph has twice the launches"
-    assert 2 <= size.sets <= MOST_SETS
+    assert 2 <= size.sets <= MAX_SETS
     assert size.flush_bytes >= l2
 
 
 @given(US, st.integers(1, 1 << 20), L2_BYTES)
 def test_with_memory_enough_a_replay_is_long(us: float, set_bytes: int, l2: int) -> None:
     size = cold_size(us, set_bytes, l2, 1 << 50)
-    assert size.sets == MOST_SETS or size.launches * max(us, 0.1) >= LEAST_REPLAY_US
-    assert size.launches >= LEAST_LAUNCHES
+    assert size.sets == MAX_SETS or size.launches * max(us, 0.1) >= MIN_REPLAY_US
+    assert size.launches >= MIN_LAUNCHES
 
 
 @given(US, SET_BYTES, L2_BYTES, FREE_BYTES)
@@ -71,7 +71,7 @@ def test_more_memory_never_makes_a_graph_smaller(
 def test_warm_launches_share_one_set_and_nothing_is_flushed(us: float) -> None:
     size = warm_size(us)
     assert (size.sets, size.flush_bytes, size.is_cold) == (1, 0, False)
-    assert LEAST_LAUNCHES <= size.launches <= MOST_WARM_LAUNCHES
-    assert size.launches in (LEAST_LAUNCHES, MOST_WARM_LAUNCHES) or math.isclose(
-        size.launches * max(us, 0.1), LEAST_REPLAY_US, abs_tol=max(us, 0.1)
+    assert MIN_LAUNCHES <= size.launches <= MAX_WARM_LAUNCHES
+    assert size.launches in (MIN_LAUNCHES, MAX_WARM_LAUNCHES) or math.isclose(
+        size.launches * max(us, 0.1), MIN_REPLAY_US, abs_tol=max(us, 0.1)
     )

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.gpu.timing.verdict import (
-    LEAST_DIFFERENCE,
     LOOKS,
+    MIN_DIFFERENCE,
     decide,
     is_clear,
     minimum_detectable,
@@ -90,8 +90,8 @@ def test_what_could_hide_counts_width_and_distance() -> None:
 @given(ratios)
 def test_the_threshold_is_twice_that_but_never_less_than_the_least(control: Ratio) -> None:
     least = threshold(control)
-    assert least >= LEAST_DIFFERENCE
-    assert least == pytest.approx(max(LEAST_DIFFERENCE, 2 * minimum_detectable(control)))
+    assert least >= MIN_DIFFERENCE
+    assert least == pytest.approx(max(MIN_DIFFERENCE, 2 * minimum_detectable(control)))
 
 
 def test_a_measurement_goes_on_look_by_look_up_to_the_limit() -> None:
@@ -159,7 +159,7 @@ def test_looks_do_not_add_up_their_errors() -> None:
     One look at an interval of 95 % is allowed 2.5 % a side; 4 standard errors of 1,000 are 2 %.
     """
     replays = Machine(noise=0.0013).replay(
-        np.random.default_rng(34), [3, 3, 3 * (1 + LEAST_DIFFERENCE)], 1000, 400
+        np.random.default_rng(34), [3, 3, 3 * (1 + MIN_DIFFERENCE)], 1000, 400
     )
     verdicts = Counter(measure(replays, i)[1].verdict for i in range(1000))
     assert verdicts[SLOWER] <= 50

@@ -23,10 +23,10 @@ TIMED_BYTES = TIMED_PIECES * PIECE_BYTES
 """What a producer leaves in L2 of the inputs of a timed launch."""
 CHECKED_PIECES = 1 << 18
 """Pieces that are written where no one looks at the time: all of any case, in sparse rows else."""
-MOST_BUFFERS = 6
+MAX_BUFFERS = 6
 """How many buffers one producer writes; tools.cu has the same number."""
 _THREADS = 256
-_MOST_BLOCKS = 64
+_MAX_BLOCKS = 64
 """Of a producer: the launch that it precedes has to find room while it is late."""
 _SPAN = struct.Struct("<QQQQQ")
 _OUTPUT = 1 << 63
@@ -60,7 +60,7 @@ class Producer:
         self._driver = driver
         self._tools = tools
         largest = sorted((b for b in buffers if b.size), key=lambda b: (b.is_output, -b.size))
-        self._spans, self._pieces = _spans(largest[:MOST_BUFFERS], most_pieces)
+        self._spans, self._pieces = _spans(largest[:MAX_BUFFERS], most_pieces)
         self._stash = self._control = 0
         try:
             # One more than there are: a producer fetches the copy of the set after its own.
@@ -112,7 +112,7 @@ class Producer:
 
     def _launch(self, name: str, parameters: bytes, sets: int, blocks: int = 0) -> Launch:
         blocks = blocks or max(1, -(-self._pieces // _THREADS))
-        grid = (min(blocks, _MOST_BLOCKS) if name == "produce" else blocks, sets, 1)
+        grid = (min(blocks, _MAX_BLOCKS) if name == "produce" else blocks, sets, 1)
         return Launch(self._tools.function(name), grid, (_THREADS, 1, 1), 0, parameters)
 
 
@@ -130,5 +130,5 @@ def _spans(buffers: Sequence[Written], most: int) -> tuple[bytes, int]:
         kind = _OUTPUT if buffer.is_output else 0
         rows.append((buffer.address, buffer.stride, buffer.size, first, group | kind))
         first += -(-pieces // group)
-    rows += [(0, 0, 0, first, 1)] * (MOST_BUFFERS - len(rows))
+    rows += [(0, 0, 0, first, 1)] * (MAX_BUFFERS - len(rows))
     return b"".join(_SPAN.pack(*row) for row in rows), first

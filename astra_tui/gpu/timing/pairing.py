@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from astra_tui.gpu.timing.intervals import Floats, median_interval
 from astra_tui.model.timing import PairedTime, Ratio
 
-LEAST_ROUNDS = 12
+MIN_ROUNDS = 12
 """Rounds (6 mirror pairs) below which the median has no interval of 95 %."""
 
 
@@ -167,7 +167,7 @@ class PairedRounds:
 
     def paired_time(self, candidate: int, base: int = 0) -> PairedTime | None:
         """Times a launch and their ratio; None before there are enough rounds for an interval."""
-        if self.rounds < LEAST_ROUNDS:
+        if self.rounds < MIN_ROUNDS:
             return None
         return PairedTime(
             self.launch_us(base), self.launch_us(candidate), self.ratio(candidate, base)

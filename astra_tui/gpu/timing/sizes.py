@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-LEAST_REPLAY_US = 250.0
+MIN_REPLAY_US = 250.0
 """Of the short graph, so that what an event pair adds (5 to 8 us on an H100, most of it the start
 of a graph) stays under 2 % of the long one; the grain of an event is 0.5 us."""
-L2_TIMES = 5
+L2_MULTIPLE = 5
 """All sets together are so many times the L2 cache, so that what a replay begins with (lines of
 the flush, which have to be written back) is a small part of it."""
-LEAST_LAUNCHES = 4
-MOST_SETS = 4096
+MIN_LAUNCHES = 4
+MAX_SETS = 4096
 MEMORY_SHARE = 0.25
 """Of the free device memory that the sets may take."""
-MOST_WARM_LAUNCHES = 256
+MAX_WARM_LAUNCHES = 256
 """More would let values that are changed in place grow out of float16."""
 
 
@@ -40,17 +40,17 @@ def cold_size(
     """
     set_bytes = max(set_bytes, 1)
     wanted = max(
-        math.ceil(L2_TIMES * l2_bytes / (2 * set_bytes)),
-        math.ceil(LEAST_REPLAY_US / max(fastest_us, 0.1)),
-        LEAST_LAUNCHES,
+        math.ceil(L2_MULTIPLE * l2_bytes / (2 * set_bytes)),
+        math.ceil(MIN_REPLAY_US / max(fastest_us, 0.1)),
+        MIN_LAUNCHES,
     )
     fitting = int(MEMORY_SHARE * free_bytes / (2 * set_bytes * copies))
-    launches = max(1, min(wanted, MOST_SETS // 2, fitting))
-    is_cold = 2 * launches * set_bytes >= L2_TIMES * l2_bytes
+    launches = max(1, min(wanted, MAX_SETS // 2, fitting))
+    is_cold = 2 * launches * set_bytes >= L2_MULTIPLE * l2_bytes
     return GraphSize(launches, 2 * launches, 2 * l2_bytes, is_cold)
 
 
 def warm_size(fastest_us: float) -> GraphSize:
     """The graph for warm launches, all on one set."""
-    launches = math.ceil(LEAST_REPLAY_US / max(fastest_us, 0.1))
-    return GraphSize(min(max(launches, LEAST_LAUNCHES), MOST_WARM_LAUNCHES), 1, 0, False)
+    launches = math.ceil(MIN_REPLAY_US / max(fastest_us, 0.1))
+    return GraphSize(min(max(launches, MIN_LAUNCHES), MAX_WARM_LAUNCHES), 1, 0, False)

@@ -17,7 +17,7 @@ from astra_tui.model.timing import Caveat
 LARGEST_OFFSET = 0.02
 """Share of a replay above which the offset is no longer a small correction."""
 
-LEAST_PAIRS = 20
+MIN_PAIRS = 20
 """Mirror pairs below which halves and neighbours say nothing."""
 
 LARGEST_OUTPUT_EFFECT = 0.02
@@ -25,7 +25,7 @@ LARGEST_OUTPUT_EFFECT = 0.02
 
 _OUTPUTS_MATTER = "its time depends on what its outputs held before"
 
-LEAST_STALE = 6
+MIN_STALE = 6
 """Pairs of replays below which that is not asked."""
 
 _SURE = 2.58
@@ -40,7 +40,7 @@ def drift_caveat(log_ratios: Floats, threshold: float) -> Caveat | None:
     apart than `threshold` and not both beyond it on one side: then the verdict would depend on
     when it was measured.
     """
-    if len(log_ratios) < LEAST_PAIRS:
+    if len(log_ratios) < MIN_PAIRS:
         return None
     middle = len(log_ratios) // 2
     early, late = median_interval(log_ratios[:middle]), median_interval(log_ratios[middle:])
@@ -65,7 +65,7 @@ def autocorrelation_caveat(log_ratios: Floats) -> Caveat | None:
     differ more than by chance only widen the interval and raise no caveat.
     """
     n = len(log_ratios)
-    if n < LEAST_PAIRS:
+    if n < MIN_PAIRS:
         return None
     ranks = _ranks(log_ratios)
     centred = ranks - ranks.mean()
@@ -102,7 +102,7 @@ def outputs_caveat(log_ratios: Floats) -> Caveat | None:
     looks at its outputs; one that leaves alone what is right already does. The bound is on the
     end of the interval that is nearer to 0.
     """
-    if len(log_ratios) < LEAST_STALE:
+    if len(log_ratios) < MIN_STALE:
         return None
     found = median_interval(log_ratios)
     low, high = float(found.low), float(found.high)
@@ -119,7 +119,7 @@ def poisons_caveat(nan: Floats, finite: Floats) -> Caveat | None:
 
     Log ratios of rounds of either kind. They differ when their intervals are that far apart.
     """
-    if min(len(nan), len(finite)) < LEAST_STALE:
+    if min(len(nan), len(finite)) < MIN_STALE:
         return None
     one, other = median_interval(nan), median_interval(finite)
     gap = max(float(one.low - other.high), float(other.low - one.high))

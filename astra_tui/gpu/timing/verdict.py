@@ -10,7 +10,7 @@ import math
 
 from astra_tui.model.timing import Ratio, TimingVerdict
 
-LEAST_DIFFERENCE = 0.003
+MIN_DIFFERENCE = 0.003
 """No smaller difference counts, however quiet the machine."""
 
 LOOKS = (40, 60, 100, 140, 200, 280, 400)
@@ -43,7 +43,7 @@ def threshold(control: Ratio | None) -> float:
     """
     if control is None:
         return math.inf
-    return max(LEAST_DIFFERENCE, 2 * minimum_detectable(control))
+    return max(MIN_DIFFERENCE, 2 * minimum_detectable(control))
 
 
 def decide(ratio: Ratio, threshold: float) -> TimingVerdict:
@@ -91,7 +91,7 @@ def is_clear(ratio: Ratio, threshold: float) -> bool:
     low = value - STRETCH * (value - _log(ratio.low))
     high = value + STRETCH * (_log(ratio.high) - value)
     apart = low > math.log1p(threshold) or high < -math.log1p(threshold)
-    bound = math.log1p(min(threshold, LEAST_DIFFERENCE))
+    bound = math.log1p(min(threshold, MIN_DIFFERENCE))
     return apart or (-bound <= low and high <= bound)
 
 
@@ -104,7 +104,7 @@ def _can_be_decided(ratio: Ratio, threshold: float, done: int, limit: int) -> bo
     if not (math.isfinite(threshold) and math.isfinite(high)):
         return True
     shrink = math.sqrt(done / limit)
-    bound = math.log1p(max(LEAST_DIFFERENCE, threshold * shrink))
+    bound = math.log1p(max(MIN_DIFFERENCE, threshold * shrink))
     half = (high - low) / 2 * shrink
     apart = high > bound + half or low < -(bound + half)
     within = half < bound and low < bound - half and high > half - bound

@@ -58,22 +58,22 @@ FEW_ROWS = 64
 PAIR_ELEMENTS = 1 << 13
 """Elements of the largest tensor of most cases in which two kinds of input meet."""
 
-MOST_PAIRS = 120
-MOST_NEAR, MOST_NEAR_ON_PATHS = 48, 12
+MAX_PAIRS = 120
+MAX_NEAR, MAX_NEAR_ON_PATHS = 48, 12
 """Cases of an element type at most, and of one of its dimensions: near what a source compares it
 with, and next to that on paths of its own.
 """
 
-MOST_PATHS_NEAR = 4
+MAX_PATHS_NEAR = 4
 
 DRAWN_SIZES = 6
 
 _VARIED_ELEMENTS = 1 << 18
-_MOST_WIDTHS = 24
-MOST_TURNING = 4
+_MAX_WIDTHS = 24
+MAX_TURNING = 4
 """Sizes of a dimension at which a plan changes its mind, that are tried on every path."""
 
-MOST_NUMBERS, MOST_HELD = 8, 4
+MAX_NUMBERS, MAX_HELD = 8, 4
 """Numbers that a source may compare data with: planted together, and filling inputs in turn."""
 
 Path = frozenset[tuple[int, str]]
@@ -169,13 +169,13 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
                 return frozenset()
             return finder.path(msgspec.structs.replace(typical, dims={**typical.dims, name: size}))
 
-        sizes = _some(around(turning | from_code, allowed), tried, MOST_NEAR, random)
+        sizes = _some(around(turning | from_code, allowed), tried, MAX_NEAR, random)
         on_paths = {
             size
-            for path in paths[:MOST_PATHS_NEAR]
+            for path in paths[:MAX_PATHS_NEAR]
             for size in around(from_code, partial(_takes, path_at, path))
         }
-        sizes += _some(sorted(on_paths), tried | {*sizes}, MOST_NEAR_ON_PATHS, random)
+        sizes += _some(sorted(on_paths), tried | {*sizes}, MAX_NEAR_ON_PATHS, random)
         for size in sizes:
             dims = {**typical.dims, name: size} if size in turning else None
             if dims is None or _effort(task, dims, dtype) > MAX_ELEMENTS:
@@ -213,7 +213,7 @@ def _beyond_turning(
     typical = next(c for c in cases if c.name == "typical")
     for name in task.dims:
         turning = finder.turning(typical, name)
-        for size, (way, sizes) in itertools.product(sorted(turning)[:MOST_TURNING], by_way.items()):
+        for size, (way, sizes) in itertools.product(sorted(turning)[:MAX_TURNING], by_way.items()):
             for dims in sorted(sizes, key=lambda d: _effort(task, d, dtype)):
                 beyond = nearest_size(task, dtype, {**dims, name: size + 1}, name, 1)
                 if beyond is None or _effort(task, {**dims, name: beyond}, dtype) > MAX_ELEMENTS:
@@ -240,13 +240,13 @@ def _near_data(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> 
     task = finder.task
     typical = {name: dimension.typical for name, dimension in task.dims.items()}
     random = random_of(seed, task, dtype.value, "data")
-    numbers = compared_numbers(finder.source.text, MOST_NUMBERS)
+    numbers = compared_numbers(finder.source.text, MAX_NUMBERS)
     levels = [
         level
         for level in (
             zeros(task, dtype),
             among_ordinary(task, dtype, numbers),
-            *mostly(task, dtype, numbers[:MOST_HELD]),
+            *mostly(task, dtype, numbers[:MAX_HELD]),
             *mostly_negative_infinity(task, dtype),
         )
         if level.values
@@ -267,7 +267,7 @@ def _pairs(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> list
     """The covering arrays of all ways; where they are too many, the first rows of each."""
     arrays = [_covering_array(finder, dtype, way, sizes, seed) for way, sizes in by_way.items()]
     in_turn = (c for rank in itertools.zip_longest(*arrays) for c in rank if c is not None)
-    return list(itertools.islice(in_turn, MOST_PAIRS))
+    return list(itertools.islice(in_turn, MAX_PAIRS))
 
 
 def _sizes_by_way(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> SizesByWay:
@@ -551,7 +551,7 @@ class _Finder:
         ]
         every = [d for d in every if not task.violated(d, dtype)]
         every.sort(key=lambda d: abs(task.elements(d, dtype) - _VARIED_ELEMENTS))
-        for tried in every[:_MOST_WIDTHS]:
+        for tried in every[:_MAX_WIDTHS]:
             if self.path(combine(Case("", "", dtype, tried), (level,))) == path:
                 return tried
         return dims

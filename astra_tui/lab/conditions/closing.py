@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from astra_tui.lab.conditions.contract import Launches
     from astra_tui.lab.conditions.query import Query
 
-MOST_PROBES = 200
-MOST_PROBED = 4 << 20
+MAX_PROBES = 200
+MAX_PROBED = 4 << 20
 """Cases that are tried for the open sides of one source, and the elements in all of them."""
 
 _CASE_COST = 1 << 13
@@ -46,7 +46,7 @@ _SOLVER_STEPS = 250_000
 """Steps of the solver: for one source, and for one question. A million take about a second."""
 
 _MODELS = 3
-_MOST_NUMBERS = 6
+_MAX_NUMBERS = 6
 _STEPS = (-1, 1, -2, 2, -8, 8, -16, 16, -64, 64, -128, 128)
 _PARTS = (15, 13, 11, 9, 8, 7, 5, 4, 2, 1, 24, 32)
 _SMALL_SHIFT, _SMALL_PADDING = 15, 64
@@ -78,7 +78,7 @@ class Closing:
     probes: int = 0
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
-    elements: int = MOST_PROBED
+    elements: int = MAX_PROBED
     steps: int = _SOLVER_BUDGET
     tried: dict[OpenSide, _Tried] = field(default_factory=dict)
     proved: dict[OpenSide, str] = field(default_factory=dict)
@@ -220,12 +220,12 @@ class Closing:
     def _numbers(self, kernel: str) -> list[float]:
         """Floating-point numbers that a kernel compares with."""
         found = dict.fromkeys(float_value(i) for i in self._compared(kernel) if i.float_bytes)
-        return [n for n in found if abs(n) < float("inf")][:_MOST_NUMBERS]
+        return [n for n in found if abs(n) < float("inf")][:_MAX_NUMBERS]
 
     def _whole_numbers(self, kernel: str) -> list[int]:
         """Whole numbers that a kernel compares with, and that could be sizes."""
         found = dict.fromkeys(i.value for i in self._compared(kernel) if not i.float_bytes)
-        return [n for n in found if 1 < n <= LARGE_ELEMENTS][:_MOST_NUMBERS]
+        return [n for n in found if 1 < n <= LARGE_ELEMENTS][:_MAX_NUMBERS]
 
     def _compared(self, kernel: str) -> Iterator[Immediate]:
         flow = self._flow(kernel)
@@ -237,7 +237,7 @@ class Closing:
         if case.outside_contract:
             return False
         cost = _CASE_COST + self.task.elements(case.dims, case.dtype)
-        if self.probes >= MOST_PROBES or cost > self.elements:
+        if self.probes >= MAX_PROBES or cost > self.elements:
             return False
         self.probes += 1
         self.elements -= cost

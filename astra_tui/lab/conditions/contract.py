@@ -35,13 +35,13 @@ from astra_tui.model.launch.scope import ELEMENT_TYPE, MAX_INTEGER
 from astra_tui.model.task import KernelTask
 
 LARGEST_DIM = 1 << 31
-MOST_ELEMENTS = 1 << 40
+MAX_ELEMENTS = 1 << 40
 """Elements of the largest tensor that is thought of: more than any GPU's memory holds."""
 
 _BITS = 64
 _GRID = ((1 << 31) - 1, 65_535, 65_535)
 _BLOCK = (1024, 1024, 64)
-_MOST_PADDING = 1 << 20
+_MAX_PADDING = 1 << 20
 
 
 class NotModelled(Exception):
@@ -130,7 +130,7 @@ class _Model:
                 self.scalars[a.name] = self._free(f"scalar_{a.name}", *a.dtype.integer_range)
         self.shifts = {a.name: self._free(f"shift_{a.name}", 0, 255) for a in task.tensors}
         strided = [a.name for a in task.tensors if a.strided]
-        self.paddings = {n: self._free(f"padding_{n}", 0, _MOST_PADDING) for n in strided}
+        self.paddings = {n: self._free(f"padding_{n}", 0, _MAX_PADDING) for n in strided}
         self.names: dict[str, Number | DType] = {
             **{d.value: d for d in DType},
             ELEMENT_TYPE: dtype,
@@ -186,8 +186,8 @@ class _Model:
                 extent = self.number(size)
                 self.facts.append(extent.term >= 0)
                 product = self._times(product, _larger(extent, one))
-                self.facts.append(product.term <= MOST_ELEMENTS)
-                product = Number(product.term, 1, MOST_ELEMENTS)
+                self.facts.append(product.term <= MAX_ELEMENTS)
+                product = Number(product.term, 1, MAX_ELEMENTS)
             largest = z3.If(product.term > largest, product.term, largest)
         return largest
 

@@ -37,9 +37,9 @@ _NOISE = Fill("float16", "normal", 0.0, 1.0, 0.0, ())
 SECONDS = 60.0
 
 
-LEAST_OF_LAUNCH = 0.9
+MIN_SHARE_OF_LAUNCH = 0.9
 """Of the time of an empty launch that any launch takes, with room for noise."""
-LEAST_OF_PEAK = 0.98
+MIN_SHARE_OF_PEAK = 0.98
 """Of the time at peak bandwidth; the clock of the memory is known to the megahertz."""
 
 
@@ -56,14 +56,14 @@ def floor_caveats(
     the end of a replay: results that are still to be written back. `produced_bytes` are what a
     producer just before each launch left in L2.
     """
-    if launch_us < LEAST_OF_LAUNCH * floor.launch_us:
+    if launch_us < MIN_SHARE_OF_LAUNCH * floor.launch_us:
         text = f"{launch_us:.2f} us are less than an empty launch takes ({floor.launch_us:.2f} us)"
         yield Caveat("below_floor", text, invalidates=True)
     if facts.peak_bytes_per_us <= 0 or not size.is_cold:
         return
     kept = facts.attributes["l2_cache_bytes"] / (2 * size.launches)
     least = (floor.compulsory_bytes - kept - produced_bytes) / facts.peak_bytes_per_us
-    if launch_us < LEAST_OF_PEAK * least:
+    if launch_us < MIN_SHARE_OF_PEAK * least:
         text = (
             f"{launch_us:.2f} us are less than the {floor.compulsory_bytes} bytes that have to be "
             f"moved take at the memory's peak ({least:.2f} us)"

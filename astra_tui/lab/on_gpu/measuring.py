@@ -31,7 +31,7 @@ from astra_tui.gpu.messages import (
 from astra_tui.gpu.process.producer import TIMED_BYTES
 from astra_tui.gpu.timing.conclusion import Conclusion, conclude
 from astra_tui.gpu.timing.intervals import Floats
-from astra_tui.gpu.timing.pairing import LEAST_ROUNDS, BadSamples, PairedRounds
+from astra_tui.gpu.timing.pairing import MIN_ROUNDS, BadSamples, PairedRounds
 from astra_tui.gpu.timing.paper import paper_time
 from astra_tui.gpu.timing.schedule import mirrored_orders, takes_single, takes_stale
 from astra_tui.gpu.timing.sizes import GraphSize, cold_size, warm_size
@@ -320,7 +320,7 @@ class _Run:
         while more := self._rounds_to_add(cold):
             for _ in range(-(-more // BLOCK)):
                 cold = self._add_block(cold)
-                if cold.rounds >= LEAST_ROUNDS:
+                if cold.rounds >= MIN_ROUNDS:
                     yield from self._progress(cold)
         for index, more_caveats in self._verify_again(size).items():
             wrong[index] = (*wrong.get(index, ()), *more_caveats)

@@ -23,7 +23,7 @@ _IN_BETWEEN = 8
 """Float64 numbers that a reference holds for each element that it reads or writes, at most."""
 _FETCHED_BYTES = 256 << 20
 """What is brought to the oracle at once, where rows can be judged apart."""
-_MOST_SETS = 256
+_MAX_SETS = 256
 CPU_ELEMENTS = 1 << 25
 """Elements of outputs that an oracle without a GPU judges of a timed graph; the digests of sets
 beyond are compared among the replays alone."""
@@ -129,7 +129,7 @@ class WholeOutputs:
         wide = 8 * _IN_BETWEEN * elements
         rows = self.buffers.rows()
         if size <= _FETCHED_BYTES and wide <= ORACLE_BYTES:
-            fitting = min(_FETCHED_BYTES // max(size, 1), ORACLE_BYTES // max(wide, 1), _MOST_SETS)
+            fitting = min(_FETCHED_BYTES // max(size, 1), ORACLE_BYTES // max(wide, 1), _MAX_SETS)
             return max(1, min(sets, fitting)), max(rows, 1)
         if self.buffers.has_independent_rows and rows:
             fitting = min(_FETCHED_BYTES * rows // size, ORACLE_BYTES * rows // wide)

@@ -19,7 +19,7 @@ from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Ratio
 from astra_tui.model.yardsticks import ChainTimes, FastestShipped, ShapeTimes, VersionTimes
 
-LEAST_ROUNDS = 60
+MIN_ROUNDS = 60
 """30 mirror pairs: 15 choose the fastest shipped kernel, 15 compare."""
 
 

@@ -40,7 +40,7 @@ UNUSABLE = (BadAnswer, Truncated, DeadlineExceeded, RequestRefused)
 NO_ADVICE = (*UNUSABLE, TeamUnavailable)
 """Errors that cost advice and no more: a server that is gone shows in the next step that counts."""
 
-MOST_TOOL_TURNS = 6
+MAX_TOOL_TURNS = 6
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Asker:
         async with self._conversation.turn():
             try:
                 with _outages():
-                    run = await run_tools(self._llm, request, handlers, MOST_TOOL_TURNS)
+                    run = await run_tools(self._llm, request, handlers, MAX_TOOL_TURNS)
             except RequestRefused:
                 self._has_tools = False
                 return ""

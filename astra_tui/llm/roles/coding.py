@@ -22,8 +22,8 @@ LONGEST_WHOLE_FILE = 400
 SHORTEST_SHARE = 0.4
 """A new file with a smaller share of the old one's lines has lost some of it."""
 
-MOST_MESSAGE = 6_000
-MOST_SUMMARY = 300
+MAX_MESSAGE = 6_000
+MAX_SUMMARY = 300
 MARKS_OF_A_GAP = re.compile(
     r"^\s*(?://|/\*)\s*"
     r"(?:\.\.\.|…|(?:the )?(?:rest|remainder) of|(?:existing|same|unchanged) code)",
@@ -103,7 +103,7 @@ def summary_of(answer: str) -> str:
     before = re.split(r"^(?:\s*(?:```|~~~)|<{5,9} SEARCH)", answer, maxsplit=1, flags=re.MULTILINE)[
         0
     ]
-    return " ".join(before.split())[:MOST_SUMMARY]
+    return " ".join(before.split())[:MAX_SUMMARY]
 
 
 def is_long(source: str) -> bool:
@@ -118,7 +118,7 @@ def _failure_text(brief: Brief, failure: Failure | None) -> str:
         "failure",
         {"stage": failure.stage},
         {
-            "message": Data("what failed", clipped(failure.message, MOST_MESSAGE)),
+            "message": Data("what failed", clipped(failure.message, MAX_MESSAGE)),
             "base": Data("kernel source before the change", brief.source),
         },
     )

@@ -16,7 +16,7 @@ from astra_tui.llm.messages import Message, Speaker
 from astra_tui.llm.roles.material import prompt_text
 from astra_tui.model.team import Role
 
-MOST_REMEMBERED = 200_000
+MAX_REMEMBERED = 200_000
 """Characters of the single agent's memory; its oldest steps are forgotten first."""
 
 
@@ -93,7 +93,7 @@ class OneAgent:
 
     def _add(self, prompt: str, answer: str) -> None:
         self._steps.append((Message(Speaker.USER, prompt), Message(Speaker.ASSISTANT, answer)))
-        while len(self._steps) > 1 and self._length() > MOST_REMEMBERED:
+        while len(self._steps) > 1 and self._length() > MAX_REMEMBERED:
             del self._steps[0]
 
     def _length(self) -> int:

@@ -15,9 +15,9 @@ from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 
 HOT_LINES = 8
-MOST_TRIED = 12
-MOST_NOTES = 20
-MOST_CHARACTERS = 600
+MAX_TRIED = 12
+MAX_NOTES = 20
+MAX_CHARACTERS = 600
 """Of one reason or note."""
 
 
@@ -144,19 +144,19 @@ def hot_lines(counters: Counters) -> list[str]:
 def tried_text(tried: Sequence[Tried]) -> str:
     """Earlier plans with their outcomes; a rejection's reason binds."""
     lines = []
-    for t in tried[-MOST_TRIED:]:
+    for t in tried[-MAX_TRIED:]:
         says = "; ".join(t.reasons) or "no reason was given"
         binding = " (do not propose it again)" if t.outcome is Outcome.REJECTED else ""
         lines.append(
             f"round {t.round}, {t.outcome.value}{binding}: {t.plan.title}. {t.plan.change}\n"
-            f"    {clipped(says, MOST_CHARACTERS)}"
+            f"    {clipped(says, MAX_CHARACTERS)}"
         )
     return "\n".join(lines)
 
 
 def notes_text(notes: Sequence[str]) -> str:
     """The newest notes, oldest of them first."""
-    return "\n".join(f"- {clipped(note, MOST_CHARACTERS)}" for note in notes[-MOST_NOTES:])
+    return "\n".join(f"- {clipped(note, MAX_CHARACTERS)}" for note in notes[-MAX_NOTES:])
 
 
 def plan_text(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from astra_tui.model.hunks import unified_diff
 from astra_tui.model.team import Brief
 from astra_tui.playbook import Evidence, Proposal, propose_all
 
-MOST_DIFF = 8_000
+MAX_DIFF = 8_000
 """Characters of a diff that a preview shows."""
 
 LIST_MOVES = ToolSpec(
@@ -58,7 +58,7 @@ class OfferedMoves:
         diff = unified_diff(self.source, proposal.source, "before", "after")
         evidence = (observed.sentence for observed in plan.observations)
         lines = [plan.title, plan.bottleneck, *evidence, plan.change]
-        return "\n".join([*lines, clipped(diff, MOST_DIFF)])
+        return "\n".join([*lines, clipped(diff, MAX_DIFF)])
 
 
 class MoveTools:

@@ -26,13 +26,13 @@ from astra_tui.model.plan import (
 )
 from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft, Role
 
-MOST_PLANS = 8
-MOST_EVIDENCE = 6
-MOST_NUMBERS = 4
+MAX_PLANS = 8
+MAX_EVIDENCE = 6
+MAX_NUMBERS = 4
 """That one sentence may cite."""
-MOST_NAME = 100
+MAX_NAME = 100
 """Characters of the name of a metric, workload or kernel."""
-MOST_SENTENCE = 600
+MAX_SENTENCE = 600
 """Characters of one field of a plan."""
 
 
@@ -58,7 +58,7 @@ class CitedSentence(msgspec.Struct, frozen=True):
     """A sentence and the measured numbers in it, which are looked up in the measurements."""
 
     sentence: str
-    numbers: Annotated[tuple[CitedNumber, ...], Meta(max_length=MOST_NUMBERS)] = ()
+    numbers: Annotated[tuple[CitedNumber, ...], Meta(max_length=MAX_NUMBERS)] = ()
 
 
 class ProposedPlan(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class ProposedPlan(msgspec.Struct, frozen=True):
     bottleneck: Annotated[str, Meta(description="what limits the kernel now, in one sentence")]
     evidence: Annotated[
         tuple[str | CitedSentence, ...],
-        Meta(max_length=MOST_EVIDENCE, description="measured numbers that show it, one a sentence"),
+        Meta(max_length=MAX_EVIDENCE, description="measured numbers that show it, one a sentence"),
     ]
     change: Annotated[str, Meta(description="what to change, precise enough to write the code")]
     speedup_low: Annotated[
@@ -92,7 +92,7 @@ class PlanningAnswer(msgspec.Struct, frozen=True):
     """The plans of a round."""
 
     plans: Annotated[
-        tuple[ProposedPlan, ...], Meta(max_length=MOST_PLANS, description="the best first")
+        tuple[ProposedPlan, ...], Meta(max_length=MAX_PLANS, description="the best first")
     ]
     reason: Annotated[str, Meta(description="why there are fewer than asked for, else empty")]
 
@@ -103,7 +103,7 @@ async def make_plans(
     """At most `count` plans; none, with the reason, where the model gives no usable answer."""
     moves = await offered_moves(brief)
     seen = await _look_at_moves(asker, brief, moves)
-    most = min(count, MOST_PLANS)
+    most = min(count, MAX_PLANS)
 
     async def attempt(remark: str) -> PlanningAnswer:
         prompt = planning_prompt(brief, most, moves, seen) + remark
@@ -116,7 +116,7 @@ async def make_plans(
         return PlanAnswer((), reason, moves.refused, lost=True)
     plans = tuple(_plan_of(p, brief, moves) for p in answer.plans)
     new = tuple(p for p in plans if not _is_repeated(p, brief))
-    reason = clipped(answer.reason, MOST_SENTENCE)
+    reason = clipped(answer.reason, MAX_SENTENCE)
     if len(new) < len(plans):
         reason = f"repeats of earlier plans: {len(plans) - len(new)}. {reason}".strip()
     drafts = tuple(PlanDraft(plan, author) for plan in new[:most])
@@ -175,7 +175,7 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
         title=_line(proposed.title),
         bottleneck=_line(proposed.bottleneck),
         evidence=tuple(_evidence(said) for said in proposed.evidence),
-        change=clipped(proposed.change.strip(), MOST_SENTENCE * 3),
+        change=clipped(proposed.change.strip(), MAX_SENTENCE * 3),
         prediction=Prediction(low, high, proposed.counter, proposed.counter_ratio),
         risk=proposed.risk,
         places=_places(proposed, brief.source.count("\n") + 1),
@@ -196,8 +196,8 @@ def _evidence(said: str | CitedSentence) -> str | Observation:
 
 
 def _citation(number: CitedNumber) -> Citation:
-    metric = clipped("_".join(number.metric.split()), MOST_NAME)
-    of = clipped(" ".join(number.of.split()), MOST_NAME)
+    metric = clipped("_".join(number.metric.split()), MAX_NAME)
+    of = clipped(" ".join(number.of.split()), MAX_NAME)
     lines = (CodePlace(number.line, number.line),) if number.line else ()
     return Citation(metric, number.value, of, lines)
 
@@ -216,4 +216,4 @@ def _is_repeated(plan: Plan, brief: Brief) -> bool:
 
 
 def _line(text: str) -> str:
-    return clipped(" ".join(text.split()), MOST_SENTENCE)
+    return clipped(" ".join(text.split()), MAX_SENTENCE)

@@ -8,7 +8,7 @@ from astra_tui.llm.roles.material import Data, compose, in_words, numbered, prom
 from astra_tui.llm.roles.numbers import strike_numbers
 from astra_tui.model.team import Brief, OnText, Role
 
-MOST_WORDS = 160
+MAX_WORDS = 160
 
 
 async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
@@ -21,7 +21,7 @@ async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
         )
     except NO_ADVICE:
         return ""
-    return strike_numbers(in_words(said, MOST_WORDS), measured_text(brief))
+    return strike_numbers(in_words(said, MAX_WORDS), measured_text(brief))
 
 
 def profiling_prompt(brief: Brief) -> str:
@@ -30,7 +30,7 @@ def profiling_prompt(brief: Brief) -> str:
         "profile",
         {
             "round": str(brief.round),
-            "words": str(MOST_WORDS),
+            "words": str(MAX_WORDS),
             "counts_legend": prompt_text("counts_legend"),
         },
         {

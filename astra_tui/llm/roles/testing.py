@@ -11,21 +11,21 @@ from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.llm.roles.cases import NotACase, ProposedCase, case_of
 from astra_tui.llm.roles.facts import plan_text, task_text
 from astra_tui.llm.roles.material import Data, clipped, compose, in_words, numbered
-from astra_tui.model.added_cases import MOST_ELEMENTS
+from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
 from astra_tui.model.team import Brief, Failure, Role
 
-MOST_CASES = 4
-MOST_WORDS = 120
-MOST_MESSAGE = 6_000
+MAX_CASES = 4
+MAX_WORDS = 120
+MAX_MESSAGE = 6_000
 
 
 class TestingAnswer(msgspec.Struct, frozen=True):
     """Cases to add."""
 
     cases: Annotated[
-        tuple[ProposedCase, ...], Meta(max_length=MOST_CASES, description="none is fine")
+        tuple[ProposedCase, ...], Meta(max_length=MAX_CASES, description="none is fine")
     ]
 
 
@@ -37,7 +37,7 @@ class Tester:
         self._dropped: list[str] = []
 
     async def new_cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
-        """At most `MOST_CASES` cases inside the contract; none where there is no usable answer."""
+        """At most `MAX_CASES` cases inside the contract; none where there is no usable answer."""
         prompt = cases_prompt(brief, plan, source, self._dropped)
         try:
             answer = await self._asker.ask(Step(Role.TESTING, "cases", prompt), TestingAnswer)
@@ -45,24 +45,24 @@ class Tester:
             self._dropped = [f"all of an answer: {error}"]
             return ()
         self._dropped = []
-        return tuple(c for p in answer.cases[:MOST_CASES] if (c := self._case(p, brief)))
+        return tuple(c for p in answer.cases[:MAX_CASES] if (c := self._case(p, brief)))
 
     async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
-        """What is wrong with a source, in at most `MOST_WORDS` words; empty without an answer."""
+        """What is wrong with a source, in at most `MAX_WORDS` words; empty without an answer."""
         prompt = compose(
             "explain",
-            {"round": str(brief.round), "words": str(MOST_WORDS)},
+            {"round": str(brief.round), "words": str(MAX_WORDS)},
             {
                 "task": Data("task", task_text(brief.task)),
                 "source": Data("kernel source", numbered(source)),
-                "failure": Data("what failed", clipped(failure.message, MOST_MESSAGE)),
+                "failure": Data("what failed", clipped(failure.message, MAX_MESSAGE)),
             },
         )
         try:
             said = await self._asker.say(Step(Role.TESTING, "explain", prompt))
         except NO_ADVICE:
             return ""
-        return in_words(said, MOST_WORDS)
+        return in_words(said, MAX_WORDS)
 
     def _case(self, proposed: ProposedCase, brief: Brief) -> Case | None:
         try:
@@ -78,9 +78,9 @@ def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> s
         "cases",
         {
             "round": str(brief.round),
-            "most": str(MOST_CASES),
+            "most": str(MAX_CASES),
             "dtypes": ", ".join(d.value for d in brief.task.dtypes),
-            "elements": str(MOST_ELEMENTS),
+            "elements": str(MAX_ELEMENTS),
         },
         {
             "task": Data("task", task_text(brief.task)),

@@ -25,7 +25,7 @@ from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.playbook.loops import Loop, halves, loops_of
 from astra_tui.playbook.names import Function, fresh_name
 from astra_tui.playbook.syntax import bare, field, integer_of, line_of, text_of
-from astra_tui.playbook.thread_count import MOST_THREADS, why_count_matters
+from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
 
 
 class _Unsuitable(Exception):
@@ -142,7 +142,7 @@ def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
     head = text_of(kernel.node)[: kernel.body.start_byte - kernel.node.start_byte]
     if "__launch_bounds__" in head:
         raise _Unsuitable(f"line {line_of(kernel.node)}: its bounds on blocks were chosen already")
-    most, rows = Integer(MOST_THREADS), reduce(lambda a, b: Binary("*", a, b), launch.grid)
+    most, rows = Integer(MAX_THREADS), reduce(lambda a, b: Binary("*", a, b), launch.grid)
     turns = Call("ceil_div", (Call("max", (longest, Integer(1))), most))
     equal = _let("equal", _whole_warps(Call("ceil_div", (longest, turns))), taken)
     half = _let("half", _whole_warps(Call("ceil_div", (longest, Integer(2)))), taken)
@@ -167,7 +167,7 @@ def _bounded(kernel: Function) -> Edit:
     Without it a thread may have so many registers that a block of 1024 cannot be launched.
     """
     start = field(kernel.node, "declarator").start_byte
-    return Edit(start, start, f"__launch_bounds__({MOST_THREADS}) ")
+    return Edit(start, start, f"__launch_bounds__({MAX_THREADS}) ")
 
 
 def _whole_warps(threads: Expression) -> Expression:

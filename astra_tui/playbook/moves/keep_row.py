@@ -58,7 +58,7 @@ from astra_tui.playbook.syntax import (
     text_of,
 )
 
-_MOST_TURNS = 8
+_MAX_TURNS = 8
 """Turns whose loads stay in registers: 8 turns of two 16-byte packs are 64 registers."""
 
 _ANY_TURN = "(any turn)"
@@ -144,7 +144,7 @@ class KeepRow:
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
             change=f"{lines_text(nodes)}: the values come from registers that the loop at line "
             f"{line_of(rows.first.node)} fills. The number of turns becomes a template argument, "
-            f"so that the loops unroll; rows of more than {_MOST_TURNS} turns keep the old kernel."
+            f"so that the loops unroll; rows of more than {_MAX_TURNS} turns keep the old kernel."
             f"{early}",
             prediction=predicted(Counter.SECTORS, part, 0.0, (1.05, 1.5), 0.3),
             risk=Risk.MEDIUM,
@@ -325,11 +325,11 @@ def _rewrite(
         turns=Name(fresh_name("turns", taken)),
     )
     elements, threads = turns
-    count: Expression = Integer(_MOST_TURNS)
+    count: Expression = Integer(_MAX_TURNS)
     for size in (4, 2, 1):
         count = Conditional(_at_most(elements, threads, size), Integer(size), count)
     kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
-    condition = _at_most(elements, threads, _MOST_TURNS)
+    condition = _at_most(elements, threads, _MAX_TURNS)
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
     text = specialised(
         source, rows.function, names.kernel, names.count, _edits(source, rows, names)

@@ -24,7 +24,7 @@ from astra_tui.playbook.launching import map_launches, plan_value
 from astra_tui.playbook.names import Variable, fresh_name
 from astra_tui.playbook.syntax import contains, of_type, text_of
 
-_MOST_ROWS = 65535
+_MAX_ROWS = 65535
 """The largest grid along y (CUDA C++ Programming Guide, compute capabilities)."""
 
 
@@ -83,7 +83,7 @@ class RowGrid:
             grid = grids.get(id(launch))
             if grid is None:
                 return launch
-            size = (grid.blocks, Call("min", (grid.rows, Integer(_MOST_ROWS))))
+            size = (grid.blocks, Call("min", (grid.rows, Integer(_MAX_ROWS))))
             return replace(launch, grid=size, args=_args(flat, launch, count, grid.rows))
 
         edits = _rewrite(source, flat, count)

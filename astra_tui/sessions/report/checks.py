@@ -20,7 +20,7 @@ from astra_tui.sessions.report.facts import Facts
 from astra_tui.sessions.report.numbers import counted, decimal
 from astra_tui.sessions.report.tones import CHECKS
 
-_MOST_FAILURES = 20
+_MAX_FAILURES = 20
 
 _TEXT = (
     "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
@@ -142,7 +142,7 @@ def _at_size(name: str, check: CheckFinished) -> list[Block]:
 def _diagnostics(name: str, diagnostics: tuple[Diagnostic, ...]) -> Table:
     rows = tuple(
         ((str(d.line or ""),), (d.severity.value,), (d.message,))
-        for d in diagnostics[:_MOST_FAILURES]
+        for d in diagnostics[:_MAX_FAILURES]
     )
     return Table(f"What the compiler says about {name}", ("line", "kind", "message"), rows)
 
@@ -150,8 +150,8 @@ def _diagnostics(name: str, diagnostics: tuple[Diagnostic, ...]) -> Table:
 def _failed_cases(name: str, failed: tuple[CaseResult, ...]) -> Table:
     rows = tuple(
         ((r.case.id,), (r.outcome.value.replace("_", " "),), (r.message,), (r.case.why,))
-        for r in failed[:_MOST_FAILURES]
+        for r in failed[:_MAX_FAILURES]
     )
-    more = f", the first {_MOST_FAILURES}" if len(failed) > _MOST_FAILURES else ""
+    more = f", the first {_MAX_FAILURES}" if len(failed) > _MAX_FAILURES else ""
     columns = ("case", "outcome", "message", "why the case is there")
     return Table(f"Failed cases of {name}{more}", columns, rows)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from astra_tui.model.approval import Answer, Gate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
-from astra_tui.sessions.wire import MOST_QUESTIONS
+from astra_tui.sessions.wire import MAX_QUESTIONS
 from astra_tui.tui.approval import Deciding, Step
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.screens.session_panes import SessionPanes
@@ -162,7 +162,7 @@ class Answering:
 
         def accept(text: str) -> None:
             count = whole_number(text)
-            if count is None or not 0 < count <= MOST_QUESTIONS:
+            if count is None or not 0 < count <= MAX_QUESTIONS:
                 self._app.say("how many? For example 4: a plan and its diff count as one each")
                 return
             self._steering.accept_next(count)

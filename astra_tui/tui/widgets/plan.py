@@ -23,7 +23,7 @@ from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent
 _STREAM_LINES = 200
 _ARROW = ">"
 """In front of a number that can be looked up."""
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 """Sentences of evidence, and numbers that they cite: a stranger's plan may have any number."""
 
 
@@ -182,11 +182,11 @@ def draw_evidence(
 ) -> list[CitedRows]:
     """Draws sentences with the numbers that they cite of `base`, within bounds."""
     cited: list[CitedRows] = []
-    for index, observation in enumerate(observations[:_MOST_SHOWN]):
+    for index, observation in enumerate(observations[:_MAX_SHOWN]):
         page.field("evidence" if index == 0 else "", observation.sentence)
-        shown = replace(observation, cites=observation.cites[: _MOST_SHOWN - len(cited)])
+        shown = replace(observation, cites=observation.cites[: _MAX_SHOWN - len(cited)])
         cited += _draw_citations(page, readings(shown, base))
-    sentences = len(observations) - _MOST_SHOWN
+    sentences = len(observations) - _MAX_SHOWN
     numbers = sum(len(o.cites) for o in observations) - len(cited)
     if sentences > 0 or numbers > 0:
         left_out = f"{max(sentences, 0):,} sentences and {numbers:,} numbers more"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerVerdict, sanitizer_words
 from astra_tui.tui.text_layout import Page, Tone
 
-_MOST_FINDINGS = 4
+_MAX_FINDINGS = 4
 
 _TONES = {
     SanitizerVerdict.CLEAN: Tone.GOOD,
@@ -34,9 +34,9 @@ def draw_sanitizer(page: Page, reports: Sequence[SanitizerReport]) -> None:
 def _draw_findings(page: Page, report: SanitizerReport) -> None:
     """What a tool found, and what it warns of; its own words where we have no kind for them."""
     found = [*(finding.describe() for finding in report.findings), *report.unread]
-    for text in found[:_MOST_FINDINGS]:
+    for text in found[:_MAX_FINDINGS]:
         page.field(report.tool.value, text, Tone.BAD)
-    if len(found) > _MOST_FINDINGS:
-        page.field("", f"and {len(found) - _MOST_FINDINGS} more findings", Tone.BAD)
-    for warning in report.warnings[:_MOST_FINDINGS]:
+    if len(found) > _MAX_FINDINGS:
+        page.field("", f"and {len(found) - _MAX_FINDINGS} more findings", Tone.BAD)
+    for warning in report.warnings[:_MAX_FINDINGS]:
         page.field(report.tool.value, f"warns: {warning.describe()}", Tone.CAUTION)

@@ -27,8 +27,8 @@ from astra_tui.tui.words import CHECK_TONES, case_words, short
 
 _BAR, _WORD, _ERROR = 10, 8, 5
 _WIDE_ENOUGH = 60
-_MOST_FINDINGS = 4
-_MOST_CAUSES = 8
+_MAX_FINDINGS = 4
+_MAX_CAUSES = 8
 
 
 class TestsPane(Pane):
@@ -57,11 +57,11 @@ class TestsPane(Pane):
         self._draw_progress(page, candidate)
         draw_sanitizer(page, candidate.sanitizer)
         causes = _by_cause(candidate.failures)
-        for alike in causes[:_MOST_CAUSES]:
+        for alike in causes[:_MAX_CAUSES]:
             _draw_failure(page, alike, self._command(view, candidate, alike[0]))
-        if len(causes) > _MOST_CAUSES:
+        if len(causes) > _MAX_CAUSES:
             page.blank()
-            page.paragraph(f"and {len(causes) - _MOST_CAUSES} more kinds of failure", Tone.BAD)
+            page.paragraph(f"and {len(causes) - _MAX_CAUSES} more kinds of failure", Tone.BAD)
         if candidate.check is not None:
             _draw_open_conditions(page, candidate.check)
             _draw_other_evidence(page, candidate)
@@ -114,10 +114,10 @@ def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> 
     page.line(name, Span("DID NOT COMPILE", Tone.BAD))
     page.paragraph("No case was run. The diff (3) and the source (4) mark the lines.", Tone.DIM)
     errors = [d for d in compilation.diagnostics if d.severity is Severity.ERROR]
-    for error in errors[:_MOST_FINDINGS]:
+    for error in errors[:_MAX_FINDINGS]:
         page.field(f"line {error.line}" if error.line else "", error.message, Tone.BAD)
-    if len(errors) > _MOST_FINDINGS:
-        page.field("", f"and {len(errors) - _MOST_FINDINGS} more errors")
+    if len(errors) > _MAX_FINDINGS:
+        page.field("", f"and {len(errors) - _MAX_FINDINGS} more errors")
 
 
 def _by_cause(failures: Iterable[CaseResult]) -> list[list[CaseResult]]:
@@ -146,10 +146,10 @@ def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None
     for output in wrong:
         page.field("wrong", _output_words(output), Tone.BAD)
     faults = [f for f in result.findings if not f.is_warning]
-    for finding in faults[:_MOST_FINDINGS]:
+    for finding in faults[:_MAX_FINDINGS]:
         page.field("finding", finding.describe(), Tone.BAD)
-    if len(faults) > _MOST_FINDINGS:
-        page.field("", f"and {len(faults) - _MOST_FINDINGS} more findings")
+    if len(faults) > _MAX_FINDINGS:
+        page.field("", f"and {len(faults) - _MAX_FINDINGS} more findings")
     if not wrong and not faults:
         page.field("message", result.message, Tone.BAD)
     page.field("alone", command, Tone.DIM)
@@ -168,10 +168,10 @@ def _draw_open_conditions(page: Page, check: CheckFinished) -> None:
     if not check.open_conditions:
         return
     page.heading("Open conditions")
-    for condition in check.open_conditions[:_MOST_CAUSES]:
+    for condition in check.open_conditions[:_MAX_CAUSES]:
         page.field(f"line {condition.line}", condition.describe_alone(), Tone.CAUTION)
         page.field("", condition.why, Tone.DIM)
-    left = len(check.open_conditions) - _MOST_CAUSES
+    left = len(check.open_conditions) - _MAX_CAUSES
     if left > 0:
         page.field("", f"and {left} more")
     page.field("next", OPEN_CONDITION_HINT)

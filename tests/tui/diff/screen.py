@@ -16,7 +16,7 @@ from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.source.pane import SourcePane
 
 NARROW, WIDE = (80, 24), (140, 40)
-_MOST_PAUSES = 500
+_MAX_PAUSES = 500
 
 
 class PaneApp(App[None]):
@@ -52,7 +52,7 @@ async def opened(pane: Any, size: tuple[int, int] = NARROW) -> Any:
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
     """Waits for a condition."""
-    for _ in range(_MOST_PAUSES):
+    for _ in range(_MAX_PAUSES):
         if condition():
             return
         await pilot.pause(0.01)

@@ -13,7 +13,7 @@ from astra_tui.tui.widgets.diff.alignment import (
     is_quick,
 )
 from astra_tui.tui.widgets.diff.elsewhere import align_elsewhere
-from astra_tui.tui.widgets.diff.emphasis import MOST_TOKENS, emphasis_of
+from astra_tui.tui.widgets.diff.emphasis import MAX_TOKENS, emphasis_of
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c = d;\n", "c = e;\n", "\n", "}\n"]), max_size=30)
 TEXT = LINES.map("".join)
@@ -92,6 +92,6 @@ def without(text: str, ranges: tuple[tuple[int, int], ...]) -> str:
 
 
 def test_emphasis_is_bounded_and_needs_likeness() -> None:
-    long = "a " * MOST_TOKENS
+    long = "a " * MAX_TOKENS
     assert emphasis_of(long, long + "b") == ((), ())
     assert emphasis_of("int a = b;", "return __shfl_down(v, 1)") == ((), ())

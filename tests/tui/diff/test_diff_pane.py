@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from textual.widgets import Input
 
 from astra_tui.model.hunks import apply_hunks, split_lines, unified_diff
-from astra_tui.model.matching import MOST_PASSES, count_passes
+from astra_tui.model.matching import MAX_PASSES, count_passes
 from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.alignment import is_quick
@@ -399,7 +399,7 @@ def test_a_comparison_that_fails_says_so_and_the_next_one_works(
 def test_a_long_comparison_gives_way_to_the_next_diff() -> None:
     async def test() -> None:
         old, new = "}\na\n" * 2500, "}\nb\n" * 2500
-        assert count_passes(split_lines(old), split_lines(new)) > MOST_PASSES
+        assert count_passes(split_lines(old), split_lines(new)) > MAX_PASSES
         pane = shown(DiffView(old, new, "one", "two"))
         async with opened(pane) as pilot:
             assert not pane.is_ready

@@ -20,7 +20,7 @@ from astra_tui.model.hunks import Hunk, Opcode, hunk_opcodes, split_lines
 from astra_tui.model.matching import count_passes
 
 _LONG = 2500
-_MOST_PASSES = 250_000
+_MAX_PASSES = 250_000
 
 _PAIRED_WORK = 900
 """Blocks up to 30 by 30 lines are paired by likeness, larger ones in order."""
@@ -50,7 +50,7 @@ def is_quick(old: str, new: str) -> bool:
     That is little more than the start of a process. It takes seconds where many lines are the same.
     """
     before, after = split_lines(old), split_lines(new)
-    return max(len(before), len(after)) <= _LONG and count_passes(before, after) <= _MOST_PASSES
+    return max(len(before), len(after)) <= _LONG and count_passes(before, after) <= _MAX_PASSES
 
 
 def align(old: str, new: str) -> Alignment:

@@ -33,7 +33,7 @@ from astra_tui.tui.widgets.diff.theme import CLASSES, CSS
 _SIDES = ("removed", "added")
 _DIVIDER = "│"
 
-_LEAST_CODE = 48
+_MIN_CODE = 48
 """Cells of code; columns that would leave fewer are shown when someone asks for them."""
 
 
@@ -87,7 +87,7 @@ class DiffCanvas(CodeView):
         if self.columns_wanted is not None:
             return self.columns_wanted
         width = min(self._halves()) if self.side_by_side else self.view_width - 1
-        return width - self._narrow_gutter_width(NEW) - self._columns_width() >= _LEAST_CODE
+        return width - self._narrow_gutter_width(NEW) - self._columns_width() >= _MIN_CODE
 
     # Drawing
 

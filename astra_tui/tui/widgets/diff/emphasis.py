@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from astra_tui.model.visible import Range
 
-MOST_TOKENS = 120
+MAX_TOKENS = 120
 """Longer lines are not compared: the comparison takes quadratic time."""
 
 _LIKE = 0.4
@@ -26,10 +26,10 @@ def emphasis_of(old: str, new: str) -> Emphasis:
 
     Nothing where the lines are too long, or so different that all of them would be marked.
     """
-    if max(len(old), len(new)) > 20 * MOST_TOKENS:
+    if max(len(old), len(new)) > 20 * MAX_TOKENS:
         return _NONE
     before, after = _TOKENS.findall(old), _TOKENS.findall(new)
-    if not before or not after or max(len(before), len(after)) > MOST_TOKENS:
+    if not before or not after or max(len(before), len(after)) > MAX_TOKENS:
         return _NONE
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     if matcher.quick_ratio() < _LIKE or matcher.ratio() < _LIKE:

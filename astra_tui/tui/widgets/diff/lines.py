@@ -28,7 +28,7 @@ from astra_tui.tui.widgets.diff.rows import (
     Row,
 )
 
-_MOST_CHOICES = 32
+_MAX_CHOICES = 32
 _BOX = 5
 """Cells of a header, from the left, on which a click toggles the hunk."""
 
@@ -69,7 +69,7 @@ class DiffLines(DiffCanvas):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         # A refused hunk stays refused while the engineer looks at something else.
-        self._choices: LRUCache[tuple[str, str], frozenset[int]] = LRUCache(_MOST_CHOICES)
+        self._choices: LRUCache[tuple[str, str], frozenset[int]] = LRUCache(_MAX_CHOICES)
 
     def show(self, view: DiffView, alignment: Alignment) -> None:
         """Shows another diff, from its first hunk."""
