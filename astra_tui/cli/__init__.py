@@ -55,9 +55,9 @@ def _finished(code: int) -> int:
 
 def _is_output_lost() -> bool:
     """Whether stdout could not be written, which is said."""
-    from astra_tui.cli.streams import lost_output
+    from astra_tui.cli.streams import stdout_error
 
-    error = lost_output()
+    error = stdout_error()
     if error is None:
         return False
     _discard_output()

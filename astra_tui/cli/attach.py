@@ -62,7 +62,7 @@ def _ended(session: str | None) -> UserError | None:
 
 async def _attach(session: str | None) -> int:
     from astra_tui.cli.run_result import leave_engine
-    from astra_tui.plain.attend import attend
+    from astra_tui.plain.follow import follow
     from astra_tui.sessions.client import EngineClient
     from astra_tui.sessions.engines import find_engine
 
@@ -70,5 +70,5 @@ async def _attach(session: str | None) -> int:
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     async with await EngineClient.connect(path, answers=asks) as client:
         plain.note(f"session {client.welcome.folder}")
-        attended = await attend(client, asks=asks)
-    return leave_engine(attended, client.welcome, Path(client.welcome.folder), as_json=False)
+        followed = await follow(client, asks=asks)
+    return leave_engine(followed, client.welcome, Path(client.welcome.folder), as_json=False)

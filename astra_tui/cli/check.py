@@ -16,7 +16,7 @@ from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode, worst
 from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
 from astra_tui.cli.flags import DEVICE, JSON, SANITIZE, SEED, chosen_seed
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import Place, UserError
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def find_source(task: KernelTask, name: str) -> Path:
 def read_text(file: Path) -> str:
     """A source's text. Raises UserError that says why when it cannot be read."""
     try:
-        text = read_given(file, ".cu file").decode()
+        text = read_user_file(file, ".cu file").decode()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UserError(

@@ -15,7 +15,7 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import RUN, SESSION_TASK
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
 
@@ -129,7 +129,7 @@ def _plan_at(timeline: Timeline, place: ForkPlace) -> dict[str, Any]:
 def _read(file: Path) -> dict[str, Any]:
     """The table of a TOML file, or the object of a JSON file."""
     try:
-        text = read_given(file).decode()
+        text = read_user_file(file).decode()
         found = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"cannot be read: {error}", file=str(file)) from None

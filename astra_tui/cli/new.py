@@ -10,7 +10,7 @@ from astra_tui.cli.check import read_text
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError
 
 
@@ -57,7 +57,7 @@ def run(options: Options) -> int:
 
 def _read(source: Path) -> tuple[str, list[str]]:
     """The text of a source, and what to say of how it was read."""
-    data = read_given(source, ".cu file")
+    data = read_user_file(source, ".cu file")
     if b"\0" in data:
         raise UserError(
             "this is no text in UTF-8: it holds zero bytes",

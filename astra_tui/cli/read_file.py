@@ -13,7 +13,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe that no one writes would be waited for without O_NONBLOCK."""
 
 
-def read_given(file: Path, what: str = "file") -> bytes:
+def read_user_file(file: Path, what: str = "file") -> bytes:
     """What a file holds. Raises UserError that says why it cannot be read."""
     try:
         handle = os.open(file, _FLAGS)

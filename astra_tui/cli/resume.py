@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from astra_tui.sessions.engines import RunRequest
 
 
-def go_on(folder: Path, options: Options, choices: Choices) -> int:
+def resume(folder: Path, options: Options, choices: Choices) -> int:
     """Says what differs from when the session ran, then runs it on; returns the exit code.
 
     Raises UserError where it cannot: see `prepare`.
@@ -28,7 +28,7 @@ def go_on(folder: Path, options: Options, choices: Choices) -> int:
     return prepare(folder, options, choices).carry_out(options)
 
 
-class GoingOn(NamedTuple):
+class Resumption(NamedTuple):
     """A session that can go on here, and what differs from when it ran."""
 
     request: RunRequest
@@ -42,7 +42,7 @@ class GoingOn(NamedTuple):
         return carry_out(self.request, options, self.differences)
 
 
-def prepare(folder: Path, options: Options, choices: Choices) -> GoingOn:
+def prepare(folder: Path, options: Options, choices: Choices) -> Resumption:
     """Finds out how a session continues here; nothing is run.
 
     Raises UserError for a session that was altered, and where its task or its device is not on
@@ -61,7 +61,7 @@ def prepare(folder: Path, options: Options, choices: Choices) -> GoingOn:
     refuse_foreign_server(before, choices, folder, trust=options.trust)
     request = replace(request_for(choices, named, before), folder=str(folder))
     here = differences_here(folder, request.settings.device)
-    return GoingOn(request, (*here, *_changed(before, request.settings)))
+    return Resumption(request, (*here, *_changed(before, request.settings)))
 
 
 def intact_state(folder: Path) -> SessionState:
@@ -125,4 +125,4 @@ def run(options: Options) -> int:
     from astra_tui.cli.settings import read_choices
 
     choices = read_choices(options)
-    return go_on(saved_session(options.session, choices.sessions), options, choices)
+    return resume(saved_session(options.session, choices.sessions), options, choices)

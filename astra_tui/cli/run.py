@@ -103,9 +103,9 @@ def _settings_before(folder: Path) -> RunSettings | None:
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     import asyncio
 
-    from astra_tui.cli.run_result import leave_engine, say_how_to_go_on
+    from astra_tui.cli.run_result import leave_engine, print_next_step
     from astra_tui.model.events import StopReason
-    from astra_tui.plain.attend import attend
+    from astra_tui.plain.follow import follow
     from astra_tui.sessions.client import EngineClient
     from astra_tui.sessions.engines import end_engine, start_engine
 
@@ -114,13 +114,13 @@ async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     plain.note(f"session {folder}")
     try:
         async with await EngineClient.connect(Path(ready.socket)) as client:
-            attended = await attend(client, first=ready.first)
+            followed = await follow(client, first=ready.first)
     except asyncio.CancelledError:  # Ctrl-C, before the front end was there to take it.
         await end_engine(Path(ready.socket), folder.name, folder)
-        say_how_to_go_on(StopReason.CANCELLED, request.settings, folder)
+        print_next_step(StopReason.CANCELLED, request.settings, folder)
         return ExitCode.INTERRUPTED
     return leave_engine(
-        attended, client.welcome, folder, as_json=as_json, settings=request.settings
+        followed, client.welcome, folder, as_json=as_json, settings=request.settings
     )
 
 

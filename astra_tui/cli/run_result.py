@@ -10,13 +10,13 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
-from astra_tui.plain.attend import Attended, Leaving
+from astra_tui.plain.follow import Followed, LeaveReason
 from astra_tui.plain.run import print_run
 from astra_tui.sessions.engines import LOG_NAME
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.sessions.wire import Welcome
 
-OF_REASON = {
+EXIT_CODE_OF = {
     StopReason.ROUNDS: ExitCode.OK,
     StopReason.NO_PLAN: ExitCode.OK,
     StopReason.BUDGET: ExitCode.OK,
@@ -38,12 +38,12 @@ def end_session(
     _print_result(state, folder, as_json)
     assert state.opened is not None
     assert state.closed is not None
-    say_how_to_go_on(state.closed.reason, settings or state.opened.settings, folder)
-    return OF_REASON[state.closed.reason]
+    print_next_step(state.closed.reason, settings or state.opened.settings, folder)
+    return EXIT_CODE_OF[state.closed.reason]
 
 
 def leave_engine(
-    attended: Attended,
+    followed: Followed,
     welcome: Welcome,
     folder: Path,
     *,
@@ -51,22 +51,22 @@ def leave_engine(
     settings: RunSettings | None = None,
 ) -> ExitCode:
     """Ends a front end, whatever the engine goes on to do; returns the exit code."""
-    if attended.leaving is Leaving.ENDED:
-        return end_session(attended.state, folder, as_json=as_json, settings=settings)
+    if followed.reason is LeaveReason.ENDED:
+        return end_session(followed.state, folder, as_json=as_json, settings=settings)
     if as_json:
-        _print_result(attended.state, folder, as_json)
+        _print_result(followed.state, folder, as_json)
     name = shlex.quote(welcome.session)
     plain.note(
         f"the engine (process {welcome.pid}) keeps running; "
         f"reattach with: astra-tui attach {name}\n"
         f"  or end it: astra-tui stop {name}"
     )
-    return ExitCode.OK if attended.leaving is Leaving.DETACHED else ExitCode.INTERRUPTED
+    return ExitCode.OK if followed.reason is LeaveReason.DETACHED else ExitCode.INTERRUPTED
 
 
-def say_how_to_go_on(reason: StopReason, settings: RunSettings, folder: Path) -> None:
+def print_next_step(reason: StopReason, settings: RunSettings, folder: Path) -> None:
     """What to do about a session that was closed for this reason, if it can go on."""
-    command = resuming(settings, folder)
+    command = resume_command(settings, folder)
     if reason is StopReason.UNATTENDED:
         plain.note(f"decide at a terminal, or by a policy or a file, and resume:\n  {command}")
         plain.note(f"  {command} --approve auto|FILE")
@@ -76,7 +76,7 @@ def say_how_to_go_on(reason: StopReason, settings: RunSettings, folder: Path) ->
         plain.note(f"what the engine wrote of itself: {folder / LOG_NAME}\nresume with: {command}")
 
 
-def resuming(settings: RunSettings, folder: Path) -> str:
+def resume_command(settings: RunSettings, folder: Path) -> str:
     """The command that continues with a session; it says again what a session alone may not say."""
     has_name = folder.resolve().parent == Path(DEFAULT_FOLDER).resolve()
     words = ["astra-tui", "resume", folder.name if has_name else str(folder)]

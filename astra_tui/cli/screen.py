@@ -97,15 +97,15 @@ def _show_session(
     settings: RunSettings | None = None,
 ) -> int:
     from astra_tui.cli.run_result import leave_engine
-    from astra_tui.plain.attend import Attended, Leaving
+    from astra_tui.plain.follow import Followed, LeaveReason
     from astra_tui.tui import open_session
 
     left = open_session(open_source, _preferences(choices), found)
     if left.welcome is None or left.folder is None:
         return ExitCode.INTERRUPTED  # Left before the engine was there.
     ended = left.state.closed is not None and not left.detached
-    attended = Attended(left.state, Leaving.ENDED if ended else Leaving.DETACHED)
-    return leave_engine(attended, left.welcome, left.folder, as_json=as_json, settings=settings)
+    followed = Followed(left.state, LeaveReason.ENDED if ended else LeaveReason.DETACHED)
+    return leave_engine(followed, left.welcome, left.folder, as_json=as_json, settings=settings)
 
 
 def _preferences(choices: Choices) -> Preferences:

@@ -14,7 +14,7 @@ import platformdirs
 
 from astra_tui.cli.command import Options
 from astra_tui.cli.flags import chosen_seed
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
 from astra_tui.model.settings import (
@@ -195,7 +195,7 @@ def _from_file(named: str | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        table = tomllib.loads(read_given(file, "file of settings").decode())
+        table = tomllib.loads(read_user_file(file, "file of settings").decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"cannot be read: {error}", file=str(file)) from None
     for name in table:

@@ -7,7 +7,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 
 
 @command(
@@ -27,7 +27,7 @@ def run(options: Options) -> int:
 
     session = read_session(saved_session(options.session, options.sessions))
     key = Path(options.key)
-    path = sign(session, key, read_given(key, "private key"))
+    path = sign(session, key, read_user_file(key, "private key"))
     signed = signature_of(session)
     assert signed is not None
     plain.note(f"{path}: {signed.lines:,} lines signed by {signed.fingerprint}")

@@ -57,7 +57,7 @@ def mend_streams() -> None:
         sys.stderr.reconfigure(line_buffering=True)
 
 
-def lost_output() -> OSError | None:
+def stdout_error() -> OSError | None:
     """Why stdout could not be written, if it could not."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return raw.lost if isinstance(raw, _Output) else None

@@ -12,7 +12,7 @@ from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import UnavailableHere
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 
@@ -107,7 +107,7 @@ def _signature(session: Session, options: Options) -> tuple[Signed | None, str]:
     from astra_tui.plain.verify import print_signature
     from astra_tui.sessions.signing import signature_of
 
-    keys = read_given(Path(options.signer), "file of public keys") if options.signer else b""
+    keys = read_user_file(Path(options.signer), "file of public keys") if options.signer else b""
     try:
         signed = signature_of(session, keys)
     except UserError as error:
@@ -135,7 +135,7 @@ def _verify_file(file: Path, options: Options) -> int:
     from astra_tui.sessions.integrity import read_session
 
     try:
-        text = read_given(file).decode()
+        text = read_user_file(file).decode()
     except UnicodeDecodeError:
         raise UserError("this is no text in UTF-8", file=str(file)) from None
     header = read_header(text, str(file))

@@ -35,7 +35,7 @@ class Control:
             self._record.emit(Paused(by))
             self._go.clear()
 
-    def go_on(self, by: Author) -> None:
+    def resume(self, by: Author) -> None:
         """Ends a pause, also one that is still to come. An interrupted step begins again."""
         if self._interrupted is not None:
             self._continued = by
@@ -81,7 +81,7 @@ class Control:
                 self._record.emit(Paused(self._interrupted, interrupted=True))
                 self._interrupted = None
                 if self._continued is not None:
-                    self.go_on(self._continued)
+                    self.resume(self._continued)
                     self._continued = None
             await self._go.wait()
 

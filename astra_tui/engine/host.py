@@ -10,7 +10,7 @@ from astra_tui.engine.approvals import Policy
 from astra_tui.engine.environment import versions_here
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
-from astra_tui.engine.teams import ExchangeBook
+from astra_tui.engine.teams import JournaledCalls
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SCHEMA_VERSION, SessionOpened
@@ -82,12 +82,12 @@ def build_engine(
     team: Team,
     *,
     wait_for_engineer: bool,
-    book: ExchangeBook | None = None,
+    calls: JournaledCalls | None = None,
     device: DeviceChoice | None = None,
 ) -> Engine:
     """An engine on a session. `settings` may differ from those that the session began with.
 
-    `book` is the one that the team was given for its calls of models.
+    `calls` is the one that the team was given for its calls of models.
     """
     engine = Engine(
         task,
@@ -99,8 +99,8 @@ def build_engine(
         wait_for_engineer=wait_for_engineer,
         device=device,
     )
-    if book is not None:
-        book.open(engine.record)
+    if calls is not None:
+        calls.open(engine.record)
     return engine
 
 

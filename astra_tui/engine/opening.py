@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
-from astra_tui.engine.teams import ExchangeBook, ModelAccess, build_team, remembered_steps
+from astra_tui.engine.teams import JournaledCalls, ModelAccess, build_team, remembered_steps
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event
@@ -67,11 +67,11 @@ async def open_run(
         read_decisions(Path(request.settings.approval.decisions))
     redactor = Redactor([api_key(environment)], environment)
     access, earlier = _model_access(request, environment), _remembered(request)
-    book = ExchangeBook(request.settings.budget, access.prices)
-    team = await build_team(request.settings, access, book, earlier)
+    calls = JournaledCalls(request.settings.budget, access.prices)
+    team = await build_team(request.settings, access, calls, earlier)
     try:
         session = _session(request, task, redactor)
-        engine = _engine(session, task, request, team, wait_for_engineer, book, device)
+        engine = _engine(session, task, request, team, wait_for_engineer, calls, device)
     except BaseException:
         await team.close()
         raise
@@ -95,7 +95,7 @@ def _engine(
     request: RunRequest,
     team: Team,
     wait_for_engineer: bool,
-    book: ExchangeBook,
+    calls: JournaledCalls,
     device: DeviceChoice,
 ) -> Engine:
     try:
@@ -106,7 +106,7 @@ def _engine(
             request.settings,
             team,
             wait_for_engineer=wait_for_engineer,
-            book=book,
+            calls=calls,
             device=device,
         )
     except BaseException:

@@ -16,12 +16,12 @@ from astra_tui.sessions.wire import (
     Done,
     FromFrontEnd,
     GiveAnswer,
-    GoOn,
     Greeting,
     Interrupt,
     Pause,
     Refused,
     Request,
+    Resume,
     SetAutoApproval,
 )
 
@@ -59,8 +59,8 @@ class Orders:
                 self._engine.set_auto_approval(AutoApprovalSet(mode, by, left))
             case Pause():
                 control.pause(by)
-            case GoOn():
-                control.go_on(by)
+            case Resume():
+                control.resume(by)
             case Interrupt():
                 control.interrupt(by)
             case Cancel():

@@ -23,7 +23,7 @@ from astra_tui.sessions.reading import has_session
 if TYPE_CHECKING:
     from astra_tui.llm import OpenAILLM, Prices
     from astra_tui.llm.messages import Request
-    from astra_tui.llm.roles.booking import BookedExchange
+    from astra_tui.llm.roles.metering import MeteredExchange
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -36,8 +36,8 @@ class ModelAccess:
     prices: Prices | None = None
 
 
-class ExchangeBook:
-    """The purse of a model's team: reserves and journals every call, within the run's budget.
+class JournaledCalls:
+    """The calls of a model's team: reserves and journals every call, within the run's budget.
 
     It also journals what the single agent remembers. It is given to the team before there is a
     record.
@@ -83,7 +83,7 @@ class ExchangeBook:
         self._record.emit(CallReserved(call, request.purpose, prompt + most, dollars))
         return replace(request, max_output_tokens=most)
 
-    def book(self, exchange: BookedExchange) -> None:
+    def settle(self, exchange: MeteredExchange) -> None:
         """Journals what a call has cost, in the place of what was reserved for it."""
         assert self._record is not None
         store = self._record.store
@@ -121,7 +121,7 @@ def remembered_steps(folder: Path) -> tuple[tuple[str, str], ...]:
 async def build_team(
     settings: RunSettings,
     access: ModelAccess,
-    book: ExchangeBook,
+    calls: JournaledCalls,
     earlier: Sequence[tuple[str, str]] = (),
 ) -> Team:
     """The team that the settings name; `earlier` is what a single agent remembers already.
@@ -144,9 +144,9 @@ async def build_team(
         llm,
         settings.model,
         access.prices or Prices(),
-        book,
+        calls,
         single=settings.team is TeamKind.LLM_SINGLE,
-        memory=Memory(earlier, book.remember),
+        memory=Memory(earlier, calls.remember),
     )
 
 

@@ -7,9 +7,9 @@ from typing import Protocol, runtime_checkable
 from astra_tui.llm.messages import LLM
 from astra_tui.llm.prices import Prices
 from astra_tui.llm.roles.asking import Asker
-from astra_tui.llm.roles.booking import Bookkeeper, Purse
 from astra_tui.llm.roles.coding import write_code
 from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
+from astra_tui.llm.roles.metering import CallBudget, MeteredLLM
 from astra_tui.llm.roles.planning import make_plans
 from astra_tui.llm.roles.profiling import name_bottleneck
 from astra_tui.llm.roles.testing import Tester
@@ -25,9 +25,9 @@ MAX_OUTPUT_TOKENS = 16_384
 class LlmTeam:
     """A `Team` whose roles ask a model; `single` makes them one agent with one conversation.
 
-    `purse` holds the budget and is told of every call; `memory` is the single agent's. `close`
-    closes the model too. All methods raise TeamUnavailable
-    when the model cannot be reached or used at all, and BudgetSpent.
+    `call_budget` is told of every call; `memory` is the single agent's. `close` closes the model
+    too. All methods raise TeamUnavailable when the model cannot be reached or used at all, and
+    BudgetSpent.
     """
 
     def __init__(
@@ -35,16 +35,16 @@ class LlmTeam:
         llm: LLM,
         model: str,
         prices: Prices,
-        purse: Purse,
+        call_budget: CallBudget,
         single: bool = False,
         max_output_tokens: int = MAX_OUTPUT_TOKENS,
         memory: Memory | None = None,
     ):
         self.author = Author(AuthorKind.MODEL, model)
         conversation: Conversation = OneAgent(memory) if single else SeparateAgents()
-        booked = Bookkeeper(llm, prices, purse)
+        metered = MeteredLLM(llm, prices, call_budget)
         self._llm = llm
-        self._asker = Asker(booked, model, conversation, max_output_tokens)
+        self._asker = Asker(metered, model, conversation, max_output_tokens)
         self._tester = Tester(self._asker)
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:

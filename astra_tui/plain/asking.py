@@ -24,13 +24,13 @@ Read = Answer | ask.Edited | ask.Auto | ask.Wish
 class Asking:
     """Shows each question that waits and reads the answer. It is told of every event.
 
-    `hold` is called before an editor takes the terminal, and `let_go` after it.
+    `hold` is called before an editor takes the terminal, and `release` after it.
     """
 
-    def __init__(self, client: EngineClient, hold: Callable[[], None], let_go: Callable[[], None]):
+    def __init__(self, client: EngineClient, hold: Callable[[], None], release: Callable[[], None]):
         self._client = client
         self._folder = Path(client.welcome.folder)
-        self._hold, self._let_go = hold, let_go
+        self._hold, self._release = hold, release
         self._state = SessionState()
         self._waiting: dict[str, Question] = {}
         self._asked = ""
@@ -150,7 +150,7 @@ class Asking:
             raise
         finally:
             self.is_reading = False
-            self._let_go()
+            self._release()
 
 
 def _where(edit: Edit) -> str:

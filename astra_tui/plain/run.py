@@ -79,7 +79,7 @@ class RunLines:
         """Keeps what it would write, while something else has the terminal."""
         self._held = []
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Writes what was kept."""
         held, self._held = self._held or [], None
         for text in held:

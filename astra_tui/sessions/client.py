@@ -32,7 +32,6 @@ from astra_tui.sessions.wire import (
     Done,
     FromEngine,
     GiveAnswer,
-    GoOn,
     Greeting,
     Interrupt,
     MalformedMessage,
@@ -41,6 +40,7 @@ from astra_tui.sessions.wire import (
     Recorded,
     Refused,
     Request,
+    Resume,
     SetAutoApproval,
     Welcome,
     decode_from_engine,
@@ -154,9 +154,9 @@ class EngineClient:
         """Stops before the next step."""
         await self._order(Pause(next(self._ids)))
 
-    async def go_on(self) -> None:
+    async def resume(self) -> None:
         """Ends a pause."""
-        await self._order(GoOn(next(self._ids)))
+        await self._order(Resume(next(self._ids)))
 
     async def interrupt(self) -> None:
         """Drops the running step and pauses."""

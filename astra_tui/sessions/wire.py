@@ -128,7 +128,7 @@ class Pause(Request, frozen=True, tag="pause"):
     """Stops before the next step."""
 
 
-class GoOn(Request, frozen=True, tag="go_on"):
+class Resume(Request, frozen=True, tag="go_on"):
     """Ends a pause."""
 
 
@@ -142,7 +142,7 @@ class Cancel(Request, frozen=True, tag="cancel"):
 
 FromEngine = Union[Welcome, Recorded, Passed, Done, Refused]  # noqa: UP007 - for msgspec.
 FromFrontEnd = Union[  # noqa: UP007
-    Greeting, GiveAnswer, AddNote, AddCase, SetAutoApproval, Pause, GoOn, Interrupt, Cancel,
+    Greeting, GiveAnswer, AddNote, AddCase, SetAutoApproval, Pause, Resume, Interrupt, Cancel,
 ]  # fmt: skip
 
 _from_engine = msgspec.json.Decoder(FromEngine, strict=False)

@@ -39,7 +39,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import recorded_cases
 from astra_tui.sessions.records import Record
 from astra_tui.tui.app_io import TICK
-from astra_tui.tui.held_cases import HeldCases, LetGo
+from astra_tui.tui.case_cache import CaseCache, Evicted
 from astra_tui.tui.player import Scene
 from astra_tui.tui.source import Item, Source
 from astra_tui.tui.view import Choice, LogEntry, View, entry_of, newest_choice
@@ -84,9 +84,9 @@ class Presenter:
         self.trouble: UserError | None = None
         """Why the source broke off, if it did."""
         self._state = SessionState()
-        self._held = HeldCases()
+        self._held = CaseCache()
         self._seq = -1
-        self._recalls: dict[LetGo, asyncio.Task[None]] = {}
+        self._recalls: dict[Evicted, asyncio.Task[None]] = {}
         self._stage: StageBegan | None = None
         self._since = 0.0
         self._awaited: dict[str, Question] = {}
@@ -145,21 +145,21 @@ class Presenter:
     def _with_cases(self, view: View) -> View:
         """The view; where the cases of its candidate were let go, they are read again."""
         known = view.candidate
-        gone = self._held.let_go(known.hash) if known else None
+        gone = self._held.evicted(known.hash) if known else None
         if known is None or gone is None:
             return view
         if gone not in self._recalls:
             self._recalls[gone] = asyncio.create_task(self._recall(known.hash, gone))
         return dataclasses.replace(view, without_cases=gone.problem or "Reading the cases again.")
 
-    async def _recall(self, candidate: str, gone: LetGo) -> None:
+    async def _recall(self, candidate: str, gone: Evicted) -> None:
         folder, last = self._source.folder, self._seq
         try:
             results = await asyncio.to_thread(recorded_cases, folder, candidate, last)
         except UserError as error:
             gone.problem = error.describe()
         else:
-            self._state = self._held.put_back(self._state, candidate, results, gone)
+            self._state = self._held.restored(self._state, candidate, results, gone)
             del self._recalls[gone]
         self.refresh()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.cli.run_result import resuming
+from astra_tui.cli.run_result import resume_command
 from astra_tui.cli.session_lookup import local_task
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SessionOpened
@@ -86,10 +86,10 @@ def test_another_session_is_no_task() -> None:
 
 def test_the_command_that_goes_on_says_what_the_session_may_not() -> None:
     plain = RunSettings("mine", TeamKind.LLM)
-    assert resuming(plain, SESSION) == "astra-tui resume s_mine"
-    assert resuming(plain, Path("sessions/a b")) == "astra-tui resume 'a b'"
+    assert resume_command(plain, SESSION) == "astra-tui resume s_mine"
+    assert resume_command(plain, Path("sessions/a b")) == "astra-tui resume 'a b'"
     named = replace(plain, task="work/my task", base_url="http://h/v1")
-    assert resuming(named, SESSION) == (
+    assert resume_command(named, SESSION) == (
         "astra-tui resume s_mine --task 'work/my task' --base-url http://h/v1"
     )
-    assert "--base-url" not in resuming(replace(named, team=TeamKind.PLAYBOOK), SESSION)
+    assert "--base-url" not in resume_command(replace(named, team=TeamKind.PLAYBOOK), SESSION)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.cli import main, read_file
-from astra_tui.cli.read_file import read_given
+from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError
 
 
@@ -21,7 +21,7 @@ def pipe(tmp_path: Path) -> Path:
 
 def refusal(file: Path) -> str:
     with pytest.raises(UserError) as caught:
-        read_given(file, ".cu file")
+        read_user_file(file, ".cu file")
     assert caught.value.file == str(file)
     return caught.value.message
 
@@ -38,7 +38,7 @@ def test_only_plain_files_are_read(
     (tmp_path / "long.cu").write_bytes(b" " * (3 << 20) + b"x")
     assert refusal(tmp_path / "long.cu") == "larger than 3 MiB"
     (tmp_path / "long.cu").write_bytes(b" " * (3 << 20))
-    assert len(read_given(tmp_path / "long.cu")) == 3 << 20
+    assert len(read_user_file(tmp_path / "long.cu")) == 3 << 20
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def supervise(folder: Path, task: KernelTask, order: Callable[[Control], None]) 
 
 def interrupt_and_go_on(control: Control) -> None:
     control.interrupt(ENGINEER)
-    control.go_on(OTHER)
+    control.resume(OTHER)
 
 
 def pause_interrupt_and_go_on(control: Control) -> None:

@@ -406,7 +406,7 @@ def test_an_interrupt_drops_the_step_at_once_and_the_loop_goes_on_after_it(
             elif isinstance(event, Paused):
                 known = session.engine.state.candidate(interrupted)
                 checked.append(known.check is not None)
-                session.engine.control.go_on(ENGINEER)
+                session.engine.control.resume(ENGINEER)
         session.journal.close()
 
     asyncio.run(drive())

@@ -302,7 +302,7 @@ def test_interrupt_is_answered_at_once_and_the_run_goes_on(
                 record_property("interrupt_ack_ms", round(acknowledged * 1000, 1))
                 record_property("interrupt_paused_ms", round(took * 1000, 1))
                 assert event == Paused(ANN, interrupted=True)
-                await screen.client.go_on()
+                await screen.client.resume()
                 await screen.to_the_end()
             assert (await engine.end()).reason is StopReason.ROUNDS
 
@@ -351,7 +351,7 @@ def test_orders_reach_the_engine_and_what_it_refuses_is_said(
                 await screen.client.case(wide)
             await screen.client.pause()
             assert await screen.watch(lambda e: isinstance(e, Paused)) == Paused(ANN)
-            await screen.client.go_on()
+            await screen.client.resume()
             other = Answer(question.id, "0" * 64, ApprovalStatus.ACCEPTED, ANN)
             with pytest.raises(AnswerRefused, match="what is shown is"):
                 await screen.client.answer(other)

@@ -11,11 +11,11 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
-from astra_tui.engine.teams import ExchangeBook, remembered_steps
+from astra_tui.engine.teams import JournaledCalls, remembered_steps
 from astra_tui.llm import Endpoint, OpenAILLM, Prices
 from astra_tui.llm.messages import Request
-from astra_tui.llm.roles.booking import BookedExchange
 from astra_tui.llm.roles.conversation import Memory
+from astra_tui.llm.roles.metering import MeteredExchange
 from astra_tui.llm.team import MAX_OUTPUT_TOKENS, LlmTeam
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
@@ -127,19 +127,19 @@ def profile_of(requests: int = 6144, instructions: int = 90_112) -> Profile:
 
 @dataclass
 class Team:
-    """What a team said and what it cost; a purse without a bottom."""
+    """What a team said and what it cost; a budget without an end."""
 
-    booked: list[BookedExchange] = field(default_factory=list)
+    settled: list[MeteredExchange] = field(default_factory=list)
     shown: list[tuple[str, str, bool]] = field(default_factory=list)
 
     def begin_call(self) -> int:
-        return len(self.booked) + 1
+        return len(self.settled) + 1
 
     def reserve(self, call: int, request: Request) -> Request:
         return request
 
-    def book(self, exchange: BookedExchange) -> None:
-        self.booked.append(exchange)
+    def settle(self, exchange: MeteredExchange) -> None:
+        self.settled.append(exchange)
 
     def on_text(self, role: str, text: str, restart: bool) -> None:
         self.shown.append((role, text, restart))
@@ -153,10 +153,10 @@ def with_team(
     wire: str = "chat",
 ) -> T:
     """What `use` makes of a team on the server."""
-    purse = log or Team()
+    call_budget = log or Team()
 
     async def scenario() -> T:
-        team = LlmTeam(OpenAILLM(server.endpoint(wire)), MODEL, PRICES, purse, single)
+        team = LlmTeam(OpenAILLM(server.endpoint(wire)), MODEL, PRICES, call_budget, single)
         try:
             return await use(team)
         finally:
@@ -172,20 +172,20 @@ class Ran:
     opened: OpenSession
     state: SessionState
     events: list[Event]
-    booked: list[BookedExchange]
+    settled: list[MeteredExchange]
 
     def of(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-class _Watched(ExchangeBook):
-    def __init__(self, booked: list[BookedExchange], *arguments: Any):
+class _Watched(JournaledCalls):
+    def __init__(self, settled: list[MeteredExchange], *arguments: Any):
         super().__init__(*arguments)
-        self._booked = booked
+        self._booked = settled
 
-    def book(self, exchange: BookedExchange) -> None:
+    def settle(self, exchange: MeteredExchange) -> None:
         self._booked.append(exchange)
-        super().book(exchange)
+        super().settle(exchange)
 
 
 class Server(Protocol):
@@ -216,11 +216,11 @@ def run_engine(
         if resumes
         else open_session(folder, task, chosen, redactor, seed)
     )
-    booked: list[BookedExchange] = []
+    settled: list[MeteredExchange] = []
     events: list[Event] = []
 
     async def scenario() -> SessionState:
-        book = _Watched(booked, chosen.budget, PRICES)
+        book = _Watched(settled, chosen.budget, PRICES)
         memory = Memory(earlier, book.remember)
         llm = OpenAILLM(server.endpoint())
         team = LlmTeam(llm, MODEL, PRICES, book, single, max_output_tokens, memory)
@@ -232,4 +232,4 @@ def run_engine(
 
     state = asyncio.run(scenario())
     opened.journal.close()
-    return Ran(opened, state, events, booked)
+    return Ran(opened, state, events, settled)

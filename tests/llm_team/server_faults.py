@@ -23,7 +23,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from astra_tui.cli.run_result import OF_REASON
+from astra_tui.cli.run_result import EXIT_CODE_OF
 from astra_tui.llm import Endpoint
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import SessionClosed, StopReason
@@ -159,7 +159,7 @@ def try_fault(
         "fault": fault,
         "in": step if counts else f"{step}, no tokens counted",
         "reason": closed.reason.value,
-        "exit code": int(OF_REASON[closed.reason]),
+        "exit code": int(EXIT_CODE_OF[closed.reason]),
         "message": closed.message.splitlines()[0],
         "calls": usage.calls,
         "tokens": usage.tokens,

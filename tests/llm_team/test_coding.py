@@ -83,12 +83,12 @@ def test_an_unusable_answer_is_asked_for_once_more(
     server.play({**bad, "times": 1}, reply("Step: coding", fence(source("better"))))
     log = Team()
     assert coded(server, brief_of(task), log=log).source == source("better")
-    assert "An earlier answer to this could not be used" in log.booked[1].request
+    assert "An earlier answer to this could not be used" in log.settled[1].request
 
     server.play(bad)
     with pytest.raises(NotWritten, match="no usable code"):
         coded(server, brief_of(task), log=(log := Team()))
-    assert len(log.booked) == 2
+    assert len(log.settled) == 2
 
 
 def test_long_sources_are_changed_in_blocks(task: KernelTask, server: Scripted) -> None:

@@ -135,7 +135,7 @@ def test_a_truncated_answer_is_asked_for_once_more(task: KernelTask, server: Scr
     log = Team()
     answer = planned(server, brief_of(task), log=log)
     assert [d.plan.title for d in answer.plans] == ["read pairs"]
-    first, second = [b for b in log.booked if b.purpose == "plan"]
+    first, second = [b for b in log.settled if b.purpose == "plan"]
     assert first.error
     assert first.usage.output_tokens == 30
     assert "could not be used" in second.request
@@ -167,9 +167,9 @@ def test_moves_are_tools_and_a_plan_may_name_one(
     rewritten = moves.get(name)
     assert rewritten is not None
     assert draft.plan.change == rewritten.plan.change
-    assert [b.purpose for b in log.booked] == ["moves", "moves", "moves", "plan"]
-    assert f"preview of {name}:" in log.booked[-1].request
-    assert "[calls preview_move" in log.booked[1].reply
+    assert [b.purpose for b in log.settled] == ["moves", "moves", "moves", "plan"]
+    assert f"preview of {name}:" in log.settled[-1].request
+    assert "[calls preview_move" in log.settled[1].reply
 
     code = with_team(server, lambda t: t.code(brief, draft.plan, None, log.on_text))
     assert code.author == Author(AuthorKind.PLAYBOOK, name)
@@ -196,8 +196,8 @@ def test_a_server_without_tools_is_told_of_the_moves_in_words(
 
     answers = with_team(server, plan_twice, log)
     assert all(a.plans for a in answers)
-    assert [b.purpose for b in log.booked] == ["moves", "plan", "plan"]
-    assert "hoist_invariants: " in log.booked[-1].request
+    assert [b.purpose for b in log.settled] == ["moves", "plan", "plan"]
+    assert "hoist_invariants: " in log.settled[-1].request
 
 
 def test_a_source_that_the_playbook_cannot_read_still_gets_plans(

@@ -54,7 +54,7 @@ def test_the_words_of_the_model_lose_their_own_numbers(task: KernelTask, server:
     brief = brief_of(task, profile_of())
     words = with_team(server, lambda t: t.read_profile(brief, log.on_text), log)
     assert words == (f"Line 20 makes 6144 requests, so {REMOVED} % of {REMOVED} TB/s is reached.")
-    assert profile_text(profile_of()) in log.booked[0].request
+    assert profile_text(profile_of()) in log.settled[0].request
 
 
 def test_numbers_of_the_source_are_no_measurements(task: KernelTask, server: Scripted) -> None:
@@ -70,4 +70,4 @@ def test_without_a_profile_nothing_is_asked(task: KernelTask, server: Scripted) 
     log = Team()
     brief = brief_of(task)
     assert with_team(server, lambda t: t.read_profile(brief, log.on_text), log) == ""
-    assert log.booked == []
+    assert log.settled == []

@@ -87,14 +87,14 @@ def test_a_run_ends_on_the_better_of_three_candidates(
     assert writers == {("model", MODEL)}
     assert [e.case.name for e in ran.of(CaseAdded)] == ["round 1: odd width"]
     assert {e.role for e in ran.of(AnalysisGiven)} == {"profiling", "testing"}
-    purposes = [b.purpose for b in ran.booked]
+    purposes = [b.purpose for b in ran.settled]
     assert purposes.count("repair") == 2  # One for the broken source, one for the wrong one.
-    repairs = [b.request for b in ran.booked if b.purpose == "repair"]
+    repairs = [b.request for b in ran.settled if b.purpose == "repair"]
     assert any('"reciprocal" is undefined' in text for text in repairs)
     assert any("The second half of the row is never read." in text for text in repairs)
-    assert all(b.dollars and not b.error for b in ran.booked)
-    assert ran.state.usage.calls == len(ran.booked)
-    assert ran.state.usage.dollars == pytest.approx(sum(b.dollars or 0.0 for b in ran.booked))
+    assert all(b.dollars and not b.error for b in ran.settled)
+    assert ran.state.usage.calls == len(ran.settled)
+    assert ran.state.usage.dollars == pytest.approx(sum(b.dollars or 0.0 for b in ran.settled))
     asked, got = ran.of(ExchangeMade)[0].request, ran.of(ExchangeMade)[0].reply
     assert "Step: profiling, round 1." in ran.opened.journal.get(asked)
     assert ran.opened.journal.get(got) == "Accesses are narrow."
@@ -105,10 +105,10 @@ def assert_no_prompt_tells(ran: Ran, task: KernelTask, seed: int) -> None:
     drawn = [case for case in build_suite(task, seed) if case.seed]
     assert len(drawn) > 5
     secrets = {str(seed), f"{seed:x}", *(str(case.seed) for case in drawn)}
-    for booked in ran.booked:
-        assert not [secret for secret in secrets if secret in booked.request]
-        if booked.purpose not in ("repair", "explain"):
-            assert not [case.name for case in drawn if case.name in booked.request], booked.purpose
+    for one in ran.settled:
+        assert not [secret for secret in secrets if secret in one.request]
+        if one.purpose not in ("repair", "explain"):
+            assert not [case.name for case in drawn if case.name in one.request], one.purpose
 
 
 def test_the_single_agent_runs_the_same_loop_in_one_conversation(
@@ -125,7 +125,7 @@ def test_the_single_agent_runs_the_same_loop_in_one_conversation(
     without_tools = [body["messages"] for body in asked if "tools" not in body]
     for earlier, later in pairwise(without_tools):
         assert later[: len(earlier)] == earlier
-    assert [b.purpose for b in ran.booked if b.purpose != "moves"] == [
+    assert [b.purpose for b in ran.settled if b.purpose != "moves"] == [
         "read profile", "plan", "code", "cases",
     ]  # fmt: skip
 
@@ -174,8 +174,8 @@ def test_nothing_on_disk_or_in_a_prompt_holds_the_key(
 
     assert ran.of(SessionClosed)[0].reason is StopReason.NO_PLAN
     assert ran.of(SessionClosed)[0].message == "nothing is left"
-    assert ran.booked
-    assert not [b for b in ran.booked if KEY in b.request + b.reply + b.error]
+    assert ran.settled
+    assert not [b for b in ran.settled if KEY in b.request + b.reply + b.error]
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert files
     assert not [p for p in files if KEY.encode() in p.read_bytes()]
@@ -191,8 +191,8 @@ def test_a_server_that_is_gone_ends_the_run_with_the_next_step(
     assert closed.reason is StopReason.TROUBLE
     assert "check the API key" in closed.message
     assert KEY not in closed.message
-    assert [b.purpose for b in ran.booked][-1] == "plan"
-    assert all(b.error and not b.usage.input_tokens for b in ran.booked)
+    assert [b.purpose for b in ran.settled][-1] == "plan"
+    assert all(b.error and not b.usage.input_tokens for b in ran.settled)
 
 
 def test_a_budget_is_reserved_before_each_call(

@@ -94,8 +94,8 @@ def test_cases_of_the_contract_are_added_and_the_others_reported(
         ),
     )
     assert second == ()
-    assert "empty: it breaks the contract: d >= 1" in log.booked[1].request
-    assert "empty" not in log.booked[0].request
+    assert "empty: it breaks the contract: d >= 1" in log.settled[1].request
+    assert "empty" not in log.settled[0].request
 
 
 @pytest.mark.parametrize(("proposed", "reason"), REFUSED, ids=[r for _, r in REFUSED])
@@ -104,7 +104,7 @@ def test_what_is_no_case_of_the_contract_is_dropped(
 ) -> None:
     log = Team()
     assert added(server, task, log, [proposed], []) == [(), ()]
-    assert reason in log.booked[1].request
+    assert reason in log.settled[1].request
 
 
 def test_five_cases_are_no_answer(task: KernelTask, server: Scripted) -> None:
@@ -113,7 +113,7 @@ def test_five_cases_are_no_answer(task: KernelTask, server: Scripted) -> None:
     server.play(many)
     brief = brief_of(task)
     assert with_team(server, lambda t: t.cases(brief, plan_of(), "x"), log) == ()
-    assert len(log.booked) == 3  # The answer and two repairs.
+    assert len(log.settled) == 3  # The answer and two repairs.
 
 
 def test_added_cases_are_no_cases_of_the_suite(task: KernelTask, server: Scripted) -> None:
@@ -131,7 +131,7 @@ def test_an_explanation_has_at_most_120_words(task: KernelTask, server: Scripted
     log = Team()
     words = with_team(server, lambda t: t.explain(brief, failure.source, failure), log)
     assert words == "wrong " * 120 + "..."
-    assert failure.message in log.booked[0].request
+    assert failure.message in log.settled[0].request
 
     server.play(reply("Step: testing", "cut", finish="length"))
     assert with_team(server, lambda t: t.explain(brief, failure.source, failure)) == ""

@@ -45,7 +45,7 @@ MAX_TOOL_TURNS = 6
 
 @dataclass(frozen=True)
 class Step:
-    """One prompt of a role; `purpose` is what the call is booked under."""
+    """One prompt of a role; `purpose` is what the call is recorded under."""
 
     role: Role
     purpose: str

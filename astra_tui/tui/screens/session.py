@@ -167,7 +167,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
 
     def action_go_on(self) -> None:
         """Ends a pause."""
-        self._steering.order(EngineClient.go_on)
+        self._steering.order(EngineClient.resume)
 
     def action_note(self) -> None:
         """Tells the team something; it enters the next prompt."""

@@ -14,7 +14,7 @@ from astra_tui.llm.prices import Prices, cost
 from astra_tui.model.team import BudgetSpent
 
 
-class BookedExchange(msgspec.Struct, frozen=True):
+class MeteredExchange(msgspec.Struct, frozen=True):
     """One call as a journal keeps it. `dollars` is None where a price is not known."""
 
     purpose: str
@@ -30,7 +30,7 @@ class BookedExchange(msgspec.Struct, frozen=True):
     """Its number in the session, by which it was reserved."""
 
 
-class Purse(Protocol):
+class CallBudget(Protocol):
     """Whatever holds the budget of a run."""
 
     def begin_call(self) -> int:
@@ -44,18 +44,18 @@ class Purse(Protocol):
         """
         ...
 
-    def book(self, exchange: BookedExchange) -> None:
+    def settle(self, exchange: MeteredExchange) -> None:
         """What a call has cost takes the place of what was reserved for it."""
         ...
 
 
-class Bookkeeper:
-    """Passes requests on, and books every call of which something was sent, cancelled ones too."""
+class MeteredLLM:
+    """Passes requests on; settles every call of which something was sent, cancelled ones too."""
 
-    def __init__(self, llm: LLM, prices: Prices, purse: Purse):
+    def __init__(self, llm: LLM, prices: Prices, call_budget: CallBudget):
         self._llm = llm
         self._prices = prices
-        self._purse = purse
+        self._call_budget = call_budget
 
     async def complete(
         self,
@@ -63,8 +63,8 @@ class Bookkeeper:
         on_delta: OnDelta | None = None,
         attempts: Attempts | None = None,  # noqa: ARG002 - it is the one that is told of them
     ) -> Reply:
-        """The reply of the model. Raises LLMError, after it was booked, and BudgetSpent."""
-        call = _Call(self._purse.begin_call(), self._purse)
+        """The reply of the model. Raises LLMError, after it was settled, and BudgetSpent."""
+        call = _Call(self._call_budget.begin_call(), self._call_budget)
         start = time.monotonic()
         said, error = "", ""
         try:
@@ -88,8 +88,8 @@ class Bookkeeper:
     def _enter(
         self, call: int, request: Request, reply: str, usage: Usage, start: float, error: str
     ) -> None:
-        self._purse.book(
-            BookedExchange(
+        self._call_budget.settle(
+            MeteredExchange(
                 purpose=request.purpose,
                 model=request.model,
                 request=transcript(request),
@@ -106,14 +106,14 @@ class Bookkeeper:
 class _Call:
     """The attempts of one call, and what they have cost together."""
 
-    def __init__(self, number: int, purse: Purse):
+    def __init__(self, number: int, call_budget: CallBudget):
         self.number = number
         self.sent = 0
         self.usage = Usage()
-        self._purse = purse
+        self._call_budget = call_budget
 
     def begin(self, request: Request) -> Request:
-        allowed = self._purse.reserve(self.number, request)
+        allowed = self._call_budget.reserve(self.number, request)
         self.sent += 1
         return allowed
 

@@ -20,7 +20,7 @@ from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.records import Record
 
 
-class Leaving(Enum):
+class LeaveReason(Enum):
     """Why a front end has left."""
 
     ENDED = "ended"
@@ -32,14 +32,14 @@ class Leaving(Enum):
 
 
 @dataclass(frozen=True)
-class Attended:
+class Followed:
     """How far the session was when the front end left, and why it left."""
 
     state: SessionState
-    leaving: Leaving
+    reason: LeaveReason
 
 
-async def attend(client: EngineClient, *, first: int = 0, asks: bool = True) -> Attended:
+async def follow(client: EngineClient, *, first: int = 0, asks: bool = True) -> Followed:
     """Attends an engine until its session is closed or the engineer goes.
 
     Records before number `first` are taken in but not shown. Where `asks`, questions are asked at
@@ -54,12 +54,12 @@ class _FrontEnd:
         self._client = client
         self._first = first
         self._lines = RunLines()
-        self._asking = Asking(client, self._lines.hold, self._lines.let_go) if asks else None
+        self._asking = Asking(client, self._lines.hold, self._lines.release) if asks else None
         self._state = SessionState()
-        self._leave: asyncio.Future[Leaving] = asyncio.Future()
+        self._leave: asyncio.Future[LeaveReason] = asyncio.Future()
         self._cancelling: asyncio.Task[None] | None = None
 
-    async def run(self) -> Attended:
+    async def run(self) -> Followed:
         following = asyncio.ensure_future(self._follow())
         asking = asyncio.ensure_future(self._ask())
         with _handlers({signal.SIGINT: self._on_interrupt, signal.SIGTERM: self._detach}):
@@ -72,9 +72,9 @@ class _FrontEnd:
                 await asyncio.gather(following, asking, return_exceptions=True)
         # What the engine said last counts more than what the terminal did at the same time.
         way = next(way for way in ways if way in done)
-        return Attended(self._state, way.result())
+        return Followed(self._state, way.result())
 
-    async def _follow(self) -> Leaving:
+    async def _follow(self) -> LeaveReason:
         async for told in self._client.events():
             event: Event = told.event if isinstance(told, Record) else told
             if not isinstance(event, Transient):
@@ -85,14 +85,14 @@ class _FrontEnd:
                 self._lines.show(event, lambda: self._state)
             if self._asking is not None:
                 self._asking.notice(event, self._state)
-        return Leaving.ENDED
+        return LeaveReason.ENDED
 
-    async def _ask(self) -> Leaving:
+    async def _ask(self) -> LeaveReason:
         if self._asking is None:
             await asyncio.Event().wait()
         else:
             await self._asking.run()
-        return Leaving.DETACHED
+        return LeaveReason.DETACHED
 
     def _on_interrupt(self) -> None:
         if self._asking is not None and self._asking.is_reading:
@@ -103,7 +103,7 @@ class _FrontEnd:
             note("\ncancelling; Ctrl-C again leaves at once")
             self._cancelling = asyncio.ensure_future(self._cancel())
         elif not self._leave.done():
-            self._leave.set_result(Leaving.FORCED)
+            self._leave.set_result(LeaveReason.FORCED)
 
     async def _cancel(self) -> None:
         with contextlib.suppress(UserError):  # It has ended, of which all will be told.
@@ -111,7 +111,7 @@ class _FrontEnd:
 
     def _detach(self) -> None:
         if not self._leave.done():
-            self._leave.set_result(Leaving.DETACHED)
+            self._leave.set_result(LeaveReason.DETACHED)
 
 
 @contextlib.contextmanager

@@ -13,24 +13,24 @@ from astra_tui.model.check import Case, CaseResult
 from astra_tui.model.events import CaseChecked, CheckStarted, Event
 from astra_tui.model.state import SessionState
 
-HELD = 8
+MAX_HELD = 8
 """Candidates; more than are checked at a time."""
 
 
-class LetGo:
+class Evicted:
     """Stands for results that were let go; another one for each time."""
 
     problem: str = ""
     """Why they could not be read again, if they could not."""
 
 
-class HeldCases:
+class CaseCache:
     """Takes results out of the states of the screen, and puts them back."""
 
     def __init__(self) -> None:
         self._held: dict[str, None] = {}
         """The least recently used first."""
-        self._let_go: dict[str, LetGo] = {}
+        self._evicted: dict[str, Evicted] = {}
         self._shared: dict[str, Case] = {}
 
     def shared(self, event: Event) -> Event:
@@ -42,35 +42,35 @@ class HeldCases:
     def after(self, state: SessionState, event: Event) -> SessionState:
         """The state after an event, without the results that are held no longer."""
         if isinstance(event, CheckStarted):
-            self._let_go.pop(event.candidate, None)
+            self._evicted.pop(event.candidate, None)
         return self._hold(state, event.candidate) if isinstance(event, CaseChecked) else state
 
-    def let_go(self, candidate: str) -> LetGo | None:
+    def evicted(self, candidate: str) -> Evicted | None:
         """Whether a candidate's results have to be read again; None where they do not."""
-        return self._let_go.get(candidate)
+        return self._evicted.get(candidate)
 
-    def put_back(
+    def restored(
         self,
         state: SessionState,
         candidate: str,
         results: tuple[CaseResult, ...],
-        instead_of: LetGo,
+        instead_of: Evicted,
     ) -> SessionState:
         """The state with results that were read again, unless others have come meanwhile."""
-        if self._let_go.get(candidate) is not instead_of:
+        if self._evicted.get(candidate) is not instead_of:
             return state
-        del self._let_go[candidate]
+        del self._evicted[candidate]
         results = tuple(map(self._with_shared_case, results))
         return self._hold(_with_results(state, candidate, results), candidate)
 
     def _hold(self, state: SessionState, candidate: str) -> SessionState:
         self._held.pop(candidate, None)
         self._held[candidate] = None
-        if len(self._held) <= HELD:
+        if len(self._held) <= MAX_HELD:
             return state
         oldest = next(iter(self._held))
         del self._held[oldest]
-        self._let_go[oldest] = LetGo()
+        self._evicted[oldest] = Evicted()
         return _with_results(state, oldest, ())
 
     def _with_shared_case(self, result: CaseResult) -> CaseResult:

@@ -16,7 +16,7 @@ from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import journal_path, read_journal, recorded_cases
 from astra_tui.sessions.records import Record
-from astra_tui.tui.held_cases import HELD, HeldCases
+from astra_tui.tui.case_cache import MAX_HELD, CaseCache
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.view import Choice, View
 from tests.sessions.samples import CASE
@@ -24,7 +24,7 @@ from tests.sessions.synthetic import hash_of, write_session
 
 from .harness import on_a_loop
 
-ROUNDS, CASES = HELD + 3, 4
+ROUNDS, CASES = MAX_HELD + 3, 4
 
 
 class LiveJournal:
@@ -72,12 +72,12 @@ async def test_the_cases_of_every_candidate_can_be_looked_at(tmp_path: Path) -> 
     looker = Looker(tmp_path / "s")
     await looker.bridge.run()
     held = looker.bridge.view().state.candidates.values()
-    assert sum(bool(c.results) for c in held) == HELD
+    assert sum(bool(c.results) for c in held) == MAX_HELD
     for round_ in (*range(ROUNDS + 1), 0):
         view = await looker.look_at(round_)
         assert view.candidate == recorded.candidate(hash_of(round_))
         assert len(view.candidate.results) == CASES
-        assert sum(bool(c.results) for c in view.state.candidates.values()) == HELD
+        assert sum(bool(c.results) for c in view.state.candidates.values()) == MAX_HELD
 
 
 @on_a_loop
@@ -95,33 +95,33 @@ async def test_a_journal_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
 @given(st.data())
 def test_results_are_those_of_the_fold_or_can_be_put_back(data: st.DataObject) -> None:
     """For any order in which checks start and cases end."""
-    names = st.sampled_from([f"{n:064}" for n in range(HELD + 3)])
+    names = st.sampled_from([f"{n:064}" for n in range(MAX_HELD + 3)])
     started = st.builds(CheckStarted, names, st.just(9))
     ended = st.builds(CaseChecked, names, st.integers(0, 3).map(_result))
     whole = lean = SessionState()
-    held = HeldCases()
+    held = CaseCache()
     for event in data.draw(st.lists(started | ended, max_size=80)):
         shared = held.shared(event)
         assert shared == event
         whole = apply(whole, event)
         lean = held.after(apply(lean, shared), shared)
     for name in whole.candidates:
-        gone = held.let_go(name)
+        gone = held.evicted(name)
         if gone is not None:
-            lean = held.put_back(lean, name, whole.candidate(name).results, gone)
+            lean = held.restored(lean, name, whole.candidate(name).results, gone)
         assert lean.candidate(name) == whole.candidate(name)
-    assert sum(bool(c.results) for c in lean.candidates.values()) <= HELD
+    assert sum(bool(c.results) for c in lean.candidates.values()) <= MAX_HELD
 
 
 def test_results_that_came_too_late_are_dropped() -> None:
-    held, state = HeldCases(), SessionState()
-    names = [f"{n:064}" for n in range(HELD + 1)]
+    held, state = CaseCache(), SessionState()
+    names = [f"{n:064}" for n in range(MAX_HELD + 1)]
     for name in names:
         state = _took(held, state, CaseChecked(name, _result(0)))
-    gone = held.let_go(names[0])
+    gone = held.evicted(names[0])
     assert gone is not None
     state = _took(held, state, CheckStarted(names[0], 1))
-    assert held.put_back(state, names[0], (_result(0),), gone) is state
+    assert held.restored(state, names[0], (_result(0),), gone) is state
 
 
 @pytest.mark.parametrize("last", [0, 4, 7, 1000])
@@ -144,7 +144,7 @@ def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
     assert len(recorded_cases(tmp_path / "s", hash_of(0), 1000)) == CASES - 1
 
 
-def _took(held: HeldCases, state: SessionState, event: Event) -> SessionState:
+def _took(held: CaseCache, state: SessionState, event: Event) -> SessionState:
     return held.after(apply(state, event), event)
 
 
