@@ -10,9 +10,9 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.check import Case, CaseOutcome, CaseResult, OutputError, Verdict
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckVerdict, OutputError
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import (
     AnswerAwaited,
@@ -79,7 +79,7 @@ class Stream:
         for event in _beginning():
             yield _item(event)
         if self._what == "once":
-            question = Question("1.0.plan", Gate.PLAN, 1, 0, PLAN.hash)
+            question = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, PLAN.hash)
             yield _item(ApprovalAsked(question))
             yield AnswerAwaited(question)
         elif self._what == "full":
@@ -112,7 +112,7 @@ class Stream:
                 for event in events:
                     yield _item(event)
             if second % 20 == 19:
-                yield _item(CheckFinished(code, Verdict.PASSED, "", (), (), 20.0))
+                yield _item(CheckFinished(code, CheckVerdict.PASSED, "", (), (), 20.0))
             if second % 5 == 0:
                 await asyncio.sleep(0.01)
             if second in MARKS:

@@ -67,7 +67,7 @@ from astra_tui.model.yardsticks import (
     VersionTimes,
     YardstickEntry,
 )
-from astra_tui.sessions.comparison import Branch
+from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary
@@ -126,7 +126,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     Usage, CallReserved,
     SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
     CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,
-    Branch, Plan, Observation, Citation, CodePlace, answers.BisectStep,
+    ComparedCandidate, Plan, Observation, Citation, CodePlace, answers.BisectStep,
 )  # fmt: skip
 """The objects inside them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from astra_tui.model.audit import AuditRecord, AuditSummary
-from astra_tui.model.check import Case, CheckReport, Verdict
+from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
@@ -19,7 +19,7 @@ from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.model.yardsticks import ChainTimes, YardstickEntry
-from astra_tui.sessions.comparison import Branch
+from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary
@@ -171,7 +171,7 @@ class BenchSource(msgspec.Struct, frozen=True):
 
     source: str
     candidate: str
-    verdict: Verdict
+    verdict: CheckVerdict
     message: str
 
 
@@ -296,7 +296,7 @@ class CompareAnswer(msgspec.Struct, frozen=True):
     """`compare --json`."""
 
     exit_code: int
-    sides: tuple[Branch, Branch]
+    sides: tuple[ComparedCandidate, ComparedCandidate]
     diff: str
     timing: Timing | None
     not_timed: str

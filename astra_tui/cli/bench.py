@@ -84,7 +84,7 @@ class _Wanted:
 def run(options: Options) -> int:
     """Checks the sources, times them, prints a table for each candidate, or one JSON object."""
     from astra_tui.cli.answers import BenchAnswer
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
     wanted = _wanted(options)
     refuse_emulator(options.device)
@@ -92,7 +92,7 @@ def run(options: Options) -> int:
         environment = environment_of(opened.gpu.facts, opened.compiler)
         reports = checked(wanted.task, wanted.named, wanted.sources, opened, quiet=options.json)
         timings: tuple[Timing, ...] = ()
-        if all(r.verdict is Verdict.PASSED for r in reports):
+        if all(r.verdict is CheckVerdict.PASSED for r in reports):
             timings = _timed(wanted, opened)
     code = worst([r.verdict for r in reports])
     if any(_wrong_when_timed(t) for t in timings):

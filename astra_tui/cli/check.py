@@ -129,7 +129,7 @@ def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[
     from astra_tui.lab.check.emulator_check import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.on_gpu.opening import open_oracle
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
     texts: dict[Path, str] = {}
     for file in _sources(wanted.task, options.sources):
@@ -151,7 +151,7 @@ def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[
             try:
                 chosen = wanted.cases if options.case else None
                 report = check_source(checker, file, text, chosen, len(wanted.cases))
-                if options.sanitize and report.verdict is Verdict.PASSED:
+                if options.sanitize and report.verdict is CheckVerdict.PASSED:
                     report = _sanitized(wanted.task, compiler, device, text, report, chosen)
                 yield report
             except UnavailableHere:
@@ -173,7 +173,7 @@ def _sanitized(
     It watches the cases that were named, else a few small ones.
     """
     from astra_tui.lab.on_gpu.sanitizing import sanitize_source
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
     if opened.gpu is not None:
         plain.note(f"running compute-sanitizer on {Path(report.source).name} ...")
@@ -184,7 +184,7 @@ def _sanitized(
     if not names:
         return report
     message = f"{report.message}, but compute-sanitizer found errors ({', '.join(names)})"
-    return replace(report, verdict=Verdict.FAILED, message=message)
+    return replace(report, verdict=CheckVerdict.FAILED, message=message)
 
 
 def check_source(
@@ -253,12 +253,12 @@ def print_check(
 
 
 def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: bool) -> None:
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
     for each in wanted:
         for report in reports:
             if report.task_hash == each.task.hash and (
-                verbose or report.verdict is not Verdict.PASSED
+                verbose or report.verdict is not CheckVerdict.PASSED
             ):
                 print_check(each.task, each.named, report, verbose=verbose)
 

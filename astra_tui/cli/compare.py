@@ -68,7 +68,7 @@ def _print(options: Options, first: Side, second: Side) -> int:
     timing, why_not = _timing(options, first, second)
     answer = CompareAnswer(
         exit_code=int(ExitCode.OK),
-        sides=(first.branch, second.branch),
+        sides=(first.compared, second.compared),
         diff=unified_diff(first.source, second.source, first.name, second.name),
         timing=timing,
         not_timed=why_not,
@@ -113,9 +113,9 @@ def _timing(options: Options, first: Side, second: Side) -> tuple[Timing | None,
 
     if first.trust.altered or second.trust.altered:
         return None, "nothing of a session that was altered is run"
-    if first.branch.task_hash != second.branch.task_hash:
+    if first.compared.task_hash != second.compared.task_hash:
         return None, "the sessions ran on different tasks"
-    if first.branch.candidate == second.branch.candidate:
+    if first.compared.candidate == second.compared.candidate:
         return None, "both are the same source"
     device = choose_device(options.device).name
     if device == EMULATOR:
@@ -132,7 +132,7 @@ async def _time(
 
     _, task = local_task(first.state, first.folder, options.task, trust=options.trust)
     lab = Lab(task, device)
-    base, candidate = (source_text(s.source, s.branch.candidate) for s in (first, second))
+    base, candidate = (source_text(s.source, s.compared.candidate) for s in (first, second))
     try:
         for side, source in ((first, base), (second, candidate)):
             checked = await check(lab, source, side.state.cases)

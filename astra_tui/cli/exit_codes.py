@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
 
 class ExitCode(IntEnum):
@@ -39,16 +39,16 @@ MEANINGS = {
 }
 
 
-def worst(verdicts: Sequence[Verdict]) -> ExitCode:
+def worst(verdicts: Sequence[CheckVerdict]) -> ExitCode:
     """The exit code for several verdicts: the most telling one."""
     # Most of what a command loads to show its help would be for the verdicts.
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
     by_verdict = {
-        Verdict.FAILED: ExitCode.FAILED,
-        Verdict.COMPILE_ERROR: ExitCode.COMPILE_ERROR,
-        Verdict.PLAN_ERROR: ExitCode.BAD_INPUT,
-        Verdict.UNSUPPORTED: ExitCode.UNSUPPORTED,
-        Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+        CheckVerdict.FAILED: ExitCode.FAILED,
+        CheckVerdict.COMPILE_ERROR: ExitCode.COMPILE_ERROR,
+        CheckVerdict.PLAN_ERROR: ExitCode.BAD_INPUT,
+        CheckVerdict.UNSUPPORTED: ExitCode.UNSUPPORTED,
+        CheckVerdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
     }
     return next((code for v, code in by_verdict.items() if v in verdicts), ExitCode.OK)

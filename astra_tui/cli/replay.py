@@ -102,11 +102,11 @@ def _print(options: Options, folder: Path) -> int:
     from astra_tui.plain.replay import ReplayLines
     from astra_tui.plain.run import print_run
     from astra_tui.sessions.integrity import read_session
-    from astra_tui.sessions.timeline import place_behind
+    from astra_tui.sessions.timeline import position_after
 
     session = read_session(folder)
     timeline = session.timeline
-    end = place_behind(timeline, options.to, folder)
+    end = position_after(timeline, options.to, folder)
     for damage in session.damage_words():
         plain.note(damage)
     ReplayLines(timeline, options.speed or math.inf).show(end)

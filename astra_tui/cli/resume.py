@@ -51,7 +51,7 @@ def prepare(folder: Path, options: Options, choices: Choices) -> Resumption:
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.cli.settings import request_for
     from astra_tui.cli.settings_trust import refuse_foreign_server
-    from astra_tui.sessions.engines import differences_here
+    from astra_tui.sessions.engines import environment_differences
     from astra_tui.sessions.store import settings_of
 
     state = intact_state(folder)
@@ -60,7 +60,7 @@ def prepare(folder: Path, options: Options, choices: Choices) -> Resumption:
     named, _ = local_task(state, folder, options.task, trust=options.trust)
     refuse_foreign_server(before, choices, folder, trust=options.trust)
     request = replace(request_for(choices, named, before), folder=str(folder))
-    here = differences_here(folder, request.settings.device)
+    here = environment_differences(folder, request.settings.device)
     return Resumption(request, (*here, *_changed(before, request.settings)))
 
 

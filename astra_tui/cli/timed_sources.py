@@ -129,7 +129,7 @@ def checked(
     from astra_tui.lab.check.emulator_check import EmulatorCheck
     from astra_tui.lab.check.runner import Checker
     from astra_tui.lab.check.suite import build_suite
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
 
     total = len(build_suite(task))
     files: dict[str, Path] = {}
@@ -142,7 +142,7 @@ def checked(
         for text, file in files.items():
             report = check_source(checker, file, text, None, total)
             reports.append(report)
-            if report.verdict is not Verdict.PASSED and not quiet:
+            if report.verdict is not CheckVerdict.PASSED and not quiet:
                 print_check(task, named, report)
     return tuple(reports)
 

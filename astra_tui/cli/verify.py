@@ -200,7 +200,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     import asyncio
 
     from astra_tui.cli.session_lookup import local_task
-    from astra_tui.engine.environment import environment_here
+    from astra_tui.engine.environment import current_environment
     from astra_tui.model.environment import differences
     from astra_tui.plain.verify import print_differences
     from astra_tui.sessions.engines import last_environment
@@ -208,7 +208,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     folder, state = session.folder, session.state
     named, task = local_task(state, folder, options.task, trust=options.trust)
     recorded = last_environment(session)
-    here = environment_here(options.device)
+    here = current_environment(options.device)
     different = differences(recorded, here)
     if not options.json:
         print_differences(different)

@@ -37,7 +37,7 @@ Sources = Sequence[tuple[Path, str]]
 def time_yardsticks(options: Options) -> int:
     """Checks the sources, times all versions in each chain, prints tables or JSON."""
     from astra_tui.cli.answers import YardstickTimesAnswer
-    from astra_tui.model.check import Verdict
+    from astra_tui.model.check import CheckVerdict
     from astra_tui.plain.yardsticks import print_chain
 
     task = _task(options.task)
@@ -49,7 +49,7 @@ def time_yardsticks(options: Options) -> int:
         shipped = _shipped(task, opened)
         reports = checked(task, options.task, sources, opened, quiet=options.json)
         chains: tuple[ChainTimes, ...] = ()
-        if all(r.verdict is Verdict.PASSED for r in reports):
+        if all(r.verdict is CheckVerdict.PASSED for r in reports):
             chains = tuple(_chains(options.chain, task, sources, workloads, shipped, opened))
     code = worst([r.verdict for r in reports])
     if any(v.caveats for c in chains for s in c.shapes for v in s.versions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from astra_tui.engine.record import Record
-from astra_tui.model.approval import Gate
+from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.hunks import hunks_of, split_lines
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
@@ -48,7 +48,7 @@ def _refused_hunks(record: Record) -> Iterator[str]:
     """What engineers took out of diffs, so that it is not written again."""
     state = record.state
     for decision in state.decisions.values():
-        if decision.gate is not Gate.DIFF or decision.partial is None:
+        if decision.gate is not ApprovalGate.DIFF or decision.partial is None:
             continue
         question = state.questions[decision.question]
         old, new = record.store.get(question.base), record.store.get(question.subject)

@@ -23,7 +23,7 @@ from astra_tui.sessions.engines import NotReady
 _PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
 
 
-def versions_here() -> dict[str, str]:
+def current_versions() -> dict[str, str]:
     """Versions of this program and of the parts that results depend on."""
     versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
     for part in _PARTS:
@@ -34,14 +34,14 @@ def versions_here() -> dict[str, str]:
     return versions
 
 
-def environment_here(device: str) -> Environment:
+def current_environment(device: str) -> Environment:
     """What this machine is, with a device by its name. Raises UserError for one that is missing."""
     chosen = choose_device(device)
     return Environment(
         host=platform.node(),
         device=chosen.name,
         compiler=_compiler(),
-        versions=versions_here(),
+        versions=current_versions(),
         gpu=_gpu(chosen),
     )
 
@@ -66,7 +66,7 @@ def _gpu(device: DeviceChoice) -> GpuIdentity | None:
 def main() -> int:
     """Prints the environment; with exit code 1 the parts of the UserError in its place."""
     try:
-        answer, code = msgspec.json.encode(environment_here(sys.argv[1])), 0
+        answer, code = msgspec.json.encode(current_environment(sys.argv[1])), 0
     except UserError as error:
         answer, code = msgspec.json.encode(NotReady.from_error(error)), 1
     sys.stdout.buffer.write(answer)

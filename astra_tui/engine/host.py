@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.engine.approvals import Policy
-from astra_tui.engine.environment import versions_here
+from astra_tui.engine.environment import current_versions
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
 from astra_tui.engine.teams import JournaledCalls
@@ -45,7 +45,7 @@ def open_session(
         task_hash=task.hash,
         baseline=baseline,
         settings=settings,
-        versions=versions_here(),
+        versions=current_versions(),
         seed=seed,
     )
     kept = journal.append(event)

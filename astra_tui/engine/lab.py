@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from astra_tui.engine.concurrency import ReadWriteLock
-from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.machine_code import Profiled
@@ -156,7 +156,7 @@ class Lab:
         """The report of a check that its process did not survive."""
         digest = hashlib.sha256(text.encode()).hexdigest()
         names = self._task.name, self._task.hash, file, digest, self.device, ""
-        return CheckReport(*names, Verdict.INCONCLUSIVE, message, (), (), (), (), None, 0.0)
+        return CheckReport(*names, CheckVerdict.INCONCLUSIVE, message, (), (), (), (), None, 0.0)
 
     async def sanitize(self, text: str, file: str) -> tuple[SanitizerReport, ...]:
         """Has compute-sanitizer watch a source that passed its check; one report a tool.

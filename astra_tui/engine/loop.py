@@ -27,7 +27,7 @@ from astra_tui.engine.candidate_steps import (
 )
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
-from astra_tui.engine.environment import versions_here
+from astra_tui.engine.environment import current_versions
 from astra_tui.engine.gpu_watch import GpuWatch
 from astra_tui.engine.lab import Lab, LabTrouble
 from astra_tui.engine.pending_questions import PendingQuestions
@@ -39,7 +39,7 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.added_cases import check_added_case
 from astra_tui.model.author import Author
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -176,7 +176,7 @@ class Engine:
                 self._events.put_nowait(None)
 
     def _begin(self) -> None:
-        rounds, versions = self._settings.rounds, versions_here()
+        rounds, versions = self._settings.rounds, current_versions()
         self._ports.approvals.begin(user_at_terminal())
         self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
         self._open_device()
@@ -238,7 +238,7 @@ class Engine:
             why = describe_errors(compiled)
             raise Stop(StopReason.BASELINE, f"the baseline does not compile: {why}")
         check = await check_candidate(record, lab, baseline, place)
-        if self._settings.sanitize and check.verdict is Verdict.PASSED:
+        if self._settings.sanitize and check.verdict is CheckVerdict.PASSED:
             await sanitize_candidate(record, lab, baseline, place)
         if not self.state.candidate(baseline).correct:
             why = describe_failures(record, baseline)

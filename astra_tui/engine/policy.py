@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan
@@ -23,7 +23,7 @@ class ScriptedDecision(msgspec.Struct, frozen=True):
     """One `[[decision]]` of a decisions file; what it leaves out matches anything."""
 
     status: ApprovalStatus
-    gate: Gate | None = None
+    gate: ApprovalGate | None = None
     round: _FromOne | None = None
     proposal: _FromOne | None = None
     """Counted from 1, as plans are shown."""
@@ -96,7 +96,7 @@ class DecisionsFile:
         if shown is None:
             return None
         for number in shown:
-            if question.gate is Gate.DIFF and not 1 <= number <= question.hunks:
+            if question.gate is ApprovalGate.DIFF and not 1 <= number <= question.hunks:
                 raise UserError(
                     f"there is no hunk {number}: the diff {question.id} has {question.hunks}",
                     file=str(self.path),
@@ -128,7 +128,7 @@ def read_decisions(path: Path) -> tuple[ScriptedDecision, ...]:
 
 
 _STATUSES = [s.value for s in ApprovalStatus if s is not ApprovalStatus.PENDING]
-_NAMES = {"status": _STATUSES, "gate": [gate.value for gate in Gate]}
+_NAMES = {"status": _STATUSES, "gate": [gate.value for gate in ApprovalGate]}
 _EXAMPLE = 'it holds tables such as: [[decision]] gate = "plan" status = "accepted"'
 
 
@@ -196,7 +196,7 @@ class AutoPolicy:
         return Answer(question.id, question.subject, ApprovalStatus.ACCEPTED, by)
 
     def _accepts(self, question: Question, plan: Plan) -> bool:
-        if question.gate is Gate.DIFF:
+        if question.gate is ApprovalGate.DIFF:
             return self.approval.diff is GatePolicy.AUTO
         within = plan.risk.rank <= self.approval.max_risk.rank
         return self.approval.plan is GatePolicy.AUTO and within

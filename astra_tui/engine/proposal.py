@@ -26,9 +26,9 @@ from astra_tui.engine.judging import judge, judge_timed
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
-from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question, plan_question
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question, plan_question
 from astra_tui.model.author import AuthorKind
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -148,7 +148,7 @@ class Proposal:
         old, new = self.record.store.get(self._base), self.record.store.get(code.candidate)
         question = Question(
             id=f"{self.place.round}.{self.place.proposal}.diff.{code.attempt}",
-            gate=Gate.DIFF,
+            gate=ApprovalGate.DIFF,
             round=self.place.round,
             proposal=self.place.proposal,
             subject=code.candidate,
@@ -163,7 +163,7 @@ class Proposal:
         """Whether some decision of this proposal let exactly these bytes pass."""
         state = self.record.state
         return any(
-            decision.gate is Gate.DIFF
+            decision.gate is ApprovalGate.DIFF
             and decision.result == candidate
             and (state.questions[key].round, state.questions[key].proposal)
             == (self.place.round, self.place.proposal)
@@ -246,12 +246,12 @@ class Proposal:
             check = await check_candidate(self.record, self.ports.lab, candidate, self.place)
         except UserError as error:
             return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
-        if check.verdict is Verdict.UNSUPPORTED:
+        if check.verdict is CheckVerdict.UNSUPPORTED:
             return RoundVerdict(Outcome.UNSUPPORTED, (check.message,), candidate, self._base)
-        if check.verdict is Verdict.INCONCLUSIVE:
+        if check.verdict is CheckVerdict.INCONCLUSIVE:
             reasons = (check.message,)
             return RoundVerdict(Outcome.INCONCLUSIVE, reasons, candidate, self._base)
-        if check.verdict is not Verdict.PASSED:
+        if check.verdict is not CheckVerdict.PASSED:
             return await self._explain(candidate, text)
         await self.ports.control.checkpoint()
         if self.ports.settings.sanitize:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from astra_tui.engine.lab import Lab, Text
-from astra_tui.model.check import Case, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
 
@@ -20,7 +20,7 @@ class Checked:
     @property
     def passed(self) -> bool:
         """Whether every case has."""
-        return self.report.verdict is Verdict.PASSED
+        return self.report.verdict is CheckVerdict.PASSED
 
 
 def source_text(text: str, hash_: str) -> Text:

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from astra_tui.engine.loop import Engine
-from astra_tui.engine.orders import Orders
 from astra_tui.engine.peer import QUEUE_LENGTH, Peer
+from astra_tui.engine.request_handler import RequestHandler
 from astra_tui.engine.stops import Stop
 from astra_tui.engine.tail import Tail
 from astra_tui.model.errors import UserError
@@ -68,7 +68,7 @@ class Server:
         self._folder = folder
         self._linger = linger_seconds
         self._queue_length = queue_length
-        self._orders = Orders(engine)
+        self._requests = RequestHandler(engine)
         self._followers: set[Peer] = set()
         self._connections: dict[asyncio.Task[None], Peer] = {}
         self._awaited: dict[str, AnswerAwaited] = {}
@@ -187,7 +187,7 @@ class Server:
             if greeting.follows:
                 self._follow(peer)
             async for message in messages:
-                peer.reply(self._orders.carry_out(message, greeting.by))
+                peer.reply(self._requests.carry_out(message, greeting.by))
             await peer.finish(FAREWELL_SECONDS)
         finally:
             self._engine.desk.clients -= greeting.answers

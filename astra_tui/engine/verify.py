@@ -15,7 +15,7 @@ from astra_tui.engine.agreement import disagreement, tolerance
 from astra_tui.engine.judging import judge
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, source_text, time_pair
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict, worst_error
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict, worst_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
 from astra_tui.model.state import CandidateState, SessionState
@@ -71,7 +71,7 @@ class Verifier:
         checked = await check(self._lab, source, self._state.cases, self._state.seed)
         results, report = checked.results, checked.report
         problems = _check_problems(known, results, report)
-        if report.verdict is Verdict.PASSED and self._fresh_seed is not None:
+        if report.verdict is CheckVerdict.PASSED and self._fresh_seed is not None:
             fresh = await check(self._lab, source, self._state.cases, self._fresh_seed)
             if not fresh.passed:
                 problems.append(f"with cases drawn from {self._fresh_seed}: {fresh.report.message}")
@@ -79,7 +79,7 @@ class Verifier:
         timings: tuple[TimingPair, ...] = ()
         notes: tuple[str, ...] = ()
         compared = False
-        if report.verdict is Verdict.PASSED:
+        if report.verdict is CheckVerdict.PASSED:
             try:
                 profile = await self._profile(accepted.hash)
                 counters = _counter_pairs(known.profile, profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui.engine.candidate_steps import Place, check_candidate, time_again
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ErrorOccurred
 from astra_tui.model.task import KernelTask
@@ -36,4 +36,4 @@ async def _tuned(record: Record, lab: Lab, task: KernelTask) -> str:
         return ""
     tuned = record.store.put_source(file.read_text(encoding="utf-8"))
     checked = await check_candidate(record, lab, tuned, Place(0))
-    return tuned if checked.verdict is Verdict.PASSED else ""
+    return tuned if checked.verdict is CheckVerdict.PASSED else ""

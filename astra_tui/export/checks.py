@@ -30,7 +30,7 @@ from astra_tui.export.source_files import BASELINE, with_header
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import CheckEvent
-from astra_tui.model.check import Case, CheckReport, Verdict
+from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.processes.child import child_environment
 
 BUILD_SECONDS = 600.0
@@ -331,7 +331,7 @@ def _report_of(events: Iterator[CheckEvent]) -> CheckReport:
     """The report at the end of a check. Raises _Failed unless it passed."""
     *_, report = events
     assert isinstance(report, CheckReport)
-    if report.verdict is not Verdict.PASSED:
+    if report.verdict is not CheckVerdict.PASSED:
         raise _Failed(f"{report.verdict.value}: {report.message}")
     return report
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.check import Case, Verdict
+from astra_tui.model.check import Case, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, SessionState
@@ -135,7 +135,7 @@ def _steps(state: SessionState, hash_: str) -> tuple[Step, ...]:
 def _verdict(state: SessionState, found: CandidateState) -> str:
     assert state.opened is not None
     parts = [f"{sum(r.outcome.ok for r in found.results)} of {found.cases} cases passed"]
-    if found.check is not None and found.check.verdict is not Verdict.PASSED:
+    if found.check is not None and found.check.verdict is not CheckVerdict.PASSED:
         parts = [found.check.verdict.value]
     for round_ in state.rounds:
         for proposal in round_.proposals:

@@ -16,7 +16,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 
 
-class Gate(StrEnum):
+class ApprovalGate(StrEnum):
     """The two places of a round at which an engineer decides."""
 
     PLAN = "plan"
@@ -46,7 +46,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     id: str
-    gate: Gate
+    gate: ApprovalGate
     round: int
     proposal: int
     subject: str
@@ -57,7 +57,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def plan_question(round_: int, proposal: int, plan: Plan) -> Question:
     """The question at the plan gate of a proposal."""
-    return Question(f"{round_}.{proposal}.plan", Gate.PLAN, round_, proposal, plan.hash)
+    return Question(f"{round_}.{proposal}.plan", ApprovalGate.PLAN, round_, proposal, plan.hash)
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,7 +86,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     question: str
-    gate: Gate
+    gate: ApprovalGate
     subject: str
     status: ApprovalStatus
     by: Author
@@ -147,7 +147,7 @@ def _refuse_replacement(answer: Answer) -> None:
 def _partial(question: Question, hunks: tuple[int, ...] | None) -> tuple[int, ...] | None:
     if hunks is None:
         return None
-    if question.gate is not Gate.DIFF:
+    if question.gate is not ApprovalGate.DIFF:
         raise AnswerRefused("only a diff has hunks to choose from")
     chosen = tuple(sorted(set(hunks)))
     unknown = [h for h in chosen if not 0 <= h < question.hunks]
@@ -167,7 +167,7 @@ def _refuse_hunks(answer: Answer) -> None:
 def _edited_hash(question: Question, answer: Answer) -> str:
     if answer.hunks is not None:
         raise AnswerRefused("choose hunks or edit the code, one after the other")
-    if question.gate is Gate.PLAN:
+    if question.gate is ApprovalGate.PLAN:
         if answer.plan is None or answer.source is not None:
             raise AnswerRefused("an edited plan, and no source, has to come with the answer")
         return answer.plan.hash

@@ -212,7 +212,7 @@ class FakeResult(msgspec.Struct, frozen=True):
         return self.rejected > 0
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended; the text of `EXIT_CODES` in the command line depends on it."""
 
     PASSED = "passed"
@@ -279,7 +279,7 @@ class CheckReport(msgspec.Struct, frozen=True):
     source_hash: str
     device: str
     compiler: str
-    verdict: Verdict
+    verdict: CheckVerdict
     message: str
     diagnostics: tuple[Diagnostic, ...]
     cases: tuple[CaseResult, ...]

@@ -53,7 +53,7 @@ TIMES: tuple[str, ...] = tuple(_TIMES)
 """Metrics of a timing, in microseconds but for the share of the floor."""
 
 
-class Standing(StrEnum):
+class CitationStatus(StrEnum):
     """What the measurements say to a cited number."""
 
     AGREES = "agrees"
@@ -62,40 +62,44 @@ class Standing(StrEnum):
     """Nothing of that name was measured there."""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class CheckedCitation(msgspec.Struct, frozen=True):
     """A citation and the number that it is about; `known` is None where there is none."""
 
     citation: Citation
     known: float | None
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> CitationStatus:
         """Whether the quoted number is the measured one, rounding aside."""
         if self.known is None:
-            return Standing.MISSING
-        return Standing.AGREES if _agrees(self.citation, self.known) else Standing.DIFFERS
+            return CitationStatus.MISSING
+        return (
+            CitationStatus.AGREES if _agrees(self.citation, self.known) else CitationStatus.DIFFERS
+        )
 
     def describe(self) -> str:
         """As in "sectors at line 7: says 5,200; the profile has 4,260"."""
         cited = self.citation
         said = number_words(cited.value)
         match self.standing:
-            case Standing.AGREES:
+            case CitationStatus.AGREES:
                 says = f"{said}, as in the profile"
-            case Standing.DIFFERS:
+            case CitationStatus.DIFFERS:
                 assert self.known is not None
                 says = f"says {said}; the profile has {number_words(self.known)}"
-            case Standing.MISSING:
+            case CitationStatus.MISSING:
                 says = f"says {said}; not in the profile"
         return f"{citation_words(cited)}: {says}"
 
 
-def readings(observation: Observation, candidate: CandidateState) -> tuple[Reading, ...]:
+def check_citations(
+    observation: Observation, candidate: CandidateState
+) -> tuple[CheckedCitation, ...]:
     """Every number that a sentence cites, with the measured one."""
-    return tuple(read(citation, candidate) for citation in observation.cites)
+    return tuple(check_citation(citation, candidate) for citation in observation.cites)
 
 
-def read(citation: Citation, candidate: CandidateState) -> Reading:
+def check_citation(citation: Citation, candidate: CandidateState) -> CheckedCitation:
     """The number that a citation is about.
 
     Where its name fits several, such as one workload in two dtypes or a source that was timed
@@ -106,7 +110,7 @@ def read(citation: Citation, candidate: CandidateState) -> Reading:
     except OverflowError:  # Only a made-up journal has integers beyond all floats.
         known = []
     fitting = (n for n in known if _agrees(citation, n))
-    return Reading(citation, next(fitting, known[0] if known else None))
+    return CheckedCitation(citation, next(fitting, known[0] if known else None))
 
 
 def _agrees(citation: Citation, known: float) -> bool:

@@ -17,11 +17,11 @@ from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import (
     Case,
     CaseResult,
+    CheckVerdict,
     ConditionResult,
     FakeResult,
     FullSizeResult,
     PropertyResult,
-    Verdict,
 )
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.gpu import GpuIdentity, GpuSample
@@ -176,7 +176,7 @@ class CheckFinished(Event, frozen=True, tag="check_finished"):
     """All that ran of a candidate's cases ended; `seconds` is wall time."""
 
     candidate: str
-    verdict: Verdict
+    verdict: CheckVerdict
     message: str
     properties: tuple[PropertyResult, ...]
     fakes: tuple[FakeResult, ...]

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
-from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoApproval
-from astra_tui.model.check import Case, CaseResult, Verdict
+from astra_tui.model.check import Case, CaseResult, CheckVerdict
 from astra_tui.model.digest import digest_of
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -60,7 +60,7 @@ class CandidateState(msgspec.Struct, frozen=True):
         """Whether every case has passed, and no tool found anything. One that did not look at the
         candidate says nothing against it.
         """
-        passed = self.check is not None and self.check.verdict is Verdict.PASSED
+        passed = self.check is not None and self.check.verdict is CheckVerdict.PASSED
         return passed and not any(report.found for report in self.sanitizer)
 
     def timing(self, base: str, *, final: bool = False) -> Timing | None:
@@ -222,7 +222,9 @@ class SessionState(msgspec.Struct, frozen=True):
         """What is known of a source; nothing, if it is new."""
         return self.candidates.get(hash_) or CandidateState(hash_)
 
-    def decision_on(self, round_: int, proposal: int, gate: Gate, subject: str) -> Decision | None:
+    def decision_on(
+        self, round_: int, proposal: int, gate: ApprovalGate, subject: str
+    ) -> Decision | None:
         """The decision on what was shown at a gate of a proposal, if there is one."""
         for key, question in self.questions.items():
             asked = (question.round, question.proposal, question.gate, question.subject)
@@ -233,7 +235,7 @@ class SessionState(msgspec.Struct, frozen=True):
     def plan_of(self, round_: int, proposal: int) -> Plan:
         """The plan of a proposal as it was decided: as proposed, or as the engineer edited it."""
         proposed = self.round(round_).proposals[proposal].plan
-        decision = self.decision_on(round_, proposal, Gate.PLAN, proposed.hash)
+        decision = self.decision_on(round_, proposal, ApprovalGate.PLAN, proposed.hash)
         if decision is not None and decision.status is ApprovalStatus.EDITED and decision.plan:
             return decision.plan
         return proposed

@@ -151,7 +151,7 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"c
         return self.floor.us / us if self.floor and us else None
 
     @property
-    def voided(self) -> bool:
+    def invalidated(self) -> bool:
         """Whether a caveat keeps it from deciding anything."""
         return any(d.invalidates for d in self.caveats)
 

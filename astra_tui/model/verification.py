@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.timing import Timing
 
 
@@ -35,8 +35,8 @@ class CandidateVerification(msgspec.Struct, frozen=True):
 
     candidate: str
     round: int
-    recorded: Verdict | None
-    measured: Verdict
+    recorded: CheckVerdict | None
+    measured: CheckVerdict
     cases: int
     worst_recorded: float
     """Largest error of an output as a fraction of what is allowed."""

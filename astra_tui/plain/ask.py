@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
-from astra_tui.model.citations import readings
+from astra_tui.model.citations import check_citations
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
 from astra_tui.model.plan import Observation, Plan
@@ -51,7 +51,9 @@ def _set_off(text: str) -> str:
 
 
 def _evidence(observation: Observation, base: CandidateState) -> list[str]:
-    cited = (f"              {reading.describe()}" for reading in readings(observation, base))
+    cited = (
+        f"              {reading.describe()}" for reading in check_citations(observation, base)
+    )
     return [f"  evidence:   {_set_off(observation.sentence)}", *cited]
 
 
@@ -118,7 +120,7 @@ class Edited:
     edit: Edit
 
 
-class Wish(Enum):
+class TerminalCommand(Enum):
     """What an engineer may say instead of an answer."""
 
     DETACH = "detach"
@@ -138,7 +140,7 @@ class Auto:
 
 def read_answer(
     line: str, question: Question, by: Author, shown: Plan | str, kept: Edit | None = None
-) -> Answer | Edited | Auto | Wish:
+) -> Answer | Edited | Auto | TerminalCommand:
     """The answer in a line. `shown` is the plan, or the source as written.
 
     `kept` is an edit that was not taken, which is gone on with. Raises NotUnderstood for anything
@@ -151,16 +153,16 @@ def read_answer(
             return _answer(question, by, ApprovalStatus.ACCEPTED)
         case "r" | "reject" | "n" | "no":
             return _answer(question, by, ApprovalStatus.REJECTED, reason=rest)
-        case "h" | "hunks" if question.gate is Gate.DIFF:
+        case "h" | "hunks" if question.gate is ApprovalGate.DIFF:
             return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest, question))
         case "e" | "edit":
             return _edited(question, by, shown, kept)
         case "auto":
             return _auto(rest.lower())
         case "d" | "detach":
-            return Wish.DETACH
+            return TerminalCommand.DETACH
         case "q" | "quit":
-            return Wish.QUIT
+            return TerminalCommand.QUIT
     raise NotUnderstood(f"'{line.strip()}' is no answer")
 
 

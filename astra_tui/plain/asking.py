@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from astra_tui.model.approval import Answer, AnswerRefused, Gate, Question
+from astra_tui.model.approval import Answer, AnswerRefused, ApprovalGate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import AnswerAwaited, DecisionTaken, Event, Paused
 from astra_tui.model.plan import Plan
@@ -18,7 +18,7 @@ from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
 from astra_tui.sessions.client import Edit, EngineClient, RequestRefused, user_at_terminal
 from astra_tui.sessions.folder import read_blob
 
-Read = Answer | ask.Edited | ask.Auto | ask.Wish
+Read = Answer | ask.Edited | ask.Auto | ask.TerminalCommand
 
 
 class Asking:
@@ -62,12 +62,12 @@ class Asking:
             try:
                 wish = await self._ask(question)
             except EndOfInput:
-                wish = ask.Wish.QUIT
+                wish = ask.TerminalCommand.QUIT
             except HungUp:
                 return
-            if wish is ask.Wish.DETACH:
+            if wish is ask.TerminalCommand.DETACH:
                 return
-            if wish is ask.Wish.QUIT:
+            if wish is ask.TerminalCommand.QUIT:
                 with contextlib.suppress(UserError):  # It has ended, of which all will be told.
                     await self._client.cancel()
             self._waiting.pop(question.id, None)
@@ -77,20 +77,20 @@ class Asking:
         if question == self._asked:
             self._line.give_up()
 
-    async def _ask(self, question: Question) -> ask.Wish | None:
+    async def _ask(self, question: Question) -> ask.TerminalCommand | None:
         """Asks until the question is decided, by anyone (None), or the engineer wants to go."""
         self._line.drop_typed()  # It cannot be meant for a question that was not shown yet.
         shown = self._show(question)
         kept: Edit | None = None
         while question.id in self._waiting:
-            ask.show(ask.PLAN_KEYS if question.gate is Gate.PLAN else ask.DIFF_KEYS)
+            ask.show(ask.PLAN_KEYS if question.gate is ApprovalGate.PLAN else ask.DIFF_KEYS)
             line = await self._line.read()
             if line is None:
                 return None
             try:
                 read = await self._read(line, question, shown, kept)
                 match read:
-                    case ask.Wish():
+                    case ask.TerminalCommand():
                         return read
                     case ask.Auto():
                         await self._client.auto(read.mode or self._state.auto.mode, read.left)
@@ -119,7 +119,7 @@ class Asking:
 
     def _show(self, question: Question) -> Plan | str:
         """Puts the question before the engineer; returns the plan or the source it is about."""
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             round_ = self._state.round(question.round)
             proposal = round_.proposals[question.proposal]
             base = self._state.candidate(round_.base)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from astra_tui.model.timing import Timing
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import visible
-from astra_tui.sessions.comparison import Branch
+from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Trust
 
 _NONE = "-"
 
 
 def print_comparison(
-    sides: Sequence[Branch], diff: str, names: Sequence[str], trust: Sequence[Trust]
+    sides: Sequence[ComparedCandidate], diff: str, names: Sequence[str], trust: Sequence[Trust]
 ) -> None:
     """Plans, checks, counters and verdicts as a table, then the diff of the sources.
 
@@ -34,30 +34,30 @@ def print_comparison(
     out.print(visible(diff) if diff else "the sources are the same")
 
 
-def _counter(side: Branch, name: str) -> str:
+def _counter(side: ComparedCandidate, name: str) -> str:
     return _NONE if side.counters is None else f"{side.counters[name]:,}"
 
 
-def _check(side: Branch) -> str:
+def _check(side: ComparedCandidate) -> str:
     if side.verdict is None:
         return "not checked"
     return f"{side.verdict.value}, {side.cases} cases, {len(side.failed)} failed"
 
 
-def _verdict(side: Branch) -> str:
+def _verdict(side: ComparedCandidate) -> str:
     if side.outcome is None:
         return _NONE
     return f"{side.outcome.value}: {'; '.join(side.reasons[:2])}"
 
 
-def _predicted(side: Branch) -> str:
+def _predicted(side: ComparedCandidate) -> str:
     if side.plan is None:
         return _NONE
     expected = side.plan.prediction
     return f"{expected.counter.value} x {expected.counter_ratio:.2f}"
 
 
-def _times(side: Branch) -> str:
+def _times(side: ComparedCandidate) -> str:
     return "; ".join(map(_ratio, side.timings)) or _NONE
 
 
@@ -69,7 +69,7 @@ def _ratio(timing: Timing) -> str:
     )
 
 
-_ROWS: tuple[tuple[str, Callable[[Branch], str]], ...] = (
+_ROWS: tuple[tuple[str, Callable[[ComparedCandidate], str]], ...] = (
     ("round", lambda s: str(s.round) if s.round else "the baseline"),
     ("plan", lambda s: s.plan.title if s.plan else _NONE),
     ("bottleneck", lambda s: s.plan.bottleneck if s.plan else _NONE),

@@ -16,10 +16,10 @@ from astra_tui.model.check import (
     CaseOutcome,
     CaseResult,
     CheckReport,
+    CheckVerdict,
     ConditionStatus,
     FullSizeResult,
     OutputError,
-    Verdict,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
@@ -34,12 +34,12 @@ MAX_SHOWN_CAUSES = 5
 _SHORT_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
 _STYLES = {
-    Verdict.PASSED: "green",
-    Verdict.FAILED: "bold red",
-    Verdict.COMPILE_ERROR: "bold red",
-    Verdict.PLAN_ERROR: "bold red",
-    Verdict.UNSUPPORTED: "yellow",
-    Verdict.INCONCLUSIVE: "yellow",
+    CheckVerdict.PASSED: "green",
+    CheckVerdict.FAILED: "bold red",
+    CheckVerdict.COMPILE_ERROR: "bold red",
+    CheckVerdict.PLAN_ERROR: "bold red",
+    CheckVerdict.UNSUPPORTED: "yellow",
+    CheckVerdict.INCONCLUSIVE: "yellow",
 }
 
 
@@ -107,13 +107,13 @@ def print_report(
     title = f" {report.task} {visible(shown)}"
     out.print(Text.assemble((verdict, _STYLES[report.verdict]), title))
     how = f"on {report.device}, {report.compiler}, {report.seconds:.1f} s"
-    if report.verdict is Verdict.COMPILE_ERROR:
+    if report.verdict is CheckVerdict.COMPILE_ERROR:
         out.print(f"  {how}")
     else:
         indented(out, f"{report.message}; {how}", 2)
         if again and report.seed:
             indented(out, f"some cases are drawn by a seed; the same check again: {again}", 2)
-    for diagnostic in report.diagnostics[: 3 if report.verdict is Verdict.PASSED else None]:
+    for diagnostic in report.diagnostics[: 3 if report.verdict is CheckVerdict.PASSED else None]:
         _print_diagnostic(out, diagnostic)
     if verbose:
         _print_all_cases(out, report)
@@ -128,7 +128,7 @@ def print_report(
     print_sanitizer(out, report.sanitizer, lambda line: source_line(report.source, line))
     _print_remarks(out, report)
     _print_open_conditions(out, report)
-    if report.verdict is Verdict.PASSED:
+    if report.verdict is CheckVerdict.PASSED:
         _print_evidence(out, report)
 
 
@@ -157,7 +157,7 @@ def _print_remarks(out: Console, report: CheckReport) -> None:
 
 def _print_open_conditions(out: Console, report: CheckReport) -> None:
     """Sides of conditions that nothing took, and what to do about them."""
-    if report.verdict is not Verdict.INCONCLUSIVE or not report.open_conditions:
+    if report.verdict is not CheckVerdict.INCONCLUSIVE or not report.open_conditions:
         return
     for condition in report.open_conditions[:MAX_SHOWN_CAUSES]:
         indented(out, f"{condition.describe()} ({condition.why})", 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from astra_tui.model.auto_approval import AutoApproval
-from astra_tui.model.citations import Standing, readings
+from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.events import (
     AnalysisGiven,
     AutoApprovalSet,
@@ -211,8 +211,8 @@ class RunLines:
 def _doubtful_citations(event: PlanProposed, state: SessionState) -> str:
     """A line for each number of a plan's evidence that was not measured, or not so."""
     base = state.candidate(state.round(event.round).base)
-    cited = (r for o in event.plan.observations for r in readings(o, base))
-    wrong = (r for r in cited if r.standing is not Standing.AGREES)
+    cited = (r for o in event.plan.observations for r in check_citations(o, base))
+    wrong = (r for r in cited if r.standing is not CitationStatus.AGREES)
     return "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
 
 

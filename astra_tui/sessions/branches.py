@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Answer, ApprovalStatus, Gate, decide, plan_question
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, decide, plan_question
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError, nearest
@@ -168,7 +168,7 @@ def _added(
 
 def _edited(state: SessionState, question_id: str, plan: Plan, by: Author) -> DecisionTaken:
     question = state.questions[question_id]
-    if question.gate is not Gate.PLAN:
+    if question.gate is not ApprovalGate.PLAN:
         message = f"{question_id} decides on code; a plan takes the place of a plan"
         raise UserError(message, hint=f"fork at {question.round}.{question.proposal}.plan")
     status = ApprovalStatus.EDITED if plan.hash != question.subject else ApprovalStatus.ACCEPTED

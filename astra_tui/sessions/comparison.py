@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from astra_tui.model.check import CaseOutcome, Verdict, worst_error
+from astra_tui.model.check import CaseOutcome, CheckVerdict, worst_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import Score, score
 from astra_tui.model.plan import Plan
@@ -27,7 +27,7 @@ LARGEST_SOURCE = 1_000_000
 """Characters; a kernel source that is longer was written by no agent, and its diff takes long."""
 
 
-class Branch(msgspec.Struct, frozen=True):
+class ComparedCandidate(msgspec.Struct, frozen=True):
     """A candidate; `plan` is None for the baseline, `round` is where it was written.
 
     `worst_error` is the largest error of an output as a fraction of what is allowed. `timings`
@@ -41,7 +41,7 @@ class Branch(msgspec.Struct, frozen=True):
     task_hash: str
     plan: Plan | None
     author: str
-    verdict: Verdict | None
+    verdict: CheckVerdict | None
     cases: int
     failed: tuple[str, ...]
     worst_error: float
@@ -51,7 +51,7 @@ class Branch(msgspec.Struct, frozen=True):
     timings: tuple[Timing, ...]
 
 
-def find_branch(state: SessionState, folder: str, named: str) -> Branch:
+def find_candidate(state: SessionState, folder: str, named: str) -> ComparedCandidate:
     """A candidate by its hash, by its round as in "r3", or the best one for "".
 
     Raises UserError where there is none, or several begin with these digits.
@@ -60,7 +60,7 @@ def find_branch(state: SessionState, folder: str, named: str) -> Branch:
     round_, proposal, candidate = _find(state, named)
     known = state.candidate(candidate)
     verdict = proposal.verdict if proposal else None
-    return Branch(
+    return ComparedCandidate(
         session=state.opened.session,
         folder=folder,
         candidate=candidate,
@@ -161,7 +161,7 @@ class Side:
 
     folder: Path
     state: SessionState
-    branch: Branch
+    compared: ComparedCandidate
     source: str
     steps: tuple[Step, ...]
     trust: Trust
@@ -169,7 +169,7 @@ class Side:
     @property
     def name(self) -> str:
         """As in "session:0123456789ab"."""
-        return f"{self.folder.name}:{self.branch.candidate[:12]}"
+        return f"{self.folder.name}:{self.compared.candidate[:12]}"
 
     @property
     def other_plans(self) -> int:
@@ -195,12 +195,12 @@ def read_side(folder: Path, choice: str = "") -> Side:
     """
     session = read_session(folder)
     state = session.state
-    branch = find_branch(state, str(folder), choice)
-    source = read_blob(folder, branch.candidate)
+    compared = find_candidate(state, str(folder), choice)
+    source = read_blob(folder, compared.candidate)
     if len(source) > LARGEST_SOURCE:
         raise UserError(f"this source is longer than {LARGEST_SOURCE:,}", file=str(folder))
-    steps = tuple(_steps_back(state, branch.candidate))
-    return Side(folder, state, branch, source, steps[::-1], session.trust)
+    steps = tuple(_steps_back(state, compared.candidate))
+    return Side(folder, state, compared, source, steps[::-1], session.trust)
 
 
 def case_differences(sides: Sides) -> tuple[CaseDifference, ...]:
@@ -222,13 +222,13 @@ def direct_timing(sides: Sides) -> Timing | None:
 
 
 def _timing_beside(sides: Sides, candidate: int, base: int) -> Timing | None:
-    hashes = [side.branch.candidate for side in sides]
+    hashes = [side.compared.candidate for side in sides]
     found = (t for side in sides for t in reversed(side.state.candidate(hashes[candidate]).timings))
     return next((t.timing for t in found if t.timing.base == hashes[base]), None)
 
 
 def _outcomes(side: Side) -> dict[str, CaseOutcome]:
-    results = side.state.candidate(side.branch.candidate).results
+    results = side.state.candidate(side.compared.candidate).results
     return {result.case.id: result.outcome for result in results}
 
 

@@ -125,7 +125,7 @@ def _problem(folder: Path) -> UserError | None:
     return None
 
 
-PATIENCE_SECONDS = 30.0
+END_SECONDS = 30.0
 """How long an engine may take to end; it needs milliseconds, and its last writes to the disk."""
 
 _LOOK_SECONDS = 0.02
@@ -149,7 +149,7 @@ async def find_engine(session: str | None) -> Running:
 
 def choose_engine(engines: Sequence[Running], session: str | None) -> Running:
     """The same, of engines that were found before."""
-    meant = [e for e in engines if session is None or is_called(e[1], session)]
+    meant = [e for e in engines if session is None or is_session_of(e[1], session)]
     if not meant:
         raise _none([welcome.session for _, welcome in engines], session)
     if len(meant) > 1:
@@ -157,7 +157,7 @@ def choose_engine(engines: Sequence[Running], session: str | None) -> Running:
     return meant[0]
 
 
-def is_called(welcome: Welcome, session: str) -> bool:
+def is_session_of(welcome: Welcome, session: str) -> bool:
     """Whether a name or folder means the session of this engine."""
     return session == welcome.session or str(Path(session).expanduser().resolve()) == welcome.folder
 
@@ -168,7 +168,7 @@ async def end_engine(path: Path, session: str, folder: Path) -> None:
     Raises UserError when it does not end in time.
     """
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(END_SECONDS):
             with contextlib.suppress(EngineGone):  # It ended by itself meanwhile.
                 async with await EngineClient.connect(path, answers=False, follows=False) as client:
                     await client.cancel()
@@ -179,7 +179,7 @@ async def end_engine(path: Path, session: str, folder: Path) -> None:
         holder = writer_of(folder)
         who = f"{session} ({holder.describe()})" if holder else session
         raise UserError(
-            f"{who} has not ended in {PATIENCE_SECONDS:.0f} s",
+            f"{who} has not ended in {END_SECONDS:.0f} s",
             hint="it is left alone: nothing of the session is lost while its process lives",
         ) from None
 
@@ -341,13 +341,13 @@ def _reap_later(process: subprocess.Popen[bytes]) -> None:
     threading.Thread(target=process.wait, daemon=True).start()
 
 
-def differences_here(folder: Path, device: str) -> tuple[Difference, ...]:
+def environment_differences(folder: Path, device: str) -> tuple[Difference, ...]:
     """What of this machine is not as the session's last engine met it, on a device by its name.
 
     Takes a second or two. Raises UserError where the session cannot be read, and for a device that
     is not here.
     """
-    return differences(last_environment(read_session(folder)), environment_here(device))
+    return differences(last_environment(read_session(folder)), current_environment(device))
 
 
 def last_environment(session: Session) -> Environment:
@@ -359,7 +359,7 @@ def last_environment(session: Session) -> Environment:
         raise UserError(str(error), file=str(session.folder)) from None
 
 
-def environment_here(device: str) -> Environment:
+def current_environment(device: str) -> Environment:
     """What this machine is, from a process of its own. Raises UserError for a missing device."""
     command = [sys.executable, "-P", "-m", "astra_tui.engine.environment", device]
     ended = subprocess.run(command, capture_output=True, check=False)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.approval import Gate
+from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import (
@@ -70,7 +70,7 @@ class Flaw(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}: {self.message}" if self.line else _whole(self)
 
 
-class Verdict(StrEnum):
+class TrustVerdict(StrEnum):
     """How far a session may be believed."""
 
     WHOLE = "whole"
@@ -85,7 +85,7 @@ class Trust(msgspec.Struct, frozen=True):
     checksum of the last one. `writer` is the process that still writes a session that is cut.
     """
 
-    verdict: Verdict
+    verdict: TrustVerdict
     lines: int
     seal: str
     file: str = ""
@@ -96,12 +96,12 @@ class Trust(msgspec.Struct, frozen=True):
     @property
     def whole(self) -> bool:
         """Whether nothing is wrong."""
-        return self.verdict is Verdict.WHOLE
+        return self.verdict is TrustVerdict.WHOLE
 
     @property
     def altered(self) -> bool:
         """Whether something is there that no engine wrote so, or is missing in the middle."""
-        return self.verdict is Verdict.ALTERED
+        return self.verdict is TrustVerdict.ALTERED
 
     def describe(self) -> str:
         """As in "cut at sessions/x/journal.jsonl:7: message"."""
@@ -260,8 +260,8 @@ def _trust(folder: Path, found: JournalContents, flaws: Sequence[Flaw]) -> Trust
     first = altered or next(iter(flaws), None)
     seal = found.records[-1].seal if found.records else ""
     if first is None:
-        return Trust(Verdict.WHOLE, found.lines, seal)
-    verdict = Verdict.ALTERED if altered else Verdict.CUT
+        return Trust(TrustVerdict.WHOLE, found.lines, seal)
+    verdict = TrustVerdict.ALTERED if altered else TrustVerdict.CUT
     holder = None if altered else writer_of(folder)
     writer = holder.describe() if holder else ""
     return Trust(verdict, found.lines, seal, first.file, first.line, first.message, writer)
@@ -280,7 +280,7 @@ def _named(event: Event) -> tuple[str, ...]:
             return (event.candidate, event.base)
         case CheckStarted():
             return (event.candidate,)
-        case DecisionTaken() if event.decision.gate is Gate.DIFF:
+        case DecisionTaken() if event.decision.gate is ApprovalGate.DIFF:
             return (event.decision.result,)
         case ExchangeMade():
             return (event.request, event.reply)

@@ -151,10 +151,10 @@ def state_of(contents: JournalContents, folder: Path) -> SessionState:
     try:
         return contents.state()
     except ImpossibleEvent as error:
-        raise nonsense(error, folder) from None
+        raise impossible_journal(error, folder) from None
 
 
-def nonsense(error: ImpossibleEvent, folder: Path) -> UserError:
+def impossible_journal(error: ImpossibleEvent, folder: Path) -> UserError:
     """What a user reads of a journal that no engine wrote."""
     return UserError(
         f"the events of this session make no sense: {error}",

@@ -151,7 +151,7 @@ _growing = attrgetter(
 )
 
 
-class Growth:
+class StateLimits:
     """Counts what is added to the lists of a state."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class Growth:
 
 def fold_within_bounds(events: Iterable[Event]) -> SessionState:
     """The state after these events. Raises ImpossibleEvent."""
-    growth, state = Growth(), SessionState()
+    growth, state = StateLimits(), SessionState()
     for event in events:
         state = growth.apply(state, event)
     return state

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.approval import ApprovalStatus, Gate
-from astra_tui.model.citations import Standing, readings
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus
+from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Citation, Observation, Prediction, Risk
@@ -53,7 +53,7 @@ class CandidateReport(msgspec.Struct, frozen=True):
 class DecisionReport(msgspec.Struct, frozen=True):
     """What was decided at a gate of a proposal, and by whom."""
 
-    gate: Gate
+    gate: ApprovalGate
     status: ApprovalStatus
     by: str
     reason: str
@@ -65,7 +65,7 @@ class CitationReport(msgspec.Struct, frozen=True):
     citation: Citation
     known: float | None
     """None where nothing of that name was measured there."""
-    standing: Standing
+    standing: CitationStatus
 
 
 class EvidenceReport(msgspec.Struct, frozen=True):
@@ -233,7 +233,9 @@ def _proposal_report(
 
 
 def _evidence(observation: Observation, base: CandidateState) -> EvidenceReport:
-    cites = (CitationReport(r.citation, r.known, r.standing) for r in readings(observation, base))
+    cites = (
+        CitationReport(r.citation, r.known, r.standing) for r in check_citations(observation, base)
+    )
     return EvidenceReport(observation.sentence, tuple(cites))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     BestChanged,
@@ -31,7 +31,7 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import Damage, journal_path
-from astra_tui.sessions.records import Growth, Record
+from astra_tui.sessions.records import Record, StateLimits
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
 MAX_SNAPSHOTS = 256
@@ -156,7 +156,7 @@ class Timeline:
 
     def _fold(self, records: Sequence[Record]) -> int:
         """Keeps the states; returns how many events make sense."""
-        state, growth = SessionState(), Growth()
+        state, growth = SessionState(), StateLimits()
         for position, record in enumerate(records):
             if position % self._stride == 0:
                 self._snapshots.append(state)
@@ -191,7 +191,7 @@ def paced(seconds: float, speed: float, longest: float) -> Wait:
     return Wait(longest, seconds - longest * speed)
 
 
-def place_behind(timeline: Timeline, seq: int | None, folder: Path) -> int:
+def position_after(timeline: Timeline, seq: int | None, folder: Path) -> int:
     """The position behind the event with a number, or the end for None.
 
     Raises UserError where the session of this folder ends before it.
@@ -265,6 +265,6 @@ def _error_text(event: Event) -> str:
             return f"no code: {event.reason}"
         case CompileFinished(ok=False):
             return f"{event.candidate[:12]} does not compile"
-        case CheckFinished() if event.verdict is not Verdict.PASSED:
+        case CheckFinished() if event.verdict is not CheckVerdict.PASSED:
             return f"{event.candidate[:12]}: {event.message}"
     return ""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author
 from astra_tui.model.plan import Plan
 from astra_tui.tui.key_guard import KeyGuard
 from astra_tui.tui.view import Choice, View
 
 
-class Step(Enum):
+class BarAction(Enum):
     """What the screen has to do about the open question."""
 
     NOTHING = auto()
@@ -25,7 +25,7 @@ class Step(Enum):
     """Someone types: look again in a moment."""
 
 
-class Deciding:
+class ApprovalState:
     """Follows which question is open. `by` is the engineer."""
 
     def __init__(self, guard: KeyGuard, by: Author):
@@ -51,30 +51,30 @@ class Deciding:
         """Whether a view asks something else than the last one did."""
         return view.awaiting is not None and view.awaiting != self.question
 
-    def step(self, view: View) -> Step:
+    def step(self, view: View) -> BarAction:
         """Takes a view; says what to do."""
         if view.awaiting is None:
             self.question = self.plan = None
             self._shown = self._answered = ""
             self.guard.hidden()
-            return Step.HIDE
+            return BarAction.HIDE
         if view.awaiting != self.question:
             self._open(view, view.awaiting)
         if self._answered == view.awaiting.id:
-            return Step.HIDE
+            return BarAction.HIDE
         if self._shown == view.awaiting.id:
-            return Step.NOTHING
+            return BarAction.NOTHING
         if not self.guard.may_draw:
-            return Step.WAIT
+            return BarAction.WAIT
         self._shown = view.awaiting.id
-        return Step.SHOW
+        return BarAction.SHOW
 
-    def looks_at_it(self, view: View, shown: frozenset[str]) -> bool:
+    def is_viewed(self, view: View, shown: frozenset[str]) -> bool:
         """Whether what is asked about is what the engineer sees."""
         question = self.question
         if question is None:
             return False
-        pane = "plan" if question.gate is Gate.PLAN else "diff"
+        pane = "plan" if question.gate is ApprovalGate.PLAN else "diff"
         return pane in shown and view.choice == Choice(question.round, question.proposal)
 
     def accept(self, hunks: tuple[int, ...] | None = None) -> Answer:
@@ -100,7 +100,7 @@ class Deciding:
         self.question = question
         self._shown = self._answered = ""
         self.guard.hidden()
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             self.plan = view.state.round(question.round).proposals[question.proposal].plan
         else:
             self.plan = view.state.plan_of(question.round, question.proposal)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from astra_tui.tui.screens.session_panes import SessionPanes
 
 
-class Place(NamedTuple):
+class CandidateRef(NamedTuple):
     """A candidate of a session on the disk, by its hash; "" is the best one."""
 
     folder: Path
@@ -47,15 +47,17 @@ def ask_what_to_compare(screen: SessionPanes) -> None:
 
     def begin(index: int | None) -> None:
         if index is not None:
-            second = Place(folder, others[index].candidate)
-            screen.run_worker(compare(screen.app, Place(folder, first), second), name="compare")
+            second = CandidateRef(folder, others[index].candidate)
+            screen.run_worker(
+                compare(screen.app, CandidateRef(folder, first), second), name="compare"
+            )
 
     at_best = (n for n, c in enumerate(others) if c.candidate == view.state.best)
     title = f"Compare {short(first)} with"
     screen.app.push_screen(PickDialog(title, [c.words for c in others], next(at_best, 0)), begin)
 
 
-async def compare(app: AppBase, first: Place, second: Place) -> None:
+async def compare(app: AppBase, first: CandidateRef, second: CandidateRef) -> None:
     """Reads both sides and shows them; what cannot be read is shown as a notice."""
     from astra_tui.tui.screens.compare import CompareScreen
 
@@ -67,7 +69,7 @@ async def compare(app: AppBase, first: Place, second: Place) -> None:
     app.push_screen(CompareScreen(sides))
 
 
-def _read(first: Place, second: Place) -> Sides:
+def _read(first: CandidateRef, second: CandidateRef) -> Sides:
     return read_side(*first), read_side(*second)
 
 

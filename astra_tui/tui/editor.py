@@ -36,7 +36,7 @@ async def edit_outside(app: Shell[Any], file: Path) -> None:
     if not command:
         raise UserError("neither $VISUAL nor $EDITOR is set", hint="edit here instead, with e")
     try:
-        with app.terminal_given_away():
+        with app.terminal_lent():
             code = await _run([*command, str(file)])
     except SuspendNotSupported:
         message = "this terminal cannot be handed to an editor"

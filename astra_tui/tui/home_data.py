@@ -30,7 +30,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Shelved:
+class ListedSession:
     """A session, what its best candidate is against its baseline, and where its engine listens.
 
     `rank` orders the best candidates of one task, less is better: first those that were timed
@@ -85,13 +85,13 @@ def _changed(folder: Path) -> float:
         return 0.0
 
 
-def shelve(folder: Path, engines: Mapping[str, Path]) -> Shelved:
+def list_session(folder: Path, engines: Mapping[str, Path]) -> ListedSession:
     """One session; a damaged one is listed as such. `engines` are sockets by session folder."""
     summary, state = summary_and_state(folder)
     socket = engines.get(str(folder.resolve()))
     if state is None or summary.status == ALTERED:  # Figures that were altered are no results.
-        return Shelved(summary, socket=socket)
-    return Shelved(summary, *_best(state), socket)
+        return ListedSession(summary, socket=socket)
+    return ListedSession(summary, *_best(state), socket)
 
 
 def _best(state: SessionState) -> tuple[str, tuple[float, ...] | None]:
@@ -116,9 +116,9 @@ async def engines_by_folder() -> dict[str, Path]:
     return {welcome.folder: path for path, welcome in engines}
 
 
-def best_of(task: str, shelved: list[Shelved]) -> str:
+def best_of(task: str, listed: list[ListedSession]) -> str:
     """The best known result for a task among some sessions."""
-    known = [(s.rank, s.best) for s in shelved if s.summary.task == task and s.rank is not None]
+    known = [(s.rank, s.best) for s in listed if s.summary.task == task and s.rank is not None]
     return min(known)[1] if known else ""
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 TYPING_PAUSE = 1.0
 """Seconds without a key before a question may be drawn."""
 
-DEAF = 0.5
+ANSWER_DELAY = 0.5
 """Seconds after a question was drawn in which nothing answers it."""
 
 
-TYPING_ON = 0.5
+LETTER_GAP = 0.5
 """Letters that follow each other more quickly than this are one piece of typing."""
 
 
@@ -36,7 +36,7 @@ class KeyGuard:
     def stray_letter(self) -> None:
         """A letter was pressed after a field was closed, too soon to be meant for anything else."""
         now = self._clock()
-        if now - self._key < TYPING_ON:
+        if now - self._key < LETTER_GAP:
             self._text = now
         self._key = now
 
@@ -61,5 +61,5 @@ class KeyGuard:
     @property
     def may_answer(self) -> bool:
         """Whether a key pressed now is an answer to what is on the screen."""
-        drawn = self._drawn is not None and self._clock() - self._drawn >= DEAF
+        drawn = self._drawn is not None and self._clock() - self._drawn >= ANSWER_DELAY
         return drawn and not self.just_typed

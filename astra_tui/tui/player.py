@@ -17,12 +17,12 @@ from astra_tui.tui.timeline_bar import TimelineBar
 SPEEDS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf)
 """So many seconds of the session pass in one of the replay; infinity is at once."""
 
-WORTH_A_WORD = 1.0
+MIN_SHOWN_IDLE = 1.0
 """Seconds that are left out of a wait and said so."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ReplayState:
     """A saved session at one place: what the first `position` of its records make."""
 
     state: SessionState
@@ -63,7 +63,7 @@ class Player:
     @property
     def idle(self) -> float:
         """Seconds of the idle stretch that is being shortened; 0 where none is."""
-        if not self.playing or self._due is None or self._wait.left_out < WORTH_A_WORD:
+        if not self.playing or self._due is None or self._wait.left_out < MIN_SHOWN_IDLE:
             return 0.0
         return self.timeline.seconds_before(self.position + 1)
 
@@ -112,11 +112,11 @@ class Player:
         if not self.jump({MomentKind.ROUND}, count):
             self.seek(self.length if count > 0 else 0)
 
-    async def items(self) -> AsyncIterator[Scene]:
+    async def items(self) -> AsyncIterator[ReplayState]:
         """The session where the position is, and wherever it goes; never ends."""
         while True:
             shown = self.position
-            yield Scene(self.timeline.state(shown), self.timeline.records, shown)
+            yield ReplayState(self.timeline.state(shown), self.timeline.records, shown)
             await self._leave(shown)
 
     async def _leave(self, shown: int) -> None:

@@ -40,11 +40,11 @@ from astra_tui.sessions.reading import recorded_cases
 from astra_tui.sessions.records import Record
 from astra_tui.tui.app_io import TICK
 from astra_tui.tui.case_cache import CaseCache, Evicted
-from astra_tui.tui.player import Scene
+from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item, Source
 from astra_tui.tui.view import Choice, LogEntry, View, entry_of, newest_choice
 
-GATHER = 0.02
+GATHER_SECONDS = 0.02
 """Seconds in which events that come together are gathered before the first picture."""
 
 LOG_LENGTH = 2000
@@ -102,7 +102,7 @@ class Presenter:
             while not self._ended or self._changed.is_set():
                 await self._changed.wait()
                 wait = self._shown_at + self._tick - self._clock()
-                await asyncio.sleep(max(GATHER, min(wait, self._tick)))
+                await asyncio.sleep(max(GATHER_SECONDS, min(wait, self._tick)))
                 self._changed.clear()
                 self.refresh()
         finally:
@@ -184,7 +184,7 @@ class Presenter:
 
     def _take(self, item: Item) -> None:
         match item:
-            case Scene():
+            case ReplayState():
                 self._enter(item)
             case Record():
                 event = self._held.shared(item.event)
@@ -195,7 +195,7 @@ class Presenter:
             case Event():
                 self._follow(item)
 
-    def _enter(self, scene: Scene) -> None:
+    def _enter(self, scene: ReplayState) -> None:
         """Takes the state of a scene, and the latest of its records into the log.
 
         Where it continues from the scene before, only what is new is put into words.

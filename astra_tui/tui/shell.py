@@ -38,7 +38,7 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
     """Whether another program has the terminal: nothing may be written, no key is meant for us."""
 
     @contextlib.contextmanager
-    def terminal_given_away(self) -> Iterator[None]:
+    def terminal_lent(self) -> Iterator[None]:
         """Leaves the terminal to another program while the event loop continues.
 
         Raises SuspendNotSupported. What is raised within continues once the terminal is ours again.

@@ -13,10 +13,10 @@ from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.engines import RunRequest, start_engine
 from astra_tui.sessions.integrity import Trust, read_session
 from astra_tui.sessions.records import Record
-from astra_tui.sessions.timeline import Timeline, place_behind
-from astra_tui.tui.player import Player, Scene
+from astra_tui.sessions.timeline import Timeline, position_after
+from astra_tui.tui.player import Player, ReplayState
 
-Item = Record | Event | Scene
+Item = Record | Event | ReplayState
 """What comes next, or, of a saved session, all that is to be shown in the place of what was."""
 
 
@@ -107,7 +107,7 @@ async def open_saved(
     # A long session is 10^5 objects that stay; looking for garbage among them holds up a key.
     gc.freeze()
     player = source.player
-    end = place_behind(player.timeline, to, folder)
+    end = position_after(player.timeline, to, folder)
     player.seek(end)
     if speed is not None:
         player.play(speed, end)

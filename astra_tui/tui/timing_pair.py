@@ -66,4 +66,4 @@ def timing_of(answer: bytes, said: str = "") -> tuple[Timing | None, str]:
 
 
 def _named(side: Side) -> str:
-    return f"{side.folder.resolve()}:{side.branch.candidate}"
+    return f"{side.folder.resolve()}:{side.compared.candidate}"

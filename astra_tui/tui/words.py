@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.auto_approval import AutoApproval
-from astra_tui.model.check import CaseOutcome, Verdict
+from astra_tui.model.check import CaseOutcome, CheckVerdict
 from astra_tui.model.events import (
     AnalysisGiven,
     AutoApprovalSet,
@@ -58,12 +58,12 @@ OUTCOME_TONES = {
 }
 
 CHECK_TONES = {
-    Verdict.PASSED: Tone.GOOD,
-    Verdict.FAILED: Tone.BAD,
-    Verdict.COMPILE_ERROR: Tone.BAD,
-    Verdict.PLAN_ERROR: Tone.BAD,
-    Verdict.UNSUPPORTED: Tone.CAUTION,
-    Verdict.INCONCLUSIVE: Tone.CAUTION,
+    CheckVerdict.PASSED: Tone.GOOD,
+    CheckVerdict.FAILED: Tone.BAD,
+    CheckVerdict.COMPILE_ERROR: Tone.BAD,
+    CheckVerdict.PLAN_ERROR: Tone.BAD,
+    CheckVerdict.UNSUPPORTED: Tone.CAUTION,
+    CheckVerdict.INCONCLUSIVE: Tone.CAUTION,
 }
 
 OUTCOME_MARKS = {
@@ -231,7 +231,7 @@ def _of_checks(event: Event) -> _Said | None:
                 Tone.BAD,
             )
         case CheckFinished():
-            tone = Tone.GOOD if event.verdict is Verdict.PASSED else Tone.BAD
+            tone = Tone.GOOD if event.verdict is CheckVerdict.PASSED else Tone.BAD
             return f"check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)", tone
         case Sanitized(reports=reports):
             tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN

@@ -17,7 +17,7 @@ from astra_tui.engine.lab import Lab, LabEvent
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
 from astra_tui.model.task import find_task
 from astra_tui.processes.child import Child
@@ -124,10 +124,10 @@ def test_no_candidate_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(killed, CheckReport)
     assert isinstance(late, CheckReport)
     assert isinstance(fine, CheckReport)
-    assert killed.verdict is late.verdict is Verdict.INCONCLUSIVE
+    assert killed.verdict is late.verdict is CheckVerdict.INCONCLUSIVE
     assert "SIGKILL" in killed.message
     assert late.message == "the check took more than 0.5 s of CPU time"
-    assert fine.verdict is Verdict.PASSED
+    assert fine.verdict is CheckVerdict.PASSED
 
 
 def test_a_lab_that_does_not_work_blames_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from astra_tui.lab.check import basis
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
 from astra_tui.model.task import KernelTask, find_task, load_task
@@ -53,7 +53,7 @@ def test_shipped_source_passes_every_case_without_a_finding(
     report = report_of(
         checkers[file.parent.name], file.read_text(), () if file in WHOLE else ("*",)
     )
-    assert report.verdict is Verdict.PASSED, report.message
+    assert report.verdict is CheckVerdict.PASSED, report.message
     assert not [f for r in report.cases for f in r.findings]
     if file not in WHOLE:
         return
@@ -185,7 +185,7 @@ def test_a_workspace_that_is_written_first_is_fine(checkers: dict[str, Checker])
     )  # fmt: skip
     text += "\n__global__ void fill(float* p) { if (threadIdx.x == 0) p[blockIdx.x] = 1.0f; }\n"
     report = report_of(checkers["silu_and_mul"], text, ("*typical", "*tokens=0", "*tokens=7"))
-    assert report.verdict is Verdict.PASSED, report.message
+    assert report.verdict is CheckVerdict.PASSED, report.message
 
 
 def test_a_case_of_the_contract_that_the_plan_refuses(checkers: dict[str, Checker]) -> None:
@@ -219,7 +219,7 @@ def test_arguments_that_do_not_fit_are_plan_errors_before_anything_runs(
 ) -> None:
     text = edited("silu_and_mul/baseline.cu", ("args=(out, input, tokens * d, d)", "args=(out, d)"))
     report = report_of(checkers["silu_and_mul"], text, ("*typical",))
-    assert report.verdict is Verdict.PLAN_ERROR
+    assert report.verdict is CheckVerdict.PLAN_ERROR
     assert "takes 4 arguments, the plan passes 2" in report.message
     assert "__half*, const __half*, long" in report.message
     swapped = edited("silu_and_mul/baseline.cu", ("(out, input, tokens", "(input, tokens, out"))
@@ -232,7 +232,7 @@ def test_a_kernel_that_the_source_does_not_have(checkers: dict[str, Checker]) ->
         "silu_and_mul/baseline.cu", ("   silu_and_mul<T> grid", "   silu_and_mull<T> grid")
     )
     report = report_of(checkers["silu_and_mul"], text)
-    assert report.verdict is Verdict.COMPILE_ERROR
+    assert report.verdict is CheckVerdict.COMPILE_ERROR
     assert "the launch plan asks for 'silu_and_mull<__half>'" in report.message
     assert report.message.startswith("line 9")
 
@@ -245,7 +245,7 @@ def test_an_instruction_that_is_not_emulated_is_no_failure_of_the_kernel(
         ("const int64_t step", '  asm volatile("bar.arrive 1, 64;");\n  const int64_t step'),
     )
     report = report_of(checkers["silu_and_mul"], text, ("float16/typical",))
-    assert report.verdict is Verdict.UNSUPPORTED
+    assert report.verdict is CheckVerdict.UNSUPPORTED
     assert "__syncthreads()" in report.message
 
 
@@ -284,7 +284,7 @@ def test_a_suite_that_accepts_fakes_is_no_proof(tmp_path: Path, compiler: Compil
     text = edited("silu_and_mul/baseline.cu", ("(T)(silu * up)", "(T)0.0f"))
     with Oracle(task) as oracle:
         report = report_of(Checker(task, Emulator(), compiler, oracle), text)
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     assert "accepts a fake (zeros)" in report.message
 
 
@@ -319,9 +319,9 @@ def test_a_baseline_that_is_wrong_excuses_nobody(
     with Oracle(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         report = report_of(checker, wrong, ("float16/t*",))
-        assert report.verdict is Verdict.FAILED
+        assert report.verdict is CheckVerdict.FAILED
         assert all(o.allowed == 1.0 for r in report.cases for o in r.outputs)
-        assert report_of(checker, baseline, ("float16/t*",)).verdict is Verdict.PASSED
+        assert report_of(checker, baseline, ("float16/t*",)).verdict is CheckVerdict.PASSED
         other = report_of(checker, f"{wrong}// not the same file\n", ("float16/typical",))
-        assert other.verdict is Verdict.INCONCLUSIVE
+        assert other.verdict is CheckVerdict.INCONCLUSIVE
         assert "the task's own baseline fails this case as well" in other.message

@@ -25,7 +25,7 @@ from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_repor
 from astra_tui.lab.conditions.flow import Flow
 from astra_tui.lab.conditions.query import way_to
 from astra_tui.lab.conditions.source import instrument
-from astra_tui.model.check import Case, CaseResult, CheckReport, ConditionStatus, Verdict
+from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict, ConditionStatus
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
@@ -332,7 +332,7 @@ def test_a_path_that_no_case_of_the_suite_takes_is_reached(
     silu: Path, compiler: Compiler, old: str, new: str, reached: str
 ) -> None:
     report = checked(silu, compiler, old, new)
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     found = [c for c in report.conditions if reached and reached in c.text and c.side]
     assert [c.status for c in found] == [ConditionStatus.REACHED] * bool(reached)
     assert any(
@@ -346,7 +346,7 @@ def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
     never = "gate == 12345.0f && __float_as_int(gate) % 7 == 3"
     edit = (UP, f"    if ({never}) return;\n{UP}")
     report = checked(silu, compiler, *edit)
-    assert report.verdict is Verdict.INCONCLUSIVE
+    assert report.verdict is CheckVerdict.INCONCLUSIVE
     assert {c.text for c in report.open_conditions} == set(never.split(" && "))
     assert "never true" in report.message
     file = silu / "task.toml"
@@ -360,7 +360,7 @@ def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
         ruled = checked(silu, compiler, *edit)
     finally:
         file.write_text(text)
-    assert ruled.verdict is Verdict.PASSED
+    assert ruled.verdict is CheckVerdict.PASSED
     assert {c.status for c in ruled.conditions} == {ConditionStatus.ACCEPTED}
     assert all(c.why == "never in our data" for c in ruled.conditions)
 

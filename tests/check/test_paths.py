@@ -15,7 +15,7 @@ from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CaseOutcome, CheckReport, Verdict
+from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import KernelTask, load_task
 
@@ -84,7 +84,7 @@ def test_a_wrong_kernel_for_some_workloads_is_found(
 ) -> None:
     branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
     report = report_of(checker, branching(checker.task, condition, branch))
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     wrong = [r for r in report.cases if not r.outcome.ok]
     assert (CaseOutcome.WRONG, dims) in [(r.outcome, r.case.dims) for r in wrong]
     assert all(r.case.is_of_plan or r.case.why.startswith("drawn") for r in wrong)
@@ -97,14 +97,14 @@ def test_a_path_that_only_large_sizes_take_is_not_called_right(
     monkeypatch.setattr(fullsize, "RUN_BUDGET", fullsize.RUN_BUDGET // 10)
     branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
     report = report_of(checker, branching(checker.task, "tokens * d >= 10000000", branch))
-    assert report.verdict is Verdict.INCONCLUSIVE
+    assert report.verdict is CheckVerdict.INCONCLUSIVE
     assert "workload 1024x13824 at its own size" in report.message
 
 
 def test_a_workload_that_is_refused_at_its_own_size_fails(checker: Checker) -> None:
     refusing = branching(checker.task, "tokens * d >= 10000000", 'refuse "too much"')
     report = report_of(checker, refusing)
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     wrong = {r.case.name: r.outcome for r in report.cases if not r.outcome.ok}
     assert wrong == {"own size of workload 1024x13824": CaseOutcome.WRONGLY_REFUSED}
 
@@ -126,7 +126,7 @@ def test_a_part_of_the_batch_that_the_plan_refuses_fails_the_property(checker: C
     assert part.dims not in [c.dims for c in suite]
     conditions = " and ".join(f"{name} == {size}" for name, size in part.dims.items())
     report = report_of(checker, branching(checker.task, conditions, 'refuse "not these"'))
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     failed = [p for p in report.properties if not p.ok]
     assert failed
     assert all("the launch plan refuses tokens=" in p.message for p in failed)
@@ -137,7 +137,7 @@ def test_a_kernel_of_its_own_for_a_part_of_the_batch_is_compiled(checker: Checke
     text = text.replace("   silu_and_mul<T> grid", "   silu_and_mul<T, min(tokens, 32)> grid")
     text = text.replace("template <typename T>", "template <typename T, int ROWS>", 1)
     report = report_of(checker, text)
-    assert report.verdict is Verdict.PASSED, report.message
+    assert report.verdict is CheckVerdict.PASSED, report.message
     assert [p.ok for p in report.properties] == [True] * 3
 
 
@@ -155,7 +155,7 @@ def test_a_launch_that_no_case_takes_is_named(checker: Checker) -> None:
     branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
     text = branching(checker.task, "tokens * d > 100000000", branch)
     report = report_of(checker, text)
-    assert report.verdict is Verdict.PASSED
+    assert report.verdict is CheckVerdict.PASSED
     (line,) = report.untried_lines
     assert text.splitlines()[line - 1].strip() == branch
     assert not report_of(checker, checker.task.baseline_file.read_text()).untried_lines
@@ -225,4 +225,4 @@ def test_cases_that_a_source_makes_necessary_find_it(
     assert 1 <= len(cases) <= 8
     *_, report = checker.check(text, "candidate.cu", cases, whole_suite=False)
     assert isinstance(report, CheckReport)
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED

@@ -12,7 +12,7 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.task import KernelTask, load_task
 
@@ -190,7 +190,7 @@ def test_the_first_hang_ends_a_check(checker: Checker) -> None:
     text = planted("while (gate == gate && __ldg(input) == __ldg(input)) { result += 1.0f; }")
     *_, report = checker.check(text, "candidate.cu")
     assert isinstance(report, CheckReport)
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     assert [f.kind for f in report.cases[-1].findings] == [K.BUDGET]
     assert sum(not r.outcome.ok for r in report.cases) == 1
     assert "the check ends after" in report.message

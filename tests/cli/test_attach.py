@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.events import EngineStarted, SessionClosed, StopReason
 from astra_tui.model.fold import fold
 from astra_tui.sessions.engines import LOG_NAME
@@ -73,7 +73,10 @@ def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell, way: str, mo
     engine.ends()
     assert assert_whole(shell, engines=1).reason is StopReason.ROUNDS
     decisions = journal_of(shell).state().decisions.values()
-    assert [(d.gate, d.by.name) for d in decisions] == [(Gate.PLAN, "bob"), (Gate.DIFF, "bob")]
+    assert [(d.gate, d.by.name) for d in decisions] == [
+        (ApprovalGate.PLAN, "bob"),
+        (ApprovalGate.DIFF, "bob"),
+    ]
     assert (shell.folder / "s" / LOG_NAME).read_text(encoding="utf-8") == ""
     files = [f for f in (shell.folder / "s").rglob("*") if f.is_file()]
     assert not [f for f in files if SECRET.encode() in f.read_bytes()]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.fold import fold
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import read_journal
@@ -156,7 +156,7 @@ def test_ctrl_c_leaves_a_session_that_goes_on(shell: Shell) -> None:
     assert report_of(again)["stopped"] == "rounds"
 
 
-def decisions_of(state: SessionState) -> list[tuple[Gate, ApprovalStatus, str]]:
+def decisions_of(state: SessionState) -> list[tuple[ApprovalGate, ApprovalStatus, str]]:
     return [(d.gate, d.status, d.reason) for d in state.decisions.values()]
 
 
@@ -173,10 +173,10 @@ def test_an_engineer_decides_at_the_terminal(shell: Shell) -> None:
     assert code == ExitCode.INTERRUPTED, last_words
     assert "resume with: astra-tui resume s" in last_words
     assert decisions_of(state_of(shell, "s")) == [
-        (Gate.PLAN, ApprovalStatus.ACCEPTED, ""),
-        (Gate.DIFF, ApprovalStatus.ACCEPTED, ""),
-        (Gate.PLAN, ApprovalStatus.REJECTED, "not this one"),
-        (Gate.PLAN, ApprovalStatus.ACCEPTED, ""),
+        (ApprovalGate.PLAN, ApprovalStatus.ACCEPTED, ""),
+        (ApprovalGate.DIFF, ApprovalStatus.ACCEPTED, ""),
+        (ApprovalGate.PLAN, ApprovalStatus.REJECTED, "not this one"),
+        (ApprovalGate.PLAN, ApprovalStatus.ACCEPTED, ""),
     ]
 
 

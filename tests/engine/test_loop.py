@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.model.approval import Answer, ApprovalStatus, Gate, Question
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
@@ -142,7 +142,7 @@ def test_nothing_is_compiled_or_launched_before_it_is_decided(
     for event in session.events:
         if isinstance(event, DecisionTaken):
             question = session.engine.state.questions[event.decision.question]
-            if event.decision.gate is Gate.PLAN:
+            if event.decision.gate is ApprovalGate.PLAN:
                 plans_decided.add((question.round, question.proposal))
             else:
                 approved.add(event.decision.result)
@@ -226,7 +226,7 @@ def test_accepted_hunks_are_applied_and_shown_again(
     shown: list[str] = []
 
     def decide(session: Session, question: Question) -> None:
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             accept(session, question)
             return
         shown.append(session.journal.get(question.subject))
@@ -253,7 +253,7 @@ def test_refused_hunks_are_told_to_the_team(
     session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK, rounds=2))
 
     def decide(session: Session, question: Question) -> None:
-        first = question.gate is Gate.DIFF and question.attempt == 0
+        first = question.gate is ApprovalGate.DIFF and question.attempt == 0
         more = {"hunks": (1,), "reason": "no"} if first else {}
         answer(session, question, ApprovalStatus.ACCEPTED, **more)
 
@@ -273,7 +273,7 @@ def test_an_edited_plan_and_an_edited_source_go_on_as_edited(
     )
 
     def decide(session: Session, question: Question) -> None:
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             answer(session, question, ApprovalStatus.EDITED, plan=edited_plan)
         else:
             answer(session, question, ApprovalStatus.EDITED, source=sources.better)
@@ -299,7 +299,7 @@ def test_a_secret_in_an_edited_source_is_taken_out_and_the_rest_goes_on(
     )
 
     def decide(session: Session, question: Question) -> None:
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             accept(session, question)
         else:
             source = f"// {key}\n{sources.better}"

@@ -15,7 +15,7 @@ from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile, read_decisions
 from astra_tui.engine.record import Record, Store
 from astra_tui.engine.stops import Stop
-from astra_tui.model.approval import ApprovalStatus, Gate, Question, decide
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Question, decide
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import StopReason
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
@@ -28,11 +28,13 @@ PLAN = Plan("wider", "requests", (), "load 16 bytes", Prediction(1, 2, Counter.R
 
 
 def question(
-    gate: Gate = Gate.PLAN, round_: int = 1, proposal: int = 0, hunks: int = 3
+    gate: ApprovalGate = ApprovalGate.PLAN, round_: int = 1, proposal: int = 0, hunks: int = 3
 ) -> Question:
-    subject = PLAN.hash if gate is Gate.PLAN else "c" * 64
+    subject = PLAN.hash if gate is ApprovalGate.PLAN else "c" * 64
     name = f"{round_}.{proposal}.{gate.value}"
-    return Question(name, gate, round_, proposal, subject, hunks=hunks if gate is Gate.DIFF else 0)
+    return Question(
+        name, gate, round_, proposal, subject, hunks=hunks if gate is ApprovalGate.DIFF else 0
+    )
 
 
 def written(folder: Path, text: str) -> Path:
@@ -49,12 +51,12 @@ def statuses(file: DecisionsFile, *questions: Question) -> list[str]:
 @pytest.mark.parametrize(
     ("entry", "taken", "left"),
     [
-        ("", [question(), question(Gate.DIFF)], []),
-        ('gate = "diff"', [question(Gate.DIFF)], [question()]),
+        ("", [question(), question(ApprovalGate.DIFF)], []),
+        ('gate = "diff"', [question(ApprovalGate.DIFF)], [question()]),
         ("round = 2", [question(round_=2)], [question(round_=1)]),
         ("proposal = 1", [question(proposal=0)], [question(proposal=1)]),
         ('gate = "plan"\nround = 2\nproposal = 2', [question(round_=2, proposal=1)],
-         [question(round_=2), question(Gate.DIFF, 2, 1)]),
+         [question(round_=2), question(ApprovalGate.DIFF, 2, 1)]),
     ],
 )  # fmt: skip
 def test_a_decision_matches_what_it_names(
@@ -100,11 +102,11 @@ def test_a_resumed_session_goes_on_in_the_file(tmp_path: Path) -> None:
 def test_hunks_count_from_one(tmp_path: Path) -> None:
     path = written(tmp_path, '[[decision]]\nstatus = "accepted"\nhunks = [1, 3]\ntimes = 0\n')
     file = DecisionsFile(path)
-    answer = file.answer(question(Gate.DIFF), PLAN)
+    answer = file.answer(question(ApprovalGate.DIFF), PLAN)
     assert answer is not None
     assert answer.hunks == (0, 2)
     with pytest.raises(UserError, match=r"there is no hunk 3: the diff 1\.0\.diff has 2"):
-        file.answer(question(Gate.DIFF, hunks=2), PLAN)
+        file.answer(question(ApprovalGate.DIFF, hunks=2), PLAN)
 
 
 def test_an_edited_plan_keeps_what_the_file_leaves_out(tmp_path: Path) -> None:
@@ -118,13 +120,13 @@ def test_an_edited_source_is_a_file_beside_the_decisions(tmp_path: Path) -> None
     (tmp_path / "mine.cu").write_text("// mine\n", encoding="utf-8")
     text = '[[decision]]\nstatus = "edited"\nsource = "{}"\n'
     answer = DecisionsFile(written(tmp_path, text.format("mine.cu"))).answer(
-        question(Gate.DIFF), PLAN
+        question(ApprovalGate.DIFF), PLAN
     )
     assert answer is not None
     assert answer.source == "// mine\n"
     gone = DecisionsFile(written(tmp_path, text.format("gone.cu")))
     with pytest.raises(UserError, match=r"gone\.cu"):
-        gone.answer(question(Gate.DIFF), PLAN)
+        gone.answer(question(ApprovalGate.DIFF), PLAN)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +170,21 @@ def test_a_bad_edit_of_a_plan_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("approval", "gate", "risk", "answered"),
     [
-        (Approval(), Gate.PLAN, Risk.LOW, False),
-        (Approval(plan=GatePolicy.AUTO), Gate.PLAN, Risk.HIGH, True),
-        (Approval(plan=GatePolicy.AUTO), Gate.DIFF, Risk.LOW, False),
-        (Approval(diff=GatePolicy.AUTO, max_risk=Risk.LOW), Gate.DIFF, Risk.HIGH, True),
-        (Approval(plan=GatePolicy.AUTO, max_risk=Risk.MEDIUM), Gate.PLAN, Risk.MEDIUM, True),
-        (Approval(plan=GatePolicy.AUTO, max_risk=Risk.MEDIUM), Gate.PLAN, Risk.HIGH, False),
+        (Approval(), ApprovalGate.PLAN, Risk.LOW, False),
+        (Approval(plan=GatePolicy.AUTO), ApprovalGate.PLAN, Risk.HIGH, True),
+        (Approval(plan=GatePolicy.AUTO), ApprovalGate.DIFF, Risk.LOW, False),
+        (Approval(diff=GatePolicy.AUTO, max_risk=Risk.LOW), ApprovalGate.DIFF, Risk.HIGH, True),
+        (
+            Approval(plan=GatePolicy.AUTO, max_risk=Risk.MEDIUM),
+            ApprovalGate.PLAN,
+            Risk.MEDIUM,
+            True,
+        ),
+        (Approval(plan=GatePolicy.AUTO, max_risk=Risk.MEDIUM), ApprovalGate.PLAN, Risk.HIGH, False),
     ],
 )
 def test_auto_accepts_what_it_may(
-    approval: Approval, gate: Gate, risk: Risk, answered: bool
+    approval: Approval, gate: ApprovalGate, risk: Risk, answered: bool
 ) -> None:
     answer = AutoPolicy(approval).answer(question(gate), replace(PLAN, risk=risk), SessionState())
     assert (answer is not None) is answered
@@ -189,7 +196,8 @@ def test_the_example_of_the_page_is_a_file_of_decisions(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     decisions = read_decisions(written(tmp_path, example))
     assert [(d.gate, d.status.value, d.times) for d in decisions] == [
-        (Gate.PLAN, "rejected", 1), (Gate.DIFF, "accepted", 1), (None, "accepted", 0),
+        (ApprovalGate.PLAN, "rejected", 1), (ApprovalGate.DIFF, "accepted", 1),
+        (None, "accepted", 0),
     ]  # fmt: skip
     assert decisions[1].hunks == (1, 2)
 
@@ -198,7 +206,7 @@ def test_a_decision_that_does_not_fit_ends_the_run_with_the_file_and_what_to_do(
     tmp_path: Path,
 ) -> None:
     path = written(tmp_path, '[[decision]]\nstatus = "accepted"\nhunks = [9]\n')
-    asked = question(Gate.DIFF)
+    asked = question(ApprovalGate.DIFF)
     store = cast(Store, None)
     record = Record(store, replace(SessionState(), questions={asked.id: asked}), lambda _: None)
     approvals = Approvals(record, PendingQuestions(), [DecisionsFile(path)], wait=False)

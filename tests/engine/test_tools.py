@@ -12,7 +12,7 @@ from astra_tui.engine.host import build_engine, open_session
 from astra_tui.gpu.ncu.permission import PARAMETERS
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.roles.facts import hardware_text
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.events import HardwareCountersRead, Sanitized, StopReason
 from astra_tui.model.sanitizer import SanitizerVerdict
 from astra_tui.model.task import KernelTask, load_task
@@ -87,7 +87,7 @@ def test_what_a_tool_finds_goes_back_to_the_coding_agent(
 
     faulty = state.candidate(first)
     assert faulty.check is not None
-    assert (faulty.check.verdict, faulty.correct) == (Verdict.PASSED, False)
+    assert (faulty.check.verdict, faulty.correct) == (CheckVerdict.PASSED, False)
     assert faulty.profile is None
     assert faulty.timings == ()
     (failure,) = team.failures

@@ -12,7 +12,7 @@ from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.check import CaseOutcome, CaseResult, Verdict
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckVerdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import (
     SCHEMA_VERSION,
@@ -44,7 +44,7 @@ ENGINEER = Author(AuthorKind.ENGINEER, "ada")
 
 
 def write_session(
-    folder: Path, task: KernelTask, winner: str, verdict: Verdict = Verdict.PASSED
+    folder: Path, task: KernelTask, winner: str, verdict: CheckVerdict = CheckVerdict.PASSED
 ) -> Path:
     """A session of one round whose candidate is `winner`."""
     baseline = task.baseline_file.read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def write_session(
     return folder
 
 
-def _events(task: KernelTask, base: str, candidate: str, verdict: Verdict) -> list[Event]:
+def _events(task: KernelTask, base: str, candidate: str, verdict: CheckVerdict) -> list[Event]:
     settings = RunSettings(task.name, TeamKind.PLAYBOOK)
     versions = {"astra-tui": "0.1"}
     playbook = Author(AuthorKind.PLAYBOOK, "wide_accesses")
@@ -64,7 +64,7 @@ def _events(task: KernelTask, base: str, candidate: str, verdict: Verdict) -> li
         SessionOpened(SCHEMA_VERSION, "s", task.hash, base, settings, versions),
         EngineStarted("host", 1, 1),
         RoundOpened(0, 0, base),
-        *_checked(task, base, Verdict.PASSED),
+        *_checked(task, base, CheckVerdict.PASSED),
         RoundClosed(0),
         RoundOpened(1, 0, base),
         PlanProposed(1, 0, PLAN, playbook),
@@ -77,9 +77,9 @@ def _events(task: KernelTask, base: str, candidate: str, verdict: Verdict) -> li
     ]
 
 
-def _checked(task: KernelTask, candidate: str, verdict: Verdict) -> list[Event]:
+def _checked(task: KernelTask, candidate: str, verdict: CheckVerdict) -> list[Event]:
     cases = build_suite(task)[:3]
-    outcome = CaseOutcome.PASSED if verdict is Verdict.PASSED else CaseOutcome.WRONG
+    outcome = CaseOutcome.PASSED if verdict is CheckVerdict.PASSED else CaseOutcome.WRONG
     return [
         CompileFinished(candidate, True, (), "NVRTC", 0.1),
         CheckStarted(candidate, len(cases)),

@@ -15,7 +15,7 @@ from unidiff import PatchSet
 from astra_tui.export import Format, Subject, export_files, find_winner
 from astra_tui.export.header import plain
 from astra_tui.export.source_files import unified_patch
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
@@ -71,7 +71,7 @@ def test_a_candidate_that_is_not_one(
 
 
 def test_a_wrong_candidate_does_not_leave(tmp_path: Path, task: KernelTask) -> None:
-    folder = write_session(tmp_path / "s", task, tuned(task), Verdict.FAILED)
+    folder = write_session(tmp_path / "s", task, tuned(task), CheckVerdict.FAILED)
     with pytest.raises(UserError, match="has not passed its check: as told"):
         find_winner(read_session(folder))
 

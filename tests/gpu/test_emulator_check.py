@@ -13,7 +13,7 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import MANY_ROWS
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.task import KernelTask
 from tests.gpu.script import Script, Scripted
@@ -50,12 +50,12 @@ def report_of(checker: Checker, text: str) -> CheckReport:
 def test_what_only_the_emulator_sees_fails_a_source(checker: Checker) -> None:
     text = BASELINE.read_text(encoding="utf-8")
     honest = report_of(checker, text)
-    assert honest.verdict is Verdict.PASSED, honest.message
+    assert honest.verdict is CheckVerdict.PASSED, honest.message
     assert (honest.device, honest.emulated, honest.not_emulated) == ("cuda:0", 1, ())
     reads_its_output = text.replace("  out[", "  if (out[0] != (T)-7.0f) out[", 1)
     assert reads_its_output != text
     report = report_of(checker, reads_its_output)
-    assert report.verdict is Verdict.FAILED
+    assert report.verdict is CheckVerdict.FAILED
     (failed,) = report.failed_cases
     assert failed.case.name == "typical, on the emulator"
     assert "nothing has written them" in failed.message
@@ -68,7 +68,7 @@ def test_a_gpu_meets_many_rows_of_every_kind_of_value(
         checker = Checker(quick_task, device, compiler, oracle)
         *_, report = checker.check(BASELINE.read_text(encoding="utf-8"), str(BASELINE))
     assert isinstance(report, CheckReport)
-    assert report.verdict is Verdict.PASSED, report.message
+    assert report.verdict is CheckVerdict.PASSED, report.message
     many = [c.case for c in report.cases if c.case.name.startswith(MANY_ROWS)]
     assert {case.dims["tokens"] for case in many} == {256}
     assert sum(bool(case.values) for case in many) >= 4
@@ -78,7 +78,7 @@ def test_what_is_not_emulated_is_named_and_fails_nothing(checker: Checker) -> No
     text = BASELINE.read_text(encoding="utf-8")
     unknown = text.replace("  out[", '  asm volatile("bar.arrive 1, 64;");\n  out[', 1)
     report = report_of(checker, unknown)
-    assert report.verdict is Verdict.PASSED, report.message
+    assert report.verdict is CheckVerdict.PASSED, report.message
     assert (report.emulated, len(report.not_emulated)) == (0, 1)
     assert "bar.arrive" in report.not_emulated[0]
 
@@ -96,7 +96,7 @@ def test_an_emulator_that_ends_early_leaves_the_check_open(
     monkeypatch.setattr(checker.emulator_check, "begin", killed)
     text = BASELINE.read_text(encoding="utf-8")
     report = report_of(checker, text)
-    assert report.verdict is Verdict.INCONCLUSIVE
+    assert report.verdict is CheckVerdict.INCONCLUSIVE
     assert "on the emulator: the emulator's check ended with SIGKILL" in report.message
     monkeypatch.undo()
-    assert report_of(checker, text).verdict is Verdict.PASSED
+    assert report_of(checker, text).verdict is CheckVerdict.PASSED

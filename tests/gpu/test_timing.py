@@ -150,7 +150,7 @@ def test_the_same_kernel_is_the_same(stand: Stand, version: MakeVersion) -> None
     assert timing.threshold >= 0.003
     assert timing.control is not None
     assert timing.control.low <= 1 <= timing.control.high
-    assert not timing.voided
+    assert not timing.invalidated
     assert measured.gpu_seconds > 0
     assert (timing.launches, timing.buffer_sets, timing.verified_sets) == (4, 8, 8)
     assert timing.cold.speedup.rounds == 40
@@ -205,7 +205,7 @@ def test_outputs_of_timed_launches_are_looked_at(stand: Stand, version: MakeVers
     (caveat,) = wrong
     assert caveat.invalidates
     assert "a timed launch was wrong: it gave other outputs than the launch" in caveat.message
-    assert timing.voided
+    assert timing.invalidated
     assert timing.verdict is TimingVerdict.INCONCLUSIVE
 
 
@@ -241,7 +241,7 @@ def test_last_bits_may_vary_where_sums_of_floats_are_atomic(
     atomic = replace_compilation(adding, ptx)
     (measured,) = stand.time(base, atomic)
     assert "float_atomics" in [d.kind for d in measured.timing.caveats]
-    assert not measured.timing.voided
+    assert not measured.timing.invalidated
     assert measured.timing.verdict is TimingVerdict.SAME
 
 

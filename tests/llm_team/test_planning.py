@@ -9,7 +9,7 @@ from msgspec import structs
 from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
 from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.citations import readings
+from astra_tui.model.citations import check_citations
 from astra_tui.model.plan import CodePlace, Counter, Observation, Risk
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
@@ -107,7 +107,7 @@ def test_cited_numbers_are_looked_up_and_wrong_ones_kept(
     assert plain == ["narrow", "so"]
     assert isinstance(cited, Observation)
     assert cited.sentence == "6144 requests"
-    found = readings(cited, CandidateState("b" * 64, profile=profile_of()))
+    found = check_citations(cited, CandidateState("b" * 64, profile=profile_of()))
     assert [r.describe() for r in found] == [
         "requests at line 20 of 16x4096: 6,144, as in the profile",
         "warp instructions: says 5,200; the profile has 90,112",

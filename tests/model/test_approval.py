@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from astra_tui.model.approval import (
     Answer,
     AnswerRefused,
+    ApprovalGate,
     ApprovalStatus,
     Decision,
-    Gate,
     Question,
     decide,
 )
@@ -23,8 +23,10 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 ENGINEER = Author(AuthorKind.ENGINEER, "ada")
 PLAN = Plan("t", "b", (), "c", Prediction(1.0, 2.0, Counter.SECTORS, 0.5), Risk.LOW)
 OTHER = replace(PLAN, title="other")
-AT_PLAN = Question("p", Gate.PLAN, 1, 0, PLAN.hash)
-AT_DIFF = Question("d", Gate.DIFF, 1, 0, content_hash("new"), 0, content_hash("old"), hunks=3)
+AT_PLAN = Question("p", ApprovalGate.PLAN, 1, 0, PLAN.hash)
+AT_DIFF = Question(
+    "d", ApprovalGate.DIFF, 1, 0, content_hash("new"), 0, content_hash("old"), hunks=3
+)
 
 
 def decided(question: Question, status: ApprovalStatus, /, **changes: Any) -> Decision:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from astra_tui.model.citations import METRICS, Standing, read, readings
+from astra_tui.model.citations import METRICS, CitationStatus, check_citation, check_citations
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import TimingFinished
@@ -84,53 +84,60 @@ KNOWN = CandidateState(
 @pytest.mark.parametrize(
     ("citation", "known", "standing"),
     [
-        (Citation("requests", 1200), 1200, Standing.AGREES),
-        (Citation("requests", 500, "decode"), 500, Standing.AGREES),
-        (Citation("requests", 1000, lines=(CodePlace(1, 8),)), 1000, Standing.AGREES),
-        (Citation("requests", 600, "prefill", (CodePlace(7, 7),)), 600, Standing.AGREES),
-        (Citation("requests", 5200), 1200, Standing.DIFFERS),
-        (Citation("requests", 1205), 1200, Standing.AGREES),
-        (Citation("barriers", 4), 4, Standing.AGREES),
-        (Citation("barriers", 4, lines=(CodePlace(1, 1 << 60),)), 4, Standing.AGREES),
-        (Citation("registers", 24, "k"), 24, Standing.AGREES),
-        (Citation("occupancy", 75), 0.75, Standing.AGREES),
-        (Citation("occupancy", 0.5), 0.75, Standing.DIFFERS),
-        (Citation("waves", 1.5, "decode"), 1.5, Standing.AGREES),
-        (Citation("time_us", 4.0, "decode"), 4.0, Standing.AGREES),
-        (Citation("time_us", 9.0), 5.0, Standing.DIFFERS),
-        (Citation("of_floor", 50), 0.5, Standing.AGREES),
-        (Citation("dram.sum", 7, "decode"), 7, Standing.AGREES),
-        (Citation("dram.sum", 7, "prefill"), None, Standing.MISSING),
-        (Citation("time_us", 4.0, lines=(CodePlace(7, 7),)), None, Standing.MISSING),
-        (Citation("requests", 1, "no such workload"), None, Standing.MISSING),
-        (Citation("luck", 13), None, Standing.MISSING),
-        (Citation("requests", float("inf")), 1200, Standing.DIFFERS),
+        (Citation("requests", 1200), 1200, CitationStatus.AGREES),
+        (Citation("requests", 500, "decode"), 500, CitationStatus.AGREES),
+        (Citation("requests", 1000, lines=(CodePlace(1, 8),)), 1000, CitationStatus.AGREES),
+        (Citation("requests", 600, "prefill", (CodePlace(7, 7),)), 600, CitationStatus.AGREES),
+        (Citation("requests", 5200), 1200, CitationStatus.DIFFERS),
+        (Citation("requests", 1205), 1200, CitationStatus.AGREES),
+        (Citation("barriers", 4), 4, CitationStatus.AGREES),
+        (Citation("barriers", 4, lines=(CodePlace(1, 1 << 60),)), 4, CitationStatus.AGREES),
+        (Citation("registers", 24, "k"), 24, CitationStatus.AGREES),
+        (Citation("occupancy", 75), 0.75, CitationStatus.AGREES),
+        (Citation("occupancy", 0.5), 0.75, CitationStatus.DIFFERS),
+        (Citation("waves", 1.5, "decode"), 1.5, CitationStatus.AGREES),
+        (Citation("time_us", 4.0, "decode"), 4.0, CitationStatus.AGREES),
+        (Citation("time_us", 9.0), 5.0, CitationStatus.DIFFERS),
+        (Citation("of_floor", 50), 0.5, CitationStatus.AGREES),
+        (Citation("dram.sum", 7, "decode"), 7, CitationStatus.AGREES),
+        (Citation("dram.sum", 7, "prefill"), None, CitationStatus.MISSING),
+        (Citation("time_us", 4.0, lines=(CodePlace(7, 7),)), None, CitationStatus.MISSING),
+        (Citation("requests", 1, "no such workload"), None, CitationStatus.MISSING),
+        (Citation("luck", 13), None, CitationStatus.MISSING),
+        (Citation("requests", float("inf")), 1200, CitationStatus.DIFFERS),
     ],
 )
 def test_numbers_are_found_where_they_were_measured(
-    citation: Citation, known: float | None, standing: Standing
+    citation: Citation, known: float | None, standing: CitationStatus
 ) -> None:
-    found = read(citation, KNOWN)
+    found = check_citation(citation, KNOWN)
     assert (found.known, found.standing) == (known, standing)
 
 
 def test_what_disagrees_is_said_in_words() -> None:
-    said = read(Citation("requests", 5200, "decode", (CodePlace(7, 7), CodePlace(9, 12))), KNOWN)
+    said = check_citation(
+        Citation("requests", 5200, "decode", (CodePlace(7, 7), CodePlace(9, 12))), KNOWN
+    )
     assert said.describe() == (
         "requests at lines 7 and 9 to 12 of decode: says 5,200; the profile has 500"
     )
-    assert read(Citation("luck", 0.125), KNOWN).describe() == "luck: says 0.125; not in the profile"
+    assert (
+        check_citation(Citation("luck", 0.125), KNOWN).describe()
+        == "luck: says 0.125; not in the profile"
+    )
     cited = Observation("so", (Citation("registers", 24), Citation("time_us", 9)))
-    assert [reading.describe() for reading in readings(cited, KNOWN)] == [
+    assert [reading.describe() for reading in check_citations(cited, KNOWN)] == [
         "registers: 24, as in the profile",
         "time in us: says 9; the profile has 5",
     ]
-    assert readings(Observation("so"), KNOWN) == ()
+    assert check_citations(Observation("so"), KNOWN) == ()
 
 
 def test_nothing_was_measured_of_a_new_source() -> None:
     new = CandidateState("n" * 64)
-    assert {read(Citation(m, 1), new).standing for m in METRICS} == {Standing.MISSING}
+    assert {check_citation(Citation(m, 1), new).standing for m in METRICS} == {
+        CitationStatus.MISSING
+    }
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -165,21 +172,21 @@ def test_evidence_comes_back_from_json_with_the_same_hash(
 @PROPERTY
 @given(CITATIONS)
 def test_a_number_that_is_quoted_as_it_was_read_agrees(citation: Citation) -> None:
-    found = read(citation, KNOWN)
+    found = check_citation(citation, KNOWN)
     if found.known is None:
-        assert found.standing is Standing.MISSING
+        assert found.standing is CitationStatus.MISSING
     else:
         quoted = msgspec.structs.replace(citation, value=found.known)
-        assert read(quoted, KNOWN).standing is Standing.AGREES
+        assert check_citation(quoted, KNOWN).standing is CitationStatus.AGREES
 
 
 def test_there_is_no_efficiency_where_nothing_is_moved() -> None:
-    def standing(line: int, value: float) -> Standing:
+    def standing(line: int, value: float) -> CitationStatus:
         at = (CodePlace(line, line),)
-        return read(Citation("sector_efficiency", value, lines=at), KNOWN).standing
+        return check_citation(Citation("sector_efficiency", value, lines=at), KNOWN).standing
 
-    assert standing(7, 1.0) is Standing.AGREES
-    assert standing(8, 1.0) is Standing.MISSING
+    assert standing(7, 1.0) is CitationStatus.AGREES
+    assert standing(8, 1.0) is CitationStatus.MISSING
 
 
 @pytest.mark.parametrize(
@@ -196,17 +203,17 @@ def test_numbers_of_a_made_up_journal_are_no_numbers_to_agree_with(
 ) -> None:
     candidate = replace(CandidateState("c" * 64), profile=Profile("cuda:0", (made_up,), ()))
     for metric, whole in (("blocks", 264), ("requests", 101), ("waves", 1.5)):
-        found = read(Citation(metric, value), candidate)
+        found = check_citation(Citation(metric, value), candidate)
         assert found.describe()
         if found.known is None or not math.isfinite(found.known):
-            assert found.standing is not Standing.AGREES or value == found.known
+            assert found.standing is not CitationStatus.AGREES or value == found.known
         else:
             assert found.known == whole
 
 
 def test_a_version_that_took_no_time_has_no_share_of_the_floor() -> None:
     candidate = replace(KNOWN, timings=(timed(0.0),))
-    assert read(Citation("of_floor", 1.0), candidate).standing is Standing.MISSING
+    assert check_citation(Citation("of_floor", 1.0), candidate).standing is CitationStatus.MISSING
 
 
 @pytest.mark.parametrize(

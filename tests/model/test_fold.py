@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from astra_tui.model.approval import ApprovalStatus, Gate
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.events import (
     ApprovalAsked,
     CheckStarted,
@@ -158,8 +158,8 @@ def test_an_edited_plan_is_the_plan():
     events = [RoundOpened(1, 0, BASELINE), PlanProposed(1, 0, PLAN, PLAYBOOK)]
     state = fold([*events, ApprovalAsked(PLAN_QUESTION), DecisionTaken(decision)])
     assert state.plan_of(1, 0) == other
-    assert state.decision_on(1, 0, Gate.PLAN, PLAN.hash) == decision
-    assert state.decision_on(1, 0, Gate.DIFF, PLAN.hash) is None
+    assert state.decision_on(1, 0, ApprovalGate.PLAN, PLAN.hash) == decision
+    assert state.decision_on(1, 0, ApprovalGate.DIFF, PLAN.hash) is None
 
 
 def test_calls_without_a_price_are_counted():
@@ -180,7 +180,7 @@ def test_calls_without_a_price_are_counted():
         [ApprovalAsked(PLAN_QUESTION), ApprovalAsked(replace(DIFF_QUESTION, id=PLAN_QUESTION.id))],
         [ApprovalAsked(PLAN_QUESTION), accepted(PLAN_QUESTION), accepted(PLAN_QUESTION)],
         [ApprovalAsked(PLAN_QUESTION), accepted(replace(PLAN_QUESTION, subject=BETTER))],
-        [ApprovalAsked(PLAN_QUESTION), accepted(replace(PLAN_QUESTION, gate=Gate.DIFF))],
+        [ApprovalAsked(PLAN_QUESTION), accepted(replace(PLAN_QUESTION, gate=ApprovalGate.DIFF))],
     ],
 )
 def test_events_that_cannot_follow(events):

@@ -18,7 +18,7 @@ from astra_tui.plain.ask import (
     Edited,
     NotTaken,
     NotUnderstood,
-    Wish,
+    TerminalCommand,
     describe_plan,
     read_answer,
 )
@@ -42,7 +42,7 @@ CITED = replace(
 )
 
 
-def read(line: str) -> Answer | Edited | Auto | Wish:
+def read(line: str) -> Answer | Edited | Auto | TerminalCommand:
     return read_answer(line, PLAN_QUESTION, ENGINEER, PLAN)
 
 
@@ -53,10 +53,12 @@ def read(line: str) -> Answer | Edited | Auto | Wish:
         ("AUTO All", Auto(AutoMode.ALL)),
         ("auto off", Auto(AutoMode.ASK)),
         ("auto 4", Auto(left=4)),
-        ("d", Wish.DETACH),
+        ("d", TerminalCommand.DETACH),
     ],
 )
-def test_a_line_may_say_how_the_next_questions_are_decided(line: str, said: Auto | Wish) -> None:
+def test_a_line_may_say_how_the_next_questions_are_decided(
+    line: str, said: Auto | TerminalCommand
+) -> None:
     assert read(line) == said
 
 

@@ -11,7 +11,7 @@ from itertools import product
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.visible import can_act, visible_line
 from astra_tui.plain.ask import describe_diff
 from astra_tui.plain.output import visible
@@ -40,7 +40,7 @@ Changes = list[tuple[list[str], list[str]]]
 
 def in_lines(old: str, new: str, columns: int = 0) -> Changes:
     """What the gate in lines shows, read as a terminal draws it."""
-    question = Question("1.0.diff.0", Gate.DIFF, 1, 0, "n" * 64, base="o" * 64)
+    question = Question("1.0.diff.0", ApprovalGate.DIFF, 1, 0, "n" * 64, base="o" * 64)
     shown = visible(describe_diff(old, new, question, columns))  # `show` does this once more.
     assert not any(map(can_act, shown))
     found: Changes = []

@@ -16,7 +16,7 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import Case, CheckReport, Verdict
+from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import Counters
 from astra_tui.model.task import KernelTask, load_task
@@ -92,7 +92,7 @@ class Greedy:
     def _check(self, checker: Checker, source: str, cases: Sequence[Case]) -> str:
         *_, report = checker.check(source, "candidate.cu", tuple(cases))
         assert isinstance(report, CheckReport)
-        return "" if report.verdict is Verdict.PASSED else report.message
+        return "" if report.verdict is CheckVerdict.PASSED else report.message
 
 
 def _first_problem(counted: Count) -> str:

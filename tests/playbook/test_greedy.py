@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.citations import Standing, readings
+from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.dtypes import DType
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
@@ -19,13 +19,13 @@ REPEATED = "silu_and_mul"
 """The quickest of them."""
 
 
-def standings(task: KernelTask, last: Round) -> list[Standing]:
+def standings(task: KernelTask, last: Round) -> list[CitationStatus]:
     """What the counters of a source say to the numbers that the plans for it cite."""
     workload = WorkloadProfile("all", {}, DType.FLOAT16, (), last.counters, 0, 0, 0)
     known = CandidateState("", profile=Profile("emulator", (workload,)))
     proposals, _ = propose_all(last.source, Evidence(task, last.counters))
     observed = [o for proposal in proposals for o in proposal.plan.observations]
-    return [reading.standing for o in observed for reading in readings(o, known)]
+    return [reading.standing for o in observed for reading in check_citations(o, known)]
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -42,7 +42,7 @@ def test_greedy_run_improves_the_baseline(
     assert last.warp_instructions < first.warp_instructions
     cited = [standing for r in rounds for standing in standings(task, r)]
     assert cited
-    assert set(cited) == {Standing.AGREES}
+    assert set(cited) == {CitationStatus.AGREES}
     if name == REPEATED:
         again = Greedy(task, compiler, every=8).run(baseline)
         assert [(r.move, r.source) for r in again] == [(r.move, r.source) for r in rounds]

@@ -8,7 +8,7 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief
 from astra_tui.model.verdict import Profile
@@ -189,4 +189,4 @@ def test_kernels_as_shipped_may_begin_early(
         checker = Checker(task, Emulator(), compiler, oracle)
         *_, report = checker.check(answer.source, "early.cu", select_cases(task, ("*",))[::15])
     assert isinstance(report, CheckReport)
-    assert report.verdict is Verdict.PASSED, report.message
+    assert report.verdict is CheckVerdict.PASSED, report.message

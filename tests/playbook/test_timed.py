@@ -11,7 +11,7 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import plan_of, print_expression, print_plan
@@ -51,7 +51,7 @@ def check_path(task: KernelTask, source: str, compiler: Compiler, every: int = 1
             cases = select_cases(task, ("*",))[::every]
             *_, report = checker.check(proposal.source, "candidate.cu", cases)
             assert isinstance(report, CheckReport)
-            assert report.verdict is Verdict.PASSED, (proposal.plan.move, report.message)
+            assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
             moves.append(proposal.plan.move)
     return moves
 

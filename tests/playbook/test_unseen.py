@@ -11,7 +11,7 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
 from tests.playbook.greedy import Greedy, table
@@ -36,7 +36,7 @@ def test_every_proposal_on_an_unseen_kernel_is_correct(name: str, compiler: Comp
         for proposal in proposals:
             *_, report = checker.check(proposal.source, "candidate.cu", build_suite(task)[::3])
             assert isinstance(report, CheckReport)
-            assert report.verdict is Verdict.PASSED, (proposal.plan.move, report.message)
+            assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
 
 
 @pytest.mark.parametrize("name", FIRES)

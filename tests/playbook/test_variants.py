@@ -10,7 +10,7 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.launch import plan_of, validate_plan
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
@@ -99,7 +99,7 @@ def test_proposals_on_variants_are_correct(
             for proposal in propose_all(VARIANTS[variant](baseline(task)), Evidence(task))[0]:
                 *_, report = checker.check(proposal.source, "candidate.cu", cases)
                 assert isinstance(report, CheckReport)
-                assert report.verdict is Verdict.PASSED, (
+                assert report.verdict is CheckVerdict.PASSED, (
                     variant,
                     proposal.plan.move,
                     report.message,

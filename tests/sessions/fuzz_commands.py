@@ -34,7 +34,7 @@ from astra_tui.cli import main as astra_tui
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SessionClosed, StopReason
 from astra_tui.model.task import load_task
-from astra_tui.sessions.integrity import Verdict, read_session
+from astra_tui.sessions.integrity import TrustVerdict, read_session
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, pack
 from tests.conftest import ROOT
@@ -282,7 +282,7 @@ def _read_all(folder: Path) -> dict[str, bytes]:
 def _is_refused(folder: Path) -> bool:
     """Whether nothing of it may be run."""
     try:
-        return read_session(folder).trust.verdict is Verdict.ALTERED
+        return read_session(folder).trust.verdict is TrustVerdict.ALTERED
     except UserError:
         return True
 

@@ -32,7 +32,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.plain.replay import ReplayLines
 from astra_tui.plain.run import print_run
 from astra_tui.sessions.branches import find_place, fork_session
-from astra_tui.sessions.comparison import find_branch
+from astra_tui.sessions.comparison import find_candidate
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Integrity, check_integrity, read_session
 from astra_tui.sessions.journal import Journal, Redactor
@@ -256,7 +256,7 @@ def _use(folder: Path, timeline: Timeline, attempt: _Attempts) -> None:
     attempt(lambda: print_run(state, folder))
     attempt(lambda: run_report(state, folder))
     for named in ("", "r1", *(h[:12] for h in state.candidates)):
-        attempt(lambda named=named: find_branch(state, str(folder), named))
+        attempt(lambda named=named: find_candidate(state, str(folder), named))
     for hash_ in state.candidates:
         attempt(lambda hash_=hash_: attempt.told.append(read_blob(folder, hash_)))
     places = ("r1", *itertools.islice(state.questions, 2), *itertools.islice(state.candidates, 2))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
-from astra_tui.model.check import Case, CaseOutcome, CaseResult, OutputError, Verdict
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckVerdict, OutputError
 from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
@@ -107,8 +107,8 @@ PLAN = Plan(
 )
 CASE = Case("one_row", "the smallest", DType.FLOAT16, {"tokens": 1, "d": 8})
 SETTINGS = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
-PLAN_QUESTION = Question("plan-1-0", Gate.PLAN, 1, 0, PLAN.hash)
-DIFF_QUESTION = Question("diff-1-0-1", Gate.DIFF, 1, 0, BETTER, 1, BASELINE, 1)
+PLAN_QUESTION = Question("plan-1-0", ApprovalGate.PLAN, 1, 0, PLAN.hash)
+DIFF_QUESTION = Question("diff-1-0-1", ApprovalGate.DIFF, 1, 0, BETTER, 1, BASELINE, 1)
 
 
 def opened(schema: int = SCHEMA_VERSION) -> SessionOpened:
@@ -139,7 +139,7 @@ def checked(candidate: str, outcome: CaseOutcome = CaseOutcome.PASSED) -> list[E
     """A check whose output error is infinite where the case is wrong: JSON has no such number."""
     error = 0.5 if outcome.ok else math.inf
     result = CaseResult(CASE, outcome, outputs=(OutputError("out", error),))
-    verdict = Verdict.PASSED if outcome.ok else Verdict.FAILED
+    verdict = CheckVerdict.PASSED if outcome.ok else CheckVerdict.FAILED
     return [
         CompileFinished(candidate, True, (), "NVRTC", 1),
         CheckStarted(candidate, 1),

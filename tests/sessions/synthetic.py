@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Gate, Question
-from astra_tui.model.check import CaseOutcome, CaseResult, OutputError, Verdict
+from astra_tui.model.approval import ApprovalGate, Question
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckVerdict, OutputError
 from astra_tui.model.contents import content_hash
 from astra_tui.model.events import (
     ApprovalAsked,
@@ -64,8 +64,8 @@ def events_of(rounds: int, cases: int) -> Iterator[Event]:
 
 def _round(number: int, cases: int, requests: int) -> Iterator[Event]:
     base, candidate = hash_of(number - 1), hash_of(number)
-    plan = Question(f"{number}.0.plan", Gate.PLAN, number, 0, PLAN.hash)
-    diff = Question(f"{number}.0.diff.0", Gate.DIFF, number, 0, candidate, 0, base, 1)
+    plan = Question(f"{number}.0.plan", ApprovalGate.PLAN, number, 0, PLAN.hash)
+    diff = Question(f"{number}.0.diff.0", ApprovalGate.DIFF, number, 0, candidate, 0, base, 1)
     yield RoundOpened(number, number - 1, base)
     yield PlanProposed(number, 0, PLAN, PLAYBOOK)
     yield PlanningFinished(number)
@@ -86,7 +86,7 @@ def _tried(candidate: str, cases: int, requests: int) -> Iterator[Event]:
     for number in range(cases):
         case = replace(CASE, name=f"tokens={number}", dims={"tokens": number, "d": 8})
         yield CaseChecked(candidate, CaseResult(case, CaseOutcome.PASSED, outputs=_OUTPUTS))
-    yield CheckFinished(candidate, Verdict.PASSED, "", (), (), 0.25)
+    yield CheckFinished(candidate, CheckVerdict.PASSED, "", (), (), 0.25)
     yield ProfileTaken(candidate, profile(requests))
 
 

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.events import (
     ApprovalAsked,
@@ -53,13 +53,13 @@ def many_rounds() -> Iterator[Event]:
 def many_questions() -> Iterator[Event]:
     yield from begun()
     for number in count():
-        yield ApprovalAsked(Question(f"q{number % PARTS}", Gate.PLAN, 0, 0, "subject"))
+        yield ApprovalAsked(Question(f"q{number % PARTS}", ApprovalGate.PLAN, 0, 0, "subject"))
 
 
 def many_modes() -> Iterator[Event]:
     yield from begun()
     for number in range(PARTS):
-        yield ApprovalAsked(Question(f"q{number}", Gate.PLAN, 0, 0, "subject"))
+        yield ApprovalAsked(Question(f"q{number}", ApprovalGate.PLAN, 0, 0, "subject"))
     while True:
         yield AutoApprovalSet(AutoMode.LOW, ENGINEER)
 

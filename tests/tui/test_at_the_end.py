@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import (
     CaseOutcome,
     CaseResult,
+    CheckVerdict,
     ConditionResult,
     FullSizeResult,
-    Verdict,
 )
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.events import (
@@ -37,7 +37,7 @@ from astra_tui.model.fold import fold
 from astra_tui.model.task import Acceptance
 from astra_tui.sessions.comparison import read_side
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.arrangement import PANES
+from astra_tui.tui.pane_layout import PANES
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, Tone, line_text
 from astra_tui.tui.view import Choice, View
@@ -66,7 +66,7 @@ def said(pane: RoundsPane | PaneOfTests, view: View) -> str:
 
 @pytest.mark.parametrize("reason", [StopReason.TROUBLE, StopReason.CANCELLED])
 def test_nothing_is_at_work_once_a_run_has_ended(reason: StopReason) -> None:
-    question = Question("1.0.plan", Gate.PLAN, 1, 0, PLAN.hash)
+    question = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, PLAN.hash)
     events = [*opened_session(), ApprovalAsked(question)]
     asks = View(fold(events), Choice(1), following=True, stage=StageBegan("plan", 1))
     assert "! " in said(RoundsPane(), asks)
@@ -105,7 +105,7 @@ def test_an_inconclusive_check_says_what_is_open_where_and_what_is_next() -> Non
     at_size = FullSizeResult("decode", CaseOutcome.INCONCLUSIVE, "too many steps", blocks=7)
     ruling = Acceptance("never used", condition="up == 2.5f")
     ended = CheckFinished(
-        code, Verdict.INCONCLUSIVE, "m", (), (), 1.0, (ruling,), (at_size,), (condition,)
+        code, CheckVerdict.INCONCLUSIVE, "m", (), (), 1.0, (ruling,), (at_size,), (condition,)
     )
     events = [
         *opened_session(),
@@ -200,7 +200,7 @@ async def test_a_comparison_names_its_candidates_shortly(saved: Path, tmp_path: 
     sides = read_side(folder, "r1"), read_side(folder, "r2")
     async with comparing(sides, (140, 40)) as desk:
         title = desk.app.screen.query_one("#diff").title()  # type: ignore[attr-defined]
-        first, second = (side.branch.candidate[:12] for side in sides)
+        first, second = (side.compared.candidate[:12] for side in sides)
         assert title.startswith(f"A {first} → B {second} · ")
 
 

@@ -69,7 +69,7 @@ def test_a_side_has_the_plans_that_led_to_it() -> None:
     assert [s.round for s in side.steps] == sorted(s.round for s in side.steps)
     assert len(side.steps) > 1
     assert side.steps[-1].verdict is not None
-    assert side.steps[-1].verdict.candidate == side.branch.candidate
+    assert side.steps[-1].verdict.candidate == side.compared.candidate
     assert all(s.measured is not None for s in side.steps)
     assert side.other_plans == 6 - len(side.steps)
     assert read_side(RECORDED, "r0").steps == ()
@@ -86,7 +86,7 @@ def test_a_ratio_is_only_of_one_run_that_timed_both() -> None:
     assert "against the baseline" in said(told)
     known = direct_timing((baseline, best))
     assert known is not None
-    assert (known.base, known.candidate) == (baseline.branch.candidate, best.branch.candidate)
+    assert (known.base, known.candidate) == (baseline.compared.candidate, best.compared.candidate)
     told = Page(100)
     draw_costs(told, (baseline, best), None, "")
     assert "One run, in turns. A is the base, B the candidate." in said(told)
@@ -103,7 +103,7 @@ def test_cases_that_ended_in_two_ways_are_named(saved: Path) -> None:
     of_both = [d for d in found if d.first and d.second]  # A source adds cases of its own.
     assert of_both
     assert all(d.first.ok and not d.second.ok for d in of_both if d.first and d.second)
-    assert len(found) >= len(wrong.branch.failed)
+    assert len(found) >= len(wrong.compared.failed)
     assert case_differences((right, right)) == ()
 
 
@@ -111,9 +111,9 @@ def test_an_answer_of_the_command_is_understood() -> None:
     first, second = read_side(RECORDED, "r0"), read_side(RECORDED)
     known = direct_timing((first, second))
     trust = first.trust, second.trust
-    answer = CompareAnswer(0, (first.branch, second.branch), "", known, "", trust)
+    answer = CompareAnswer(0, (first.compared, second.compared), "", known, "", trust)
     assert timing_of(msgspec.json.encode(answer)) == (known, "")
-    untimed = CompareAnswer(0, (first.branch, second.branch), "", None, "no GPU", trust)
+    untimed = CompareAnswer(0, (first.compared, second.compared), "", None, "no GPU", trust)
     assert timing_of(msgspec.json.encode(untimed)) == (None, "no GPU")
     failed = ErrorAnswer(2, ErrorEntry("no such task", "", 0, 0, "say --task"))
     with pytest.raises(UserError, match="no such task"):

@@ -22,7 +22,7 @@ from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import list_sessions
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import HomeContext
-from astra_tui.tui.home_data import age, best_of, engines_by_folder, shelve
+from astra_tui.tui.home_data import age, best_of, engines_by_folder, list_session
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
@@ -200,20 +200,20 @@ async def test_engines_are_found_by_their_folder(
     folder = tmp_path / "s"
     async with working(folder, task, team, settings_of(ASK, rounds=1)):
         engines = await engines_by_folder()
-        assert shelve(folder, engines).socket == engines[str(folder.resolve())]
-        assert not shelve(folder, engines).can_resume
-    assert shelve(folder, {}).can_resume
+        assert list_session(folder, engines).socket == engines[str(folder.resolve())]
+        assert not list_session(folder, engines).can_resume
+    assert list_session(folder, {}).can_resume
 
 
 def test_a_packed_session_is_shown_and_does_not_go_on() -> None:
-    shelved = shelve(bundled("sessions") / "h100-playbook-silu", {})
-    assert shelved.best
-    assert not shelved.can_resume
+    listed = list_session(bundled("sessions") / "h100-playbook-silu", {})
+    assert listed.best
+    assert not listed.can_resume
 
 
 def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
     """Counters rank only what was never timed against its baseline."""
-    recorded = [shelve(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
+    recorded = [list_session(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
     speedups = [float(s.best.split("x")[0]) for s in recorded]
     fastest = recorded[speedups.index(max(speedups))]
     assert len(set(speedups)) > 1

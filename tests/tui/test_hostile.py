@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.model.approval import ApprovalStatus, Decision, Gate, Question
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import (
     Case,
     CaseOutcome,
     CaseResult,
+    CheckVerdict,
     ConditionResult,
     FullSizeResult,
-    Verdict,
 )
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.counters import Counters
@@ -66,7 +66,7 @@ from astra_tui.model.verdict import (
 )
 from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.tui.arrangement import PANES
+from astra_tui.tui.pane_layout import PANES
 from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated
@@ -110,9 +110,15 @@ def events_of(journal: Journal) -> list[Event]:
     finding = Finding(FindingKind.TRAP, EVIL, line=1)
     wrong = CaseResult(case, CaseOutcome.FAULT, EVIL, findings=(finding,))
     settings = RunSettings(f"t{EVIL[:40]}", TeamKind.LLM, model=EVIL[:40])
-    question = Question("1.0.plan", Gate.PLAN, 1, 0, plan.hash)
+    question = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, plan.hash)
     decision = Decision(
-        "1.0.plan", Gate.PLAN, plan.hash, ApprovalStatus.ACCEPTED, EVIL_AUTHOR, plan.hash, EVIL
+        "1.0.plan",
+        ApprovalGate.PLAN,
+        plan.hash,
+        ApprovalStatus.ACCEPTED,
+        EVIL_AUTHOR,
+        plan.hash,
+        EVIL,
     )
     verdict = RoundVerdict(Outcome.WRONG, (EVIL,), evil, baseline)
     prompt = journal.put(EVIL)
@@ -135,7 +141,7 @@ def events_of(journal: Journal) -> list[Event]:
         CaseChecked(evil, wrong),
         CheckFinished(
             evil,
-            Verdict.FAILED,
+            CheckVerdict.FAILED,
             EVIL,
             (),
             (),

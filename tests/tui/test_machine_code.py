@@ -15,7 +15,7 @@ from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.code.annotations import LineColumn
 from astra_tui.tui.widgets.source.data import Sass, SourceView
-from astra_tui.tui.widgets.source.lines import Beside
+from astra_tui.tui.widgets.source.lines import ColumnsChoice
 from astra_tui.tui.widgets.source.pane import SourcePane
 from astra_tui.tui.widgets.source.sass import sass_of
 from tests.tui.diff.screen import opened, run, screen_lines
@@ -69,7 +69,7 @@ def test_keys_go_through_columns_and_unfold_a_line() -> None:
         pane.show(SourceView("one\ntwo\nthree\n", columns=(LineColumn("sectors", {2: "7"}),)))
         async with opened(pane) as pilot:
             await pilot.press("i", "c", "c")
-            assert pane.lines.beside is Beside.COUNTERS
+            assert pane.lines.beside is ColumnsChoice.COUNTERS
             pane.show(SourceView("one\ntwo\nthree\n", columns=(), sass=read))
             assert not asked
             await pilot.press("down", "c")
@@ -83,7 +83,7 @@ def test_keys_go_through_columns_and_unfold_a_line() -> None:
             await pilot.press("down", "i")
             assert "no instruction of its own" in screen_lines(pilot)[5]
             await pilot.press("c")
-            assert pane.lines.beside is Beside.NOTHING
+            assert pane.lines.beside is ColumnsChoice.NOTHING
             assert len(asked) == 1
 
     run(test())

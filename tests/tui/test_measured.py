@@ -32,7 +32,7 @@ from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
 from astra_tui.tui.text_layout import Page, Tone, line_cells, line_text
-from astra_tui.tui.widgets.cited import Pointer
+from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 from astra_tui.tui.widgets.session_code import marks_of
@@ -150,7 +150,7 @@ def test_what_could_not_look_says_why_and_what_helps() -> None:
     page = Page(60)
     draw_sanitizer(page, not_looked_at(SanitizerVerdict.UNAVAILABLE, "is missing", "install it"))
     draw_hardware(
-        page, NcuReport("decode", problem="no permission", remedy="ask for it"), Pointer()
+        page, NcuReport("decode", problem="no permission", remedy="ask for it"), CitationFinder()
     )
     text = words_of(page)
     assert "memcheck, racecheck, initcheck, synccheck: not looked at: is missing" in text
@@ -193,7 +193,7 @@ def test_counters_fit_whatever_they_are_called(
 ) -> None:
     launch = LaunchCounters(name, (1, 1, 1), (1, 1, 1), {name: Metric(value, unit)}, {name: unit})
     page = Page(width)
-    draw_hardware(page, NcuReport(name, (launch,), remedy=unit, version=unit), Pointer())
+    draw_hardware(page, NcuReport(name, (launch,), remedy=unit, version=unit), CitationFinder())
     assert all(line_cells(line) <= width for line in page.lines)
 
 

@@ -18,10 +18,10 @@ from astra_tui.model.check import (
     Case,
     CaseOutcome,
     CaseResult,
+    CheckVerdict,
     FakeResult,
     OutputError,
     PropertyResult,
-    Verdict,
 )
 from astra_tui.model.contents import content_hash
 from astra_tui.model.dtypes import DType
@@ -86,7 +86,7 @@ def events() -> Iterable[Event]:
     yield CaseChecked(new, good)
     yield CaseChecked(new, near)
     yield CheckFinished(
-        new, Verdict.PASSED, "2 cases passed",
+        new, CheckVerdict.PASSED, "2 cases passed",
         (PropertyResult("rows permuted", DType.FLOAT16, True, True),),
         (FakeResult("zeros", 2, 2),), 0.4,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from astra_tui.sessions.timeline import (
     MomentKind,
     Timeline,
 )
-from astra_tui.tui.player import Player, Scene
+from astra_tui.tui.player import Player, ReplayState
 from astra_tui.tui.presenter import LOG_LENGTH, Presenter
 from astra_tui.tui.source import Item, SavedSource, open_saved
 from astra_tui.tui.timeline_bar import TimelineBar
@@ -294,7 +294,7 @@ async def test_a_speed_plays_from_the_beginning_until_an_event(saved: Path) -> N
         await open_saved(saved, to=10**6)
 
 
-async def first_two(player: Player) -> AsyncIterator[Scene]:
+async def first_two(player: Player) -> AsyncIterator[ReplayState]:
     scenes = player.items()
     yield await anext(scenes)
     yield await anext(scenes)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.approval import Answer, Gate, Question, decide
+from astra_tui.model.approval import Answer, ApprovalGate, Question, decide
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.events import (
     AnswerAwaited,
@@ -28,8 +28,8 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.records import Record
-from astra_tui.tui.key_guard import DEAF, TYPING_PAUSE, KeyGuard
-from astra_tui.tui.player import Scene
+from astra_tui.tui.key_guard import ANSWER_DELAY, TYPING_PAUSE, KeyGuard
+from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item
 from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.prompt_line import PromptLine
@@ -71,7 +71,7 @@ class Asker:
         if index == 0:
             self._begin()
         self._asked += 1
-        question = Question(f"1.{index}.plan", Gate.PLAN, 1, index, PLAN.hash)
+        question = Question(f"1.{index}.plan", ApprovalGate.PLAN, 1, index, PLAN.hash)
         self._tell(PlanProposed(1, index, PLAN, AUTHOR))
         self._tell(ApprovalAsked(question))
         self._items.put_nowait(AnswerAwaited(question))
@@ -88,7 +88,7 @@ class Asker:
         pass
 
     def _begin(self) -> None:
-        self._items.put_nowait(Scene(SessionState(), (), 0))
+        self._items.put_nowait(ReplayState(SessionState(), (), 0))
         settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
         self._tell(SessionOpened(1, "s", "t", "b" * 64, settings, {}))
         self._tell(EngineStarted("host", 1, 5))
@@ -159,10 +159,10 @@ async def test_keys_for_a_pane_do_not_answer_a_question_that_appears_under_them(
             assert desk.text("#approval") == ""
         desk.clock.advance(TYPING_PAUSE)
         await desk.until(lambda: desk.text("#approval"), "the bar")
-        desk.clock.advance(DEAF / 2)
+        desk.clock.advance(ANSWER_DELAY / 2)
         await desk.press("a")
         assert not asker.answers, "the bar has only just been drawn"
-        desk.clock.advance(DEAF)
+        desk.clock.advance(ANSWER_DELAY)
         await desk.press("escape")
         assert not asker.answers, "Esc approves nothing"
         await desk.press("a")
@@ -232,7 +232,7 @@ async def test_a_question_that_came_under_another_screen_is_not_answered_as_that
         await desk.press("escape", "a")
         await desk.pilot.pause()
         assert not asker.answers, "nobody has seen the question yet"
-        desk.clock.advance(DEAF)
+        desk.clock.advance(ANSWER_DELAY)
         await desk.press("a")
         await desk.until(lambda: asker.answers, "the answer")
 
@@ -295,7 +295,7 @@ def test_the_guard_keeps_its_promises(steps: list[tuple[str, float]]) -> None:
         now = clock()
         assert guard.may_draw == (now - max(last["text"], last["key"]) >= TYPING_PAUSE)
         is_quiet = now - last["text"] >= TYPING_PAUSE
-        assert guard.may_answer == (now - last["drawn"] >= DEAF and is_quiet)
+        assert guard.may_answer == (now - last["drawn"] >= ANSWER_DELAY and is_quiet)
         if what == "drawn":
             guard.drawn()
         else:

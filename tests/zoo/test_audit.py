@@ -38,7 +38,7 @@ from astra_tui.model.audit import (
     Outcome,
     summarise,
 )
-from astra_tui.model.check import CheckReport, Verdict
+from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.contents import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.findings import FindingKind
@@ -101,7 +101,7 @@ def test_planted_kernels_are_wrong_on_their_witnesses(zoo: Zoo, checker: Checker
     chosen = drawn([e for e in of_task if e.witness is not None], 6)
     assert len(chosen) == 6
     for entry in chosen:
-        assert on_witness(checker, entry, entry.text).verdict is Verdict.FAILED, entry.id
+        assert on_witness(checker, entry, entry.text).verdict is CheckVerdict.FAILED, entry.id
 
 
 def test_dependent_launches_are_wrong_by_their_waits_alone(zoo: Zoo, checker: Checker) -> None:
@@ -113,7 +113,7 @@ def test_dependent_launches_are_wrong_by_their_waits_alone(zoo: Zoo, checker: Ch
         early = on_witness(checker, entry, entry.text)
         kinds = {finding.kind for case in early.failed_cases for finding in case.findings}
         assert kinds == {FindingKind.BEFORE_WAIT}, entry.id
-        assert on_witness(checker, entry, plain[entry.id]).verdict is Verdict.PASSED, entry.id
+        assert on_witness(checker, entry, plain[entry.id]).verdict is CheckVerdict.PASSED, entry.id
 
 
 def test_the_gate_catches_what_is_wrong_and_lets_honest_kernels_pass(

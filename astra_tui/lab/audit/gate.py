@@ -16,7 +16,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.model.audit import Outcome
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import PlanError, find_plan
@@ -26,9 +26,9 @@ from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.timing import WRONG_OUTPUT, WorkloadTiming
 
 _OF_VERDICT = {
-    Verdict.PASSED: Outcome.PASSED,
-    Verdict.INCONCLUSIVE: Outcome.INCONCLUSIVE,
-    Verdict.UNSUPPORTED: Outcome.INCONCLUSIVE,
+    CheckVerdict.PASSED: Outcome.PASSED,
+    CheckVerdict.INCONCLUSIVE: Outcome.INCONCLUSIVE,
+    CheckVerdict.UNSUPPORTED: Outcome.INCONCLUSIVE,
 }
 _DECIDING = frozenset({CaseOutcome.WRONG, CaseOutcome.FAULT, CaseOutcome.WRONGLY_REFUSED})
 """Outcomes of a case after which no other can change the verdict."""
@@ -147,7 +147,7 @@ class Gate:
         except PlanError as error:
             return Outcome.WRONG, error.describe()
         assert report is not None, "a check ends with its report"
-        if report.verdict is Verdict.PASSED and rulings:
+        if report.verdict is CheckVerdict.PASSED and rulings:
             ruled = "; ".join(ruling.describe() for ruling in rulings)
             return Outcome.PASSED, f"{report.message}, with a ruling: {ruled}"
         first = report.failed_cases[0] if report.failed_cases else None

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from astra_tui.lab.check.execution import Source
-from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, Verdict
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
@@ -116,11 +116,11 @@ def _summed(results: list[CaseResult], report: CheckReport | None) -> EmulatorVe
     left = ""
     if report is None:
         left = "the emulator's check gave no report"
-    elif report.verdict is Verdict.INCONCLUSIVE:
+    elif report.verdict is CheckVerdict.INCONCLUSIVE:
         left = report.message
-    elif report.verdict is Verdict.COMPILE_ERROR:  # For the GPU's architecture alone.
+    elif report.verdict is CheckVerdict.COMPILE_ERROR:  # For the GPU's architecture alone.
         not_emulated = (*not_emulated, report.message)
-    elif report.verdict in (Verdict.FAILED, Verdict.PLAN_ERROR) and not failed:
+    elif report.verdict in (CheckVerdict.FAILED, CheckVerdict.PLAN_ERROR) and not failed:
         left = report.message
     named = tuple(
         msgspec.structs.replace(

@@ -40,12 +40,12 @@ from astra_tui.model.check import (
     CaseResult,
     CaseTrail,
     CheckReport,
+    CheckVerdict,
     ConditionResult,
     ConditionStatus,
     FakeResult,
     FullSizeResult,
     PropertyResult,
-    Verdict,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.contents import content_hash
@@ -110,7 +110,7 @@ class SourceCheck:
         compilation = _with_plan_lines(compilation, self.source)
         yield compilation
         if not compilation.ok:
-            yield self._report(compilation, Verdict.COMPILE_ERROR, _first_error(compilation))
+            yield self._report(compilation, CheckVerdict.COMPILE_ERROR, _first_error(compilation))
             return
         if self.basis.emulator_check is not None:
             known = {case.id for case in build_suite(self.task)}
@@ -125,7 +125,7 @@ class SourceCheck:
             yield result
             if _hangs(result) or self.steps > CHECK_STEPS:
                 failed = self.seen.has_failed
-                verdict = Verdict.FAILED if failed else Verdict.INCONCLUSIVE
+                verdict = CheckVerdict.FAILED if failed else CheckVerdict.INCONCLUSIVE
                 yield self._report(compilation, verdict, self._ended(result, len(tried)))
                 return
             if _has_properties(case) and result.outcome is CaseOutcome.PASSED:
@@ -532,7 +532,11 @@ class SourceCheck:
             yield found
 
     def _report(
-        self, compilation: Compilation, verdict: Verdict, message: str, whole_suite: bool = False
+        self,
+        compilation: Compilation,
+        verdict: CheckVerdict,
+        message: str,
+        whole_suite: bool = False,
     ) -> CheckReport:
         launches = {launch.place.line for launch in self.source.plan.launches()}
         counted = [r.counters for r in self.seen.results if r.counters is not None]

@@ -11,12 +11,12 @@ from astra_tui.lab.check.emulator_check import EmulatorVerdict
 from astra_tui.model.check import (
     CaseOutcome,
     CaseResult,
+    CheckVerdict,
     ConditionResult,
     ConditionStatus,
     FakeResult,
     FullSizeResult,
     PropertyResult,
-    Verdict,
 )
 
 
@@ -38,45 +38,48 @@ class Seen:
         return any(not result.outcome.ok for result in self.results)
 
 
-def verdict_of(seen: Seen) -> tuple[Verdict, str]:
+def verdict_of(seen: Seen) -> tuple[CheckVerdict, str]:
     """The verdict, and what decided it."""
     outcomes = [r.outcome for r in seen.results]
     bad = [r for r in seen.results if not r.outcome.ok]
     if CaseOutcome.PLAN_ERROR in outcomes:
         first = next(r for r in bad if r.outcome is CaseOutcome.PLAN_ERROR)
-        return Verdict.PLAN_ERROR, first.message
+        return CheckVerdict.PLAN_ERROR, first.message
     says_nothing = (CaseOutcome.UNSUPPORTED, CaseOutcome.INCONCLUSIVE)
     wrong = [r for r in bad if r.outcome not in says_nothing]
     if wrong:
-        return Verdict.FAILED, f"{len(wrong)} of {len(outcomes)} cases failed"
+        return CheckVerdict.FAILED, f"{len(wrong)} of {len(outcomes)} cases failed"
     at_size = [f for f in seen.full_size if not f.outcome.ok]
     for found in at_size:
         if found.outcome not in (CaseOutcome.UNSUPPORTED, CaseOutcome.INCONCLUSIVE):
-            return Verdict.FAILED, _at_size(found)
+            return CheckVerdict.FAILED, _at_size(found)
     broken = [p for p in seen.properties if not p.ok]
     if broken:
-        return Verdict.FAILED, f"{broken[0].name}: {broken[0].message}"
+        return CheckVerdict.FAILED, f"{broken[0].name}: {broken[0].message}"
     missed = [f for f in seen.fakes if not f.caught]
     if missed:
-        return Verdict.FAILED, f"the suite accepts a fake ({missed[0].name}): it proves nothing"
+        return (
+            CheckVerdict.FAILED,
+            f"the suite accepts a fake ({missed[0].name}): it proves nothing",
+        )
     unsupported = [r for r in bad if r.outcome is CaseOutcome.UNSUPPORTED]
     if unsupported:
-        return Verdict.UNSUPPORTED, unsupported[0].message
+        return CheckVerdict.UNSUPPORTED, unsupported[0].message
     if bad:
-        return Verdict.INCONCLUSIVE, f"{bad[0].case.id}: {bad[0].message}"
+        return CheckVerdict.INCONCLUSIVE, f"{bad[0].case.id}: {bad[0].message}"
     if seen.on_emulator is not None and seen.on_emulator.open:
-        return Verdict.INCONCLUSIVE, f"on the emulator: {seen.on_emulator.open}"
+        return CheckVerdict.INCONCLUSIVE, f"on the emulator: {seen.on_emulator.open}"
     if at_size:
         return (
-            Verdict.UNSUPPORTED
+            CheckVerdict.UNSUPPORTED
             if at_size[0].outcome is CaseOutcome.UNSUPPORTED
-            else Verdict.INCONCLUSIVE
+            else CheckVerdict.INCONCLUSIVE
         ), _at_size(at_size[0])
     left = [c for c in seen.conditions if c.status is ConditionStatus.OPEN]
     if left:
         more = f", and {len(left) - 1} more" if len(left) > 1 else ""
-        return Verdict.INCONCLUSIVE, f"{left[0].describe()}{more}"
-    return Verdict.PASSED, f"{len(outcomes)} cases passed"
+        return CheckVerdict.INCONCLUSIVE, f"{left[0].describe()}{more}"
+    return CheckVerdict.PASSED, f"{len(outcomes)} cases passed"
 
 
 def _at_size(result: FullSizeResult) -> str:

@@ -353,10 +353,10 @@ class _Run:
                     produced_bytes=TIMED_BYTES * self.behind_producer,
                 ),
             )
-            voided = any(d.invalidates for d in reasons)
+            invalidated = any(d.invalidates for d in reasons)
             timing = replace(
                 self._timing(cold, index, found, size),
-                verdict=TimingVerdict.INCONCLUSIVE if voided else found.verdict,
+                verdict=TimingVerdict.INCONCLUSIVE if invalidated else found.verdict,
                 producer=self.behind_producer,
                 chained=chained.get(index),
                 warm=warm.get(index),

@@ -138,14 +138,14 @@ class YardstickTimer:
         """Each source against the fastest shipped kernel; nothing where one could not be timed."""
         count = len(self.sources)
         rivals = done[count:]
-        void = any(one.timing.voided for one in rivals)
+        void = any(one.timing.invalidated for one in rivals)
         if not rivals or void or self._not_timed(workload):
             return {}
         of_rivals = [_log_ratios(one) for one in rivals]
         names = [c.name for c in contenders_of(self.shipped) if c.serves(workload, self.attributes)]
         found = {}
         for source, one in zip(self.sources, done[:count], strict=True):
-            if one.timing.voided:
+            if one.timing.invalidated:
                 continue
             own = _log_ratios(one)
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.model.check import OPEN_CONDITION_HINT, CaseResult, Verdict
+from astra_tui.model.check import OPEN_CONDITION_HINT, CaseResult, CheckVerdict
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.events import CheckFinished
 from astra_tui.model.state import CandidateState
@@ -17,7 +17,7 @@ from astra_tui.sessions.report.document import (
     Table,
 )
 from astra_tui.sessions.report.facts import Facts
-from astra_tui.sessions.report.numbers import counted, decimal
+from astra_tui.sessions.report.numbers import decimal, pluralised
 from astra_tui.sessions.report.tones import CHECKS
 
 _MAX_FAILURES = 20
@@ -106,10 +106,10 @@ def _failures(name: str, version: CandidateState) -> list[Block]:
         table = _diagnostics(name, version.compilation.diagnostics)
         blocks.append(Details(f"{name} does not compile", (table,)))
     if version.failures:
-        title = f"{name}: {counted(len(version.failures), 'failed case')}"
+        title = f"{name}: {pluralised(len(version.failures), 'failed case')}"
         blocks.append(Details(title, (_failed_cases(name, version.failures),)))
     if version.check is not None:
-        if version.check.verdict in (Verdict.INCONCLUSIVE, Verdict.UNSUPPORTED):
+        if version.check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
             blocks.append(Paragraph((f"{name}: {version.check.message}",)))
         blocks += _open_conditions(name, version.check)
         blocks += _at_size(name, version.check)
@@ -123,7 +123,7 @@ def _open_conditions(name: str, check: CheckFinished) -> list[Block]:
     rows = tuple(((str(c.line),), (c.describe_alone(),), (c.why,)) for c in check.open_conditions)
     title = f"Open conditions of {name}; next: {OPEN_CONDITION_HINT}"
     table = Table(title, ("line", "condition", "what was tried"), rows)
-    return [Details(f"{name}: {counted(len(rows), 'open condition')}", (table,))]
+    return [Details(f"{name}: {pluralised(len(rows), 'open condition')}", (table,))]
 
 
 def _at_size(name: str, check: CheckFinished) -> list[Block]:

@@ -6,7 +6,7 @@ from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import Profile
 from astra_tui.sessions.report.document import Block, Code, Line, Paragraph, Section, Table
 from astra_tui.sessions.report.facts import Facts
-from astra_tui.sessions.report.numbers import change, count, counted, percent
+from astra_tui.sessions.report.numbers import change, count, percent, pluralised
 from astra_tui.sessions.report.plots.counters import counters_figure
 from astra_tui.sessions.summary import COUNTERS
 
@@ -48,7 +48,7 @@ def _totals(versions: list[tuple[str, CandidateState, Profile]]) -> Table:
         counts: list[Line] = [(count(profile.total(n)),) for n in COUNTERS]
         rows.append(((name,), (Code(version.hash[:12]),), *counts))
     columns = ("version", "source", *(n.replace("_", " ") for n in COUNTERS))
-    caption = f"All counters, added up over {counted(len(versions[0][2].workloads), 'workload')}"
+    caption = f"All counters, added up over {pluralised(len(versions[0][2].workloads), 'workload')}"
     return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from astra_tui.model.approval import Decision, Gate, Question
+from astra_tui.model.approval import ApprovalGate, Decision, Question
 from astra_tui.model.events import (
     CaseAdded,
     Event,
@@ -31,7 +31,7 @@ from astra_tui.sessions.summary import FinalTiming, final_timings
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReportedProposal:
     """One proposal of a round with all that became of it."""
 
     round: RoundState
@@ -82,7 +82,7 @@ class Facts:
     ended: str
     """Times of the first and last event, UTC."""
     events: int
-    trials: tuple[Trial, ...]
+    trials: tuple[ReportedProposal, ...]
     finals: tuple[FinalTiming, ...]
     timings: tuple[Timing, ...]
     """All of them, round by round and then the final ones."""
@@ -174,12 +174,12 @@ def gather(session: Session) -> Facts:
     )
 
 
-def _trials(state: SessionState) -> Iterator[Trial]:
+def _trials(state: SessionState) -> Iterator[ReportedProposal]:
     for round_ in state.rounds:
         for proposal in round_.proposals:
             verdict = proposal.verdict
             hash_ = verdict.candidate if verdict else ""
-            yield Trial(
+            yield ReportedProposal(
                 round=round_,
                 proposal=proposal,
                 plan=state.plan_of(round_.number, proposal.index),
@@ -193,7 +193,7 @@ def _decisions(
     state: SessionState, round_: int, proposal: int
 ) -> tuple[tuple[Question, Decision], ...]:
     asked = [q for q in state.questions.values() if (q.round, q.proposal) == (round_, proposal)]
-    plans_first = sorted(asked, key=lambda q: (q.gate is not Gate.PLAN, q.attempt))
+    plans_first = sorted(asked, key=lambda q: (q.gate is not ApprovalGate.PLAN, q.attempt))
     return tuple((q, state.decisions[q.id]) for q in plans_first if q.id in state.decisions)
 
 

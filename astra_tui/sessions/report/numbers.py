@@ -52,7 +52,7 @@ def is_plottable(value: float) -> bool:
     return _SMALLEST <= value <= _LARGEST
 
 
-def counted(number: int, what: str) -> str:
+def pluralised(number: int, what: str) -> str:
     """As in "1 workload" or "7 workloads"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 

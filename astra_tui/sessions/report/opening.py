@@ -8,7 +8,7 @@ from astra_tui.model.settings import TeamKind
 from astra_tui.sessions.integrity import Trust
 from astra_tui.sessions.report.document import Block, Code, Inline, Line, Paragraph, Strong
 from astra_tui.sessions.report.facts import Facts
-from astra_tui.sessions.report.numbers import change, count, counted, interval, ratio
+from astra_tui.sessions.report.numbers import change, count, interval, pluralised, ratio
 from astra_tui.sessions.summary import FinalTiming
 
 _TEAMS = {
@@ -39,7 +39,7 @@ def opening(facts: Facts) -> tuple[Block, ...]:
     if facts.timings:
         blocks.append(Paragraph(_caveats(facts)))
     if facts.damage:
-        lost = counted(len(facts.damage), "part")
+        lost = pluralised(len(facts.damage), "part")
         text = f"{lost} of the journal cannot be read, so this report is not complete: "
         blocks.append(Paragraph((Strong(text), "; ".join(facts.damage[:5]))))
     return tuple(blocks)
@@ -67,7 +67,8 @@ def _who(facts: Facts) -> Line:
     end = f" It ended ({closed.reason.value}): {closed.message}." if closed else unfinished
     return (
         Code(settings.task), f" was worked on by {_TEAMS[settings.team]}", *model, ", on ",
-        Code(facts.device), f"{gpu}, in {counted(len(rounds), 'round')}.", end.replace("..", "."),
+        Code(facts.device), f"{gpu}, in {pluralised(len(rounds), 'round')}.",
+        end.replace("..", "."),
     )  # fmt: skip
 
 
@@ -125,11 +126,11 @@ def _caveats(facts: Facts) -> Line:
     shown = [f.timing for f in facts.finals] or list(facts.timings)
     workloads = [w for t in shown for w in t.workloads]
     doubted = sum(bool(w.caveats) for w in workloads)
-    voided = sum(w.voided for w in workloads)
+    invalidated = sum(w.invalidated for w in workloads)
     if not doubted:
         return ("No caveat was raised about these measurements.",)
-    text = f"Caveats were raised about {doubted} of {counted(len(workloads), 'measurement')}"
-    text += f", and {voided} of them decide nothing" if voided else ""
+    text = f"Caveats were raised about {doubted} of {pluralised(len(workloads), 'measurement')}"
+    text += f", and {invalidated} of them decide nothing" if invalidated else ""
     return (text + "; each is marked in its table and explained under Caveats.",)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_tui.model.approval import ApprovalStatus, Decision, Question
-from astra_tui.model.citations import Standing, readings
+from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.ledger import ledger, score
 from astra_tui.model.plan import Observation
@@ -23,8 +23,8 @@ from astra_tui.sessions.report.document import (
     Table,
     Tone,
 )
-from astra_tui.sessions.report.facts import Facts, Trial
-from astra_tui.sessions.report.numbers import count, counted, decimal, ratio
+from astra_tui.sessions.report.facts import Facts, ReportedProposal
+from astra_tui.sessions.report.numbers import count, decimal, pluralised, ratio
 from astra_tui.sessions.report.plots.speedups import speedup_figure
 from astra_tui.sessions.report.timings import round_timings, speedup_line
 from astra_tui.sessions.report.tones import outcome_badge
@@ -107,7 +107,7 @@ def _round(facts: Facts, round_: RoundState) -> Section:
     return Section(_title(round_, trials), f"round-{round_.number}", tuple(blocks))
 
 
-def _title(round_: RoundState, trials: list[Trial]) -> str:
+def _title(round_: RoundState, trials: list[ReportedProposal]) -> str:
     if round_.number == 0:
         return "Round 0: the baseline"
     plans = "; ".join(t.plan.title for t in trials) or "no plan"
@@ -122,7 +122,7 @@ def _baseline(facts: Facts) -> list[Block]:
     return blocks + round_timings(facts, own)
 
 
-def _trial(facts: Facts, trial: Trial) -> list[Block]:
+def _trial(facts: Facts, trial: ReportedProposal) -> list[Block]:
     blocks: list[Block] = [_plan_head(trial), _plan_body(facts, trial)]
     if trial.decisions:
         blocks.append(Items(tuple(_decision(q, d) for q, d in trial.decisions)))
@@ -140,7 +140,7 @@ def _trial(facts: Facts, trial: Trial) -> list[Block]:
     return blocks
 
 
-def _plan_head(trial: Trial) -> Paragraph:
+def _plan_head(trial: ReportedProposal) -> Paragraph:
     proposal, plan = trial.proposal, trial.plan
     words: list[Inline] = [Strong(f"Plan {trial.label}: "), plan.title]
     words.append(f", by {proposal.author.describe()}, {plan.risk.value} risk")
@@ -151,7 +151,7 @@ def _plan_head(trial: Trial) -> Paragraph:
     return Paragraph((*words, "."))
 
 
-def _plan_body(facts: Facts, trial: Trial) -> Items:
+def _plan_body(facts: Facts, trial: ReportedProposal) -> Items:
     plan, base = trial.plan, facts.state.candidate(trial.round.base)
     lines: list[Line] = [(Strong("Bottleneck: "), plan.bottleneck)]
     lines += [_evidence(observation, base) for observation in plan.observations]
@@ -160,9 +160,11 @@ def _plan_body(facts: Facts, trial: Trial) -> Items:
 
 
 def _evidence(observation: Observation, base: CandidateState) -> Line:
-    found = readings(observation, base)
+    found = check_citations(observation, base)
     words: list[Inline] = [Strong("Evidence: "), observation.sentence]
-    wrong = [reading.describe() for reading in found if reading.standing is not Standing.AGREES]
+    wrong = [
+        reading.describe() for reading in found if reading.standing is not CitationStatus.AGREES
+    ]
     if wrong:
         words += [" ", Badge("not as in the profile", Tone.UNSURE), f" {'; '.join(wrong)}"]
     elif found:
@@ -182,7 +184,7 @@ def _decision(question: Question, decision: Decision) -> Line:
     return tuple(words)
 
 
-def _attempts(trial: Trial) -> list[Block]:
+def _attempts(trial: ReportedProposal) -> list[Block]:
     lines: list[Line] = []
     for attempt in trial.proposal.attempts:
         if isinstance(attempt, CodeWritten):
@@ -195,7 +197,7 @@ def _attempts(trial: Trial) -> list[Block]:
     return [Items(tuple(lines))] if lines else []
 
 
-def _verdict(trial: Trial) -> list[Block]:
+def _verdict(trial: ReportedProposal) -> list[Block]:
     verdict = trial.proposal.verdict
     words: list[Inline] = [Strong("Verdict: "), outcome_badge(trial.outcome)]
     if trial.became_best:
@@ -208,11 +210,11 @@ def _verdict(trial: Trial) -> list[Block]:
     blocks: list[Block] = [Paragraph(tuple(words))]
     if more:
         reasons = Items(tuple((text,) for text in more))
-        blocks.append(Details(counted(len(more), "further reason"), (reasons,)))
+        blocks.append(Details(pluralised(len(more), "further reason"), (reasons,)))
     return blocks
 
 
-def _prediction(facts: Facts, trial: Trial) -> Table | None:
+def _prediction(facts: Facts, trial: ReportedProposal) -> Table | None:
     predicted = trial.plan.prediction
     verdict = trial.proposal.verdict
     comparison = verdict.comparison if verdict else None

@@ -27,11 +27,11 @@ from astra_tui.sessions.report.document import (
 )
 from astra_tui.sessions.report.facts import Facts
 from astra_tui.sessions.report.numbers import (
-    counted,
     interval,
     is_plottable,
     microseconds,
     percent,
+    pluralised,
     ratio,
 )
 from astra_tui.sessions.report.plots.roofline import roofline_figure
@@ -179,7 +179,7 @@ def caveat_marks(facts: Facts, timing: WorkloadTiming) -> Line:
     words: list[Inline] = []
     for number in facts.marks(timing.caveats):
         words += [" " if words else "", Link(f"[{number}]", f"caveat-{number}")]
-    if timing.voided:
+    if timing.invalidated:
         words.append(" decides nothing")
     return tuple(words)
 
@@ -194,7 +194,7 @@ def round_timings(facts: Facts, timings: Iterable[Timing]) -> list[Block]:
     return [
         Details(
             f"Times of {t.candidate[:12]} {_beside(t)}: {t.verdict.value}, "
-            f"{counted(len(t.workloads), 'workload')}",
+            f"{pluralised(len(t.workloads), 'workload')}",
             (
                 cold_table(facts, t, f"Paired, cold (decides), {_beside(t)}", _ROUND_NAMES),
                 other_table(t, f"{_others(t)}, {_beside(t)}", _ROUND_NAMES),

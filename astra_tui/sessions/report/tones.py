@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.model.check import Verdict
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.timing import TimingVerdict
 from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.report.document import Badge, Tone
@@ -27,12 +27,12 @@ TIMINGS = {
 }
 
 CHECKS = {
-    Verdict.PASSED: Tone.GOOD,
-    Verdict.FAILED: Tone.BAD,
-    Verdict.COMPILE_ERROR: Tone.BAD,
-    Verdict.PLAN_ERROR: Tone.BAD,
-    Verdict.UNSUPPORTED: Tone.UNSURE,
-    Verdict.INCONCLUSIVE: Tone.UNSURE,
+    CheckVerdict.PASSED: Tone.GOOD,
+    CheckVerdict.FAILED: Tone.BAD,
+    CheckVerdict.COMPILE_ERROR: Tone.BAD,
+    CheckVerdict.PLAN_ERROR: Tone.BAD,
+    CheckVerdict.UNSUPPORTED: Tone.UNSURE,
+    CheckVerdict.INCONCLUSIVE: Tone.UNSURE,
 }
 
 

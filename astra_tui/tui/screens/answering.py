@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astra_tui.model.approval import Answer, Gate, Question
+from astra_tui.model.approval import Answer, ApprovalGate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MAX_QUESTIONS
-from astra_tui.tui.approval import Deciding, Step
+from astra_tui.tui.approval import ApprovalState, BarAction
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
+from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.session_panes import SessionPanes
-from astra_tui.tui.screens.steering import Steering
 from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import Line, Span, Tone
 from astra_tui.tui.view import View
@@ -37,12 +37,12 @@ ANSWERS = {
 class Answering:
     """Works for one session screen. `changed` is called where other keys may apply from then on."""
 
-    def __init__(self, screen: SessionPanes, steering: Steering, changed: Callable[[], None]):
+    def __init__(self, screen: SessionPanes, requests: EngineRequests, changed: Callable[[], None]):
         self._screen = screen
-        self._steering = steering
+        self._requests = requests
         self._changed = changed
         self._app = screen.app
-        self.deciding = Deciding(self._app.guard, user_at_terminal())
+        self.deciding = ApprovalState(self._app.guard, user_at_terminal())
         self._editing = Editing(screen, self.deciding, self.send)
 
     # -- showing ---------------------------------------------------------------------------------
@@ -56,14 +56,14 @@ class Answering:
             self._announce(view)
         bar = self._screen.query_one(ApprovalBar)
         match self.deciding.step(view):
-            case Step.HIDE:
+            case BarAction.HIDE:
                 bar.hide()
                 self._app.set_title("")
-            case Step.WAIT:
+            case BarAction.WAIT:
                 bar.hide()
                 again = max(self._app.tick / LOOKS_PER_TICK, SHORTEST_LOOK)
                 self._screen.set_timer(again, self._consider_again)
-            case Step.SHOW:
+            case BarAction.SHOW:
                 self._draw()
                 self._screen.call_after_refresh(self._app.guard.drawn)
 
@@ -102,7 +102,7 @@ class Answering:
 
     def _hunk_words(self) -> str:
         question, chosen = self.deciding.question, self._screen.diff.accepted_hunks
-        if question is None or chosen is None or question.gate is not Gate.DIFF:
+        if question is None or chosen is None or question.gate is not ApprovalGate.DIFF:
             return ""
         return f"{len(chosen)} of {question.hunks} hunks chosen"
 
@@ -118,8 +118,8 @@ class Answering:
             return False
         if view is None or question is None:
             return False
-        if self.deciding.looks_at_it(view, self._screen.shown):
-            return question.gate is Gate.PLAN or self._diff_is_readable()
+        if self.deciding.is_viewed(view, self._screen.shown):
+            return question.gate is ApprovalGate.PLAN or self._diff_is_readable()
         self._screen.look_at(question)
         self._screen.call_after_refresh(self._app.guard.drawn)
         self._app.say("this is what you are asked about; press the key again to answer")
@@ -137,7 +137,7 @@ class Answering:
         question = self.deciding.question
         if not self.is_meant() or question is None:
             return
-        hunks = self._screen.diff.accepted_hunks if question.gate is Gate.DIFF else None
+        hunks = self._screen.diff.accepted_hunks if question.gate is ApprovalGate.DIFF else None
         if hunks == ():
             self._app.say("no hunk is chosen: choose some with space, or reject the diff")
         else:
@@ -165,7 +165,7 @@ class Answering:
             if count is None or not 0 < count <= MAX_QUESTIONS:
                 self._app.say("how many? For example 4: a plan and its diff count as one each")
                 return
-            self._steering.accept_next(count)
+            self._requests.accept_next(count)
 
         self._screen.query_one(PromptLine).ask("accept how many after this one:", accept)
 
@@ -198,7 +198,7 @@ class Answering:
             self._refused(explain(error))
             self._changed()
 
-        self._steering.answer(answer, taken, refused)
+        self._requests.answer(answer, taken, refused)
 
     def _still_asks(self, question: Question) -> bool:
         """Whether the question was not decided elsewhere meanwhile."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from astra_tui.model.citations import COUNTED, read
+from astra_tui.model.citations import COUNTED, check_citation
 from astra_tui.model.plan import Citation
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.view import Choice, place_of
@@ -33,7 +33,7 @@ class CitingActions(SessionPanes):
         view = self.view
         if view is None or view.base is None:
             return
-        reading = read(event.citation, view.base)
+        reading = check_citation(event.citation, view.base)
         place = place_of(view.state, view.base.hash)
         if place is None:
             self.app.say("the version that this plan starts from is not in this session")

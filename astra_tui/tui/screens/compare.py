@@ -189,12 +189,12 @@ class CompareScreen(Screen[None], inherit_bindings=False):
 
 
 def _diff_of(first: Side, second: Side) -> DiffView:
-    before, now = (side.state.candidate(side.branch.candidate) for side in (first, second))
+    before, now = (side.state.candidate(side.compared.candidate) for side in (first, second))
     return DiffView(
         old=first.source,
         new=second.source,
-        old_name=f"{LETTERS[0]} {short(first.branch.candidate)}",
-        new_name=f"{LETTERS[1]} {short(second.branch.candidate)}",
+        old_name=f"{LETTERS[0]} {short(first.compared.candidate)}",
+        new_name=f"{LETTERS[1]} {short(second.compared.candidate)}",
         marks=marks_of(now),
         old_columns=columns_of(before),
         new_columns=columns_of(now),

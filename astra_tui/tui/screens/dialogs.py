@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.app_base import AppBase
-from astra_tui.tui.key_guard import DEAF
+from astra_tui.tui.key_guard import ANSWER_DELAY
 from astra_tui.tui.text_layout import Page, Tone, span
 from astra_tui.tui.widgets.line_view import LinesView
 
@@ -81,7 +81,7 @@ class ChoiceDialog(ModalScreen[str]):
     def on_key(self, event: events.Key) -> None:
         """A key chooses its option."""
         before, self._last_key = self._last_key, self.app.clock()
-        if self._last_key - before < DEAF:
+        if self._last_key - before < ANSWER_DELAY:
             return
         for option in self._options:
             if event.character == option.key:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from astra_tui.model.approval import Answer, Gate, Question
+from astra_tui.model.approval import Answer, ApprovalGate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.client import Edit
-from astra_tui.tui.approval import Deciding
+from astra_tui.tui.approval import ApprovalState
 from astra_tui.tui.editor import edit_outside, editor_command
 from astra_tui.tui.screens.session_panes import SessionPanes
 
@@ -30,7 +30,7 @@ MEANWHILE = "the question was decided meanwhile; nothing was sent"
 class Editing:
     """Works for one session screen."""
 
-    def __init__(self, screen: SessionPanes, deciding: Deciding, send: Send):
+    def __init__(self, screen: SessionPanes, deciding: ApprovalState, send: Send):
         self._screen = screen
         self._give = send
         self._app = screen.app
@@ -84,7 +84,7 @@ class Editing:
 
     def edit_here(self, question: Question, plan: Plan) -> None:
         """Edits the plan as fields; the code in $VISUAL or $EDITOR, or here where there is none."""
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             self._edit_fields(question, plan)
         elif editor_command():
             self.edit_outside(question, plan)
@@ -145,14 +145,14 @@ class Editing:
 
     def _shown(self, question: Question, plan: Plan) -> str:
         """The text that is asked about."""
-        if question.gate is Gate.PLAN:
+        if question.gate is ApprovalGate.PLAN:
             return _encoded(plan)
         return self._screen.read_text(question.subject)
 
     def _begin(self, question: Question, text: str) -> Edit:
         folder = self._screen.folder
         name = f"{folder.name}-{question.id}" if folder else question.id
-        return Edit.begin(text, name, ".json" if question.gate is Gate.PLAN else ".cu")
+        return Edit.begin(text, name, ".json" if question.gate is ApprovalGate.PLAN else ".cu")
 
     def _take(self, question: Question, edit: Edit | None, shown: str, text: str) -> None:
         """Gives a text to the engine, unless it is empty or what is asked about."""
@@ -166,7 +166,7 @@ class Editing:
             return
         if edit is not None:
             edit.drop()
-        subject = "the plan" if question.gate is Gate.PLAN else "the code"
+        subject = "the plan" if question.gate is ApprovalGate.PLAN else "the code"
         self._app.say(f"{subject} is as it was; nothing is decided")
 
     def _send(self, question: Question, edit: Edit | None, changed: Plan | str) -> None:
@@ -198,14 +198,14 @@ class Editing:
 def _how_to_go_on(question: Question) -> str:
     if editor_command():
         return "; ctrl+g continues with it"
-    return "; e continues with it" if question.gate is Gate.DIFF else ""
+    return "; e continues with it" if question.gate is ApprovalGate.DIFF else ""
 
 
 def _changed(question: Question, shown: str, text: str) -> Plan | str | None:
     """The plan or the source that a text is, if it is another one than what is shown."""
     if not text.strip() or text == shown:
         return None
-    if question.gate is Gate.DIFF:
+    if question.gate is ApprovalGate.DIFF:
         return text
     try:
         plan = msgspec.json.decode(text, type=Plan)

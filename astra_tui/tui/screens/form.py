@@ -18,7 +18,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text_layout import Span, Tone
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
-from astra_tui.tui.widgets.one_line import OneLine
+from astra_tui.tui.widgets.single_line_input import SingleLineInput
 
 NOT_TAKEN = "changed: esc again drops it, ctrl+s takes it"
 
@@ -258,7 +258,7 @@ def _widget(field: Field) -> Input | LongText | ChoiceField:
         return ChoiceField(field.options, field.value, field.name)
     if field.long:
         return LongText(field.value, field.name)
-    return OneLine(field.value, id=field.name, compact=True)
+    return SingleLineInput(field.value, id=field.name, compact=True)
 
 
 def _value(widget: object) -> str:

@@ -18,20 +18,20 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
 from astra_tui.model.visible import visible_inline
-from astra_tui.sessions.engines import RunRequest, differences_here
+from astra_tui.sessions.engines import RunRequest, environment_differences
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import HomeContext
-from astra_tui.tui.comparing import Place, compare
+from astra_tui.tui.comparing import CandidateRef, compare
 from astra_tui.tui.home_data import (
     Kernel,
-    Shelved,
+    ListedSession,
     age,
     best_of,
     engines_by_folder,
     kernels,
+    list_session,
     session_folders,
-    shelve,
 )
 from astra_tui.tui.source import attach, open_saved, start
 from astra_tui.tui.text_layout import Page, Span, Tone, cut_inside, padded, span
@@ -104,7 +104,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self._home = context
         self._kernels: list[Kernel] = []
-        self._sessions: list[Shelved] = []
+        self._sessions: list[ListedSession] = []
         self._loaded = False
         self._compared: Path | None = None
         """The session that the next chosen one is compared with."""
@@ -147,11 +147,11 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         except (UserError, OSError) as error:
             self.app.say(str(error))
             engines, folders = {}, []
-        shelved: list[Shelved] = []
+        listed: list[ListedSession] = []
         for folder in folders:
-            shelved.append(await asyncio.to_thread(shelve, folder, engines))
+            listed.append(await asyncio.to_thread(list_session, folder, engines))
         # Files that were copied or cloned are as old as that, not as their session.
-        self._sessions = sorted(shelved, key=lambda one: one.summary.ended, reverse=True)
+        self._sessions = sorted(listed, key=lambda one: one.summary.ended, reverse=True)
         self._loaded = True
         self._draw()
         self.refresh_bindings()
@@ -195,17 +195,17 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         if not self._loaded:
             page.line(Span("reading ...", Tone.DIM))
         now = datetime.now(UTC)
-        for shelved in self._sessions:
-            one = shelved.summary
+        for listed in self._sessions:
+            one = listed.summary
             name = f"A {one.name}" if Path(one.folder) == self._compared else one.name
             name = cut_inside(visible_inline(name), columns[0] - 1, NAME_END)
-            cells = (name, age(one.ended, now), shelved.status, str(one.rounds))
+            cells = (name, age(one.ended, now), listed.status, str(one.rounds))
             made = [
                 span(padded(visible_inline(c), w - 1) + " ")
                 for c, w in zip(cells, columns[:4], strict=True)
             ]
             room = columns[4]
-            best = Span(padded(shelved.best or "-", room), Tone.GOOD if shelved.best else Tone.DIM)
+            best = Span(padded(listed.best or "-", room), Tone.GOOD if listed.best else Tone.DIM)
             rest = f"{one.task}, {one.team}, {one.device}" if one.task else "; ".join(one.damage)
             ends = (best, span(rest, Tone.DIM)) if is_wide else (best,)
             page.line(*made, *(ends if one.task else (span(rest, Tone.DIM),)))
@@ -239,7 +239,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     # -- actions ---------------------------------------------------------------------------------
 
     @property
-    def _chosen_session(self) -> Shelved | None:
+    def _chosen_session(self) -> ListedSession | None:
         rows = self.query_one(SessionList)
         index = rows.cursor - 1
         return self._sessions[index] if 0 <= index < len(self._sessions) else None
@@ -296,7 +296,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         if first is None:
             self.app.say(f"A is {folder.name}; choose B and press the key again")
         elif first != folder:
-            self.run_worker(compare(self.app, Place(first), Place(folder)), name="compare")
+            self.run_worker(
+                compare(self.app, CandidateRef(first), CandidateRef(folder)), name="compare"
+            )
         self._draw()
 
     def action_open_folder(self) -> None:
@@ -340,7 +342,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self.app.say("looking at this machine ...")
         folder, device = Path(request.folder), request.settings.device
         try:
-            found = await asyncio.to_thread(differences_here, folder, device)
+            found = await asyncio.to_thread(environment_differences, folder, device)
         except UserError as error:
             self.app.report(error)
             return

@@ -17,10 +17,10 @@ from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.reading import journal_path
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.answering import Answering
-from astra_tui.tui.screens.applying import APPLIES, KEYS, Situation
 from astra_tui.tui.screens.citing import CITING, CitingActions
+from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.playing import PLAYING, PlayingActions, trouble_of
-from astra_tui.tui.screens.steering import Steering
+from astra_tui.tui.screens.session_keys import APPLIES, KEYS, KeyContext
 from astra_tui.tui.source import OpenSource, Source
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.code.pane import AskField
@@ -34,12 +34,12 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
 
     def __init__(self, open_source: OpenSource):
         super().__init__(open_source)
-        self._keys_depend_on: Situation | None = None
+        self._keys_depend_on: KeyContext | None = None
 
     def on_mount(self) -> None:
         """Begins to read."""
-        self._steering = Steering(self)
-        self._answering = Answering(self, self._steering, self._refresh_keys)
+        self._requests = EngineRequests(self)
+        self._answering = Answering(self, self._requests, self._refresh_keys)
         self.bindings_updated_signal.subscribe(self, self._bindings_changed)
         self.board.bring("plan")
         self.set_interval(1.0, self.show_status)
@@ -112,8 +112,8 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         self._answering.hunks_changed()
 
     @property
-    def _situation(self) -> Situation:
-        return Situation(
+    def _situation(self) -> KeyContext:
+        return KeyContext(
             self.status,
             self.asks,
             works=self.works,
@@ -153,33 +153,33 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
 
     def action_mode(self) -> None:
         """Goes to the next mode of accepting without asking, up to a risk."""
-        self._steering.next_mode()
+        self._requests.next_mode()
 
-    # -- steering --------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
 
     def action_interrupt(self) -> None:
         """Drops the running step and pauses; nothing that is done is lost."""
-        self._steering.order(EngineClient.interrupt)
+        self._requests.send(EngineClient.interrupt)
 
     def action_pause(self) -> None:
         """Pauses before the next step."""
-        self._steering.order(EngineClient.pause)
+        self._requests.send(EngineClient.pause)
 
     def action_go_on(self) -> None:
         """Ends a pause."""
-        self._steering.order(EngineClient.resume)
+        self._requests.send(EngineClient.resume)
 
     def action_note(self) -> None:
         """Tells the team something; it enters the next prompt."""
-        self._steering.note()
+        self._requests.note()
 
     def action_add_case(self) -> None:
         """Adds a case with which all candidates from now on are checked."""
-        self._steering.add_case()
+        self._requests.add_case()
 
     def action_branch(self) -> None:
         """Branches off at the chosen candidate: a new session that begins with its past."""
-        self._steering.branch()
+        self._requests.branch()
 
     def action_compare(self) -> None:
         """Compares the chosen candidate with another one of the session."""
@@ -193,7 +193,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
 
     def ask_how_to_leave(self) -> None:
         """Asks whether the engine is to go on."""
-        self._steering.ask_how_to_leave()
+        self._requests.ask_how_to_leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is offered where it would do something."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from astra_tui.model.approval import Gate, Question
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.plan import Plan
 from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
@@ -64,7 +64,7 @@ def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Li
 
     `tails` are what may stand behind it, each with the cells that it leaves to the title.
     """
-    if question.gate is Gate.PLAN:
+    if question.gate is ApprovalGate.PLAN:
         expected = plan.prediction
         counter = expected.counter.value.replace("_", " ")
         risk = f"{plan.risk.value} risk"

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from astra_tui.tui.arrangement import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, arrange
+from astra_tui.tui.pane_layout import LEFT, MAIN, PANES, SIDE, THREE_COLUMNS, lay_out
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.pane import Pane, RowsPane
@@ -35,7 +35,7 @@ class Board(Horizontal):
         self._panes = panes
         self._main = "plan"
         self._view: View | None = None
-        self._arranged = arrange(0, "plan")
+        self._arranged = lay_out(0, "plan")
         self.front = "plan"
         """The pane that zoom, copy and help are about."""
         self.zoomed = False
@@ -103,7 +103,7 @@ class Board(Horizontal):
 
     def _arrange(self) -> None:
         width = self.app.size.width
-        arranged = arrange(width, self.front, main=self._main, zoomed=self.zoomed)
+        arranged = lay_out(width, self.front, main=self._main, zoomed=self.zoomed)
         self._arranged = arranged
         for column in _COLUMNS:
             self._fill(column, getattr(arranged, column))

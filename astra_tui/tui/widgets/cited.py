@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from astra_tui.model.citations import COUNTED, Reading, Standing
+from astra_tui.model.citations import COUNTED, CheckedCitation, CitationStatus
 from astra_tui.tui.text_layout import Page, Span, Tone
 
 
-class Pointer:
+class CitationFinder:
     """Looks for one cited number while a page is drawn; without a reading, for none.
 
     Code that draws a number says so. The first line that has the cited one is pointed at.
     """
 
-    def __init__(self, reading: Reading | None = None):
+    def __init__(self, reading: CheckedCitation | None = None):
         self.reading = reading
         self.row: int | None = None
         """Where it was found."""
@@ -30,7 +30,7 @@ class Pointer:
     def head(self, page: Page) -> None:
         """Says at the top what is looked for, and whether it is what was measured."""
         if self.reading is not None:
-            agrees = self.reading.standing is Standing.AGREES
+            agrees = self.reading.standing is CitationStatus.AGREES
             tone = Tone.ACCENT if agrees else Tone.CAUTION
             page.field("cited", self.reading.describe(), tone)
             page.blank()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.tui.text_layout import Page, Tone, span
-from astra_tui.tui.widgets.cited import Pointer
+from astra_tui.tui.widgets.cited import CitationFinder
 
 
-def draw_hardware(page: Page, report: NcuReport, pointer: Pointer) -> None:
+def draw_hardware(page: Page, report: NcuReport, pointer: CitationFinder) -> None:
     """Every counter of every launch with its unit, or why there are none."""
     page.heading("Hardware counters")
     by = f", by ncu {report.version}" if report.version else ""
@@ -18,7 +18,9 @@ def draw_hardware(page: Page, report: NcuReport, pointer: Pointer) -> None:
         _draw_launch(page, launch, pointer, report.workload)
 
 
-def _draw_launch(page: Page, launch: LaunchCounters, pointer: Pointer, workload: str) -> None:
+def _draw_launch(
+    page: Page, launch: LaunchCounters, pointer: CitationFinder, workload: str
+) -> None:
     page.line(span(launch.kernel, Tone.TITLE))
     grid, block = (" x ".join(f"{n:,}" for n in size) for size in (launch.grid, launch.block))
     page.paragraph(f"{grid} blocks of {block} threads", Tone.DIM, indent=2)

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 
-from astra_tui.model.citations import Reading, Standing, readings
+from astra_tui.model.citations import CheckedCitation, CitationStatus, check_citations
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
@@ -185,7 +185,7 @@ def draw_evidence(
     for index, observation in enumerate(observations[:_MAX_SHOWN]):
         page.field("evidence" if index == 0 else "", observation.sentence)
         shown = replace(observation, cites=observation.cites[: _MAX_SHOWN - len(cited)])
-        cited += _draw_citations(page, readings(shown, base))
+        cited += _draw_citations(page, check_citations(shown, base))
     sentences = len(observations) - _MAX_SHOWN
     numbers = sum(len(o.cites) for o in observations) - len(cited)
     if sentences > 0 or numbers > 0:
@@ -194,10 +194,10 @@ def draw_evidence(
     return cited
 
 
-def _draw_citations(page: Page, found: Iterable[Reading]) -> Iterator[CitedRows]:
+def _draw_citations(page: Page, found: Iterable[CheckedCitation]) -> Iterator[CitedRows]:
     for reading in found:
         first = len(page.lines)
-        agrees = reading.standing is Standing.AGREES
+        agrees = reading.standing is CitationStatus.AGREES
         page.field("", f"{_ARROW} {reading.describe()}", Tone.DIM if agrees else Tone.CAUTION)
         yield CitedRows(reading.citation, range(first, len(page.lines)))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from textual.geometry import Region
 
-from astra_tui.model.citations import Reading
+from astra_tui.model.citations import CheckedCitation
 from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.tui.text_layout import Page, Span, Tone, padded, span
 from astra_tui.tui.view import View, start_of
-from astra_tui.tui.widgets.cited import Pointer
+from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.hardware import draw_hardware
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.times import draw_running, draw_timing, draw_workload
@@ -43,11 +43,11 @@ class ProfilePane(Pane):
 
     def __init__(self, *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)
-        self._cited: Reading | None = None
+        self._cited: CheckedCitation | None = None
         self._cited_of = ""
         self._row: int | None = None
 
-    def point_at(self, reading: Reading | None, candidate: str) -> None:
+    def point_at(self, reading: CheckedCitation | None, candidate: str) -> None:
         """Marks a number of a candidate that a plan cites; None takes the mark away."""
         self._cited, self._cited_of = reading, candidate
         self.redraw()
@@ -76,13 +76,13 @@ class ProfilePane(Pane):
         if candidate is None:
             page.paragraph("There is no code yet.", Tone.DIM)
             return
-        pointer = Pointer(self._cited if candidate.hash == self._cited_of else None)
+        pointer = CitationFinder(self._cited if candidate.hash == self._cited_of else None)
         pointer.head(page)
         self._draw_candidate(view, page, candidate, pointer)
         self._row = pointer.row
 
     def _draw_candidate(
-        self, view: View, page: Page, candidate: CandidateState, pointer: Pointer
+        self, view: View, page: Page, candidate: CandidateState, pointer: CitationFinder
     ) -> None:
         _draw_head(page, view, candidate)
         _draw_times(page, view, candidate, pointer)
@@ -120,13 +120,13 @@ def _draw_head(page: Page, view: View, candidate: CandidateState) -> None:
         page.paragraph(reason, indent=2)
 
 
-def _draw_times(page: Page, view: View, candidate: CandidateState, pointer: Pointer) -> None:
+def _draw_times(page: Page, view: View, candidate: CandidateState, pointer: CitationFinder) -> None:
     """What was timed: the pair that decided, the winner's last, or what runs now."""
     running = tuple(r for r in view.rounds_timed if r.candidate == candidate.hash)
     if candidate.timed:
         page.heading("Time so far")
         for timed in candidate.timed:
-            draw_workload(page, timed.timing, Pointer())
+            draw_workload(page, timed.timing, CitationFinder())
     if running:
         draw_running(page, running)
     latest = {f.timing.base: f for f in candidate.timings}.values()
@@ -184,7 +184,7 @@ def _titles(page: Page, has_base: bool) -> None:
     page.line(Span(line if has_base else line.replace("change", "      "), Tone.DIM))
 
 
-def _draw_totals(page: Page, before: Profile | None, now: Profile, pointer: Pointer) -> None:
+def _draw_totals(page: Page, before: Profile | None, now: Profile, pointer: CitationFinder) -> None:
     page.heading("All workloads together")
     _titles(page, before is not None)
     for counter, name in _COUNTERS:
@@ -194,7 +194,7 @@ def _draw_totals(page: Page, before: Profile | None, now: Profile, pointer: Poin
 
 
 def _draw_workload(
-    page: Page, now: WorkloadProfile, before: WorkloadProfile | None, pointer: Pointer
+    page: Page, now: WorkloadProfile, before: WorkloadProfile | None, pointer: CitationFinder
 ) -> None:
     page.blank()
     sizes = ", ".join(f"{name} {size}" for name, size in now.dims.items())
@@ -215,7 +215,9 @@ def _same_workload(profile: Profile | None, now: WorkloadProfile) -> WorkloadPro
     return next((w for w in found if (w.workload, w.dtype) == (now.workload, now.dtype)), None)
 
 
-def _draw_kernels(page: Page, before: Profile | None, now: Profile, pointer: Pointer) -> None:
+def _draw_kernels(
+    page: Page, before: Profile | None, now: Profile, pointer: CitationFinder
+) -> None:
     if not now.kernels:
         return
     page.heading("Kernels")

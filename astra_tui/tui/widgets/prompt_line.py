@@ -13,7 +13,7 @@ from textual.widgets import Input
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Span, Tone, line_cells
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.widgets.one_line import OneLine
+from astra_tui.tui.widgets.single_line_input import SingleLineInput
 
 
 class PromptLine(Horizontal):
@@ -42,7 +42,7 @@ class PromptLine(Horizontal):
     def compose(self) -> ComposeResult:
         """The label, then the field."""
         yield BarLine()
-        yield OneLine(compact=True)
+        yield SingleLineInput(compact=True)
 
     @property
     def is_open(self) -> bool:

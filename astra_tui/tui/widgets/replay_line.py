@@ -34,10 +34,10 @@ LEGEND = (
 )
 
 STATUS_WIDTH = 22
-TOLD_FROM = 110
+MOMENT_FROM_WIDTH = 110
 """From this width on the line says what happened last."""
 
-TOLD_WIDTH = 32
+MOMENT_WIDTH = 32
 
 
 class ReplayLine(BarLine):
@@ -77,7 +77,7 @@ class ReplayLine(BarLine):
         """Cells of the line itself, which begins in column `STATUS_WIDTH`."""
         assert self._player is not None
         width = self.app.size.width
-        told = TOLD_WIDTH if width >= TOLD_FROM else 0
+        told = MOMENT_WIDTH if width >= MOMENT_FROM_WIDTH else 0
         return max(1, width - STATUS_WIDTH - len(self._time(self._player)) - told)
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -115,11 +115,11 @@ class ReplayLine(BarLine):
 
     def _told(self, player: Player, width: int) -> Line:
         """What happened last."""
-        if width < TOLD_FROM:
+        if width < MOMENT_FROM_WIDTH:
             return ()
         moment = player.timeline.preceding(player.position + 1, set(MomentKind))
         text = moment_words(moment) if moment else ""
-        return (span(cut(span(text).text, TOLD_WIDTH - 1), Tone.DIM),)
+        return (span(cut(span(text).text, MOMENT_WIDTH - 1), Tone.DIM),)
 
     def _track(self, player: Player, width: int) -> Line:
         marks, idle = player.track.marks(width), player.track.idle(width)

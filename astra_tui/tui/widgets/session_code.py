@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from astra_tui.model.approval import Gate
+from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.compilation import Severity
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
@@ -125,7 +125,7 @@ class SessionSource(SourcePane):
 def sources_of(view: View) -> tuple[str, str]:
     """The hashes of the old and the new source; a question is about exactly these."""
     asked = view.awaiting
-    is_diff = asked is not None and asked.gate is Gate.DIFF
+    is_diff = asked is not None and asked.gate is ApprovalGate.DIFF
     if asked is not None and is_diff and view.choice == (asked.round, asked.proposal):
         return asked.base, asked.subject
     base, candidate = view.base, view.candidate
@@ -134,7 +134,7 @@ def sources_of(view: View) -> tuple[str, str]:
 
 def _is_asked(view: View, new: str) -> bool:
     asked = view.awaiting
-    return asked is not None and asked.gate is Gate.DIFF and asked.subject == new
+    return asked is not None and asked.gate is ApprovalGate.DIFF and asked.subject == new
 
 
 def marks_of(candidate: CandidateState) -> tuple[LineMark, ...]:

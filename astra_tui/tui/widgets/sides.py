@@ -14,7 +14,7 @@ from astra_tui.sessions.comparison import (
     direct_timing,
 )
 from astra_tui.tui.text_layout import Page, Span, Tone, line_cells, padded, span
-from astra_tui.tui.widgets.cited import Pointer
+from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.times import VERDICT_TONES, draw_timing
 from astra_tui.tui.words import (
     OUTCOME_MARKS,
@@ -78,10 +78,10 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
     if _same_task(sides) or said:
         page.paragraph(said or HOW_TO_TIME, Tone.PLAIN if said else Tone.DIM)
     if known is not None:
-        base, other = LETTERS if known.base == sides[0].branch.candidate else LETTERS[::-1]
+        base, other = LETTERS if known.base == sides[0].compared.candidate else LETTERS[::-1]
         page.paragraph(f"One run, in turns. {base} is the base, {other} the candidate.", Tone.DIM)
-        draw_timing(page, known, base, Pointer(), final=False)
-    elif not any(side.branch.timings for side in sides):
+        draw_timing(page, known, base, CitationFinder(), final=False)
+    elif not any(side.compared.timings for side in sides):
         page.paragraph("Neither was timed.", Tone.DIM)
     elif _same_task(sides):
         page.paragraph(NO_RATIO, Tone.CAUTION)
@@ -93,25 +93,25 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> Non
 
 def head_of(side: Side, letter: str) -> tuple[Span, Span]:
     """A side in a few words, as `astra-tui compare` takes them."""
-    return Span(f"{letter} ", Tone.ACCENT), span(f"{side.folder.name}:r{side.branch.round}")
+    return Span(f"{letter} ", Tone.ACCENT), span(f"{side.folder.name}:r{side.compared.round}")
 
 
 # -- one side --------------------------------------------------------------------------------------
 
 
 def _draw_origin(page: Page, side: Side) -> None:
-    branch = side.branch
+    compared = side.compared
     opened = side.state.opened
     assert opened is not None
     settings = opened.settings
-    page.field("candidate", short(branch.candidate))
+    page.field("candidate", short(compared.candidate))
     page.field("task", settings.task)
     page.field("team", f"{settings.team.value} {settings.model}".strip())
     page.field("device", settings.device)
-    page.field("written by", branch.author)
-    if branch.outcome is not None:
-        words = f"{outcome_words(branch.outcome)}: {'; '.join(branch.reasons[:2])}"
-        page.field("verdict", words, OUTCOME_TONES[branch.outcome])
+    page.field("written by", compared.author)
+    if compared.outcome is not None:
+        words = f"{outcome_words(compared.outcome)}: {'; '.join(compared.reasons[:2])}"
+        page.field("verdict", words, OUTCOME_TONES[compared.outcome])
 
 
 def _draw_steps(page: Page, side: Side) -> None:
@@ -145,20 +145,20 @@ def _draw_step(page: Page, step: Step) -> None:
 
 
 def _draw_check(page: Page, side: Side) -> None:
-    branch = side.branch
-    if branch.verdict is None:
+    compared = side.compared
+    if compared.verdict is None:
         page.paragraph("not checked", Tone.DIM)
         return
-    failed = len(branch.failed)
-    page.field("check", branch.verdict.value, Tone.BAD if failed else Tone.GOOD)
-    page.field("cases", f"{branch.cases - failed} passed, {failed} failed")
-    page.field("worst", f"{branch.worst_error:.3g} of the allowed error")
+    failed = len(compared.failed)
+    page.field("check", compared.verdict.value, Tone.BAD if failed else Tone.GOOD)
+    page.field("cases", f"{compared.cases - failed} passed, {failed} failed")
+    page.field("worst", f"{compared.worst_error:.3g} of the allowed error")
 
 
 def _draw_times(page: Page, side: Side) -> None:
-    if not side.branch.timings:
+    if not side.compared.timings:
         page.paragraph("none", Tone.DIM)
-    for timing in side.branch.timings:
+    for timing in side.compared.timings:
         page.blank()
         page.line(span(f"against {_base_words(side, timing)}", Tone.TITLE))
         page.line(span(f"on {timing.gpu or timing.device}", Tone.DIM))
@@ -169,7 +169,7 @@ def _draw_times(page: Page, side: Side) -> None:
 
 def _draw_workload(page: Page, timing: WorkloadTiming) -> None:
     page.line(span(f"{timing.workload} {timing.dtype.value}"))
-    void = " VOID" if timing.voided else " (caveats)" if timing.caveats else ""
+    void = " VOID" if timing.invalidated else " (caveats)" if timing.caveats else ""
     words = f"{ratio_words(timing.cold.speedup)}{void}"
     page.field("  cold", words, Tone.BAD if void else VERDICT_TONES[timing.verdict], column=8)
 
@@ -185,7 +185,7 @@ def _base_words(side: Side, timing: Timing) -> str:
 
 
 def _draw_counters(page: Page, sides: Sides) -> None:
-    first, second = (side.branch.counters for side in sides)
+    first, second = (side.compared.counters for side in sides)
     page.heading("Counted by the emulator, over all workloads")
     if first is None or second is None or not _same_task(sides):
         missing = "the tasks differ" if first and second else "not both have a profile"
@@ -210,7 +210,7 @@ def _case_end(outcome: CaseOutcome | None) -> Span:
 
 
 def _same_task(sides: Sides) -> bool:
-    return sides[0].branch.task_hash == sides[1].branch.task_hash
+    return sides[0].compared.task_hash == sides[1].compared.task_hash
 
 
 def _beside(page: Page, sides: Sides, draw: _DrawSide, *, headed: bool = True) -> None:

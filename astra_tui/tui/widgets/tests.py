@@ -12,9 +12,9 @@ from astra_tui.model.check import (
     OPEN_CONDITION_HINT,
     CaseOutcome,
     CaseResult,
+    CheckVerdict,
     OutputError,
     PropertyResult,
-    Verdict,
 )
 from astra_tui.model.compilation import Severity
 from astra_tui.model.events import CheckFinished, CompileFinished
@@ -81,7 +81,7 @@ class TestsPane(Pane):
         check = candidate.check
         if check is not None:
             tone = CHECK_TONES[check.verdict]
-            if check.verdict is Verdict.PASSED and not candidate.correct:
+            if check.verdict is CheckVerdict.PASSED and not candidate.correct:
                 tone = Tone.BAD
             verdict = check.verdict.value.replace("_", " ")
             page.line(name, Span(verdict.upper(), tone), Span(f"  {check.seconds:.1f} s", Tone.DIM))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import Caveat, Timing, TimingVerdict, WorkloadTiming
 from astra_tui.tui.text_layout import Page, Span, Tone, span
-from astra_tui.tui.widgets.cited import Pointer
+from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.words import microseconds, ratio_words
 
 _BAR = 20
@@ -18,7 +18,9 @@ VERDICT_TONES = {
 }
 
 
-def draw_timing(page: Page, timing: Timing, base: str, pointer: Pointer, *, final: bool) -> None:
+def draw_timing(
+    page: Page, timing: Timing, base: str, pointer: CitationFinder, *, final: bool
+) -> None:
     """A finished timing: all workloads together, then each. `base` says against what."""
     page.heading(f"Time against {base}" + (", measured again at the end" if final else ""))
     together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
@@ -31,7 +33,7 @@ def draw_timing(page: Page, timing: Timing, base: str, pointer: Pointer, *, fina
         draw_workload(page, workload, pointer)
 
 
-def draw_workload(page: Page, timing: WorkloadTiming, pointer: Pointer) -> None:
+def draw_workload(page: Page, timing: WorkloadTiming, pointer: CitationFinder) -> None:
     """One workload: the ratio that decides, the floor, what else was measured, and caveats."""
     tone = VERDICT_TONES[timing.verdict]
     page.line(

@@ -12,7 +12,7 @@ from astra_tui.tui.widgets.diff.alignment import (
     align,
     is_quick,
 )
-from astra_tui.tui.widgets.diff.elsewhere import align_elsewhere
+from astra_tui.tui.widgets.diff.alignment_process import align_in_process
 from astra_tui.tui.widgets.diff.emphasis import MAX_TOKENS, emphasis_of
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c = d;\n", "c = e;\n", "\n", "}\n"]), max_size=30)
@@ -57,7 +57,7 @@ def test_lines_that_share_most_words_stand_beside_each_other() -> None:
 
 def test_another_process_comes_to_the_same() -> None:
     old, new = "a\n\ud800\nc\n", "a\n\udfff\x00\nd\nc"
-    assert asyncio.run(align_elsewhere(old, new)) == align(old, new)
+    assert asyncio.run(align_in_process(old, new)) == align(old, new)
 
 
 def test_a_comparison_that_is_not_wanted_any_more_ends() -> None:
@@ -65,7 +65,7 @@ def test_a_comparison_that_is_not_wanted_any_more_ends() -> None:
     assert not is_quick(old, new)
 
     async def cancelled() -> None:
-        task = asyncio.create_task(align_elsewhere(old, new))
+        task = asyncio.create_task(align_in_process(old, new))
         await asyncio.sleep(0)
         task.cancel()
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)

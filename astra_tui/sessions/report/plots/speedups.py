@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from astra_tui.model.timing import Ratio
 from astra_tui.sessions.report.document import Figure, Tone
-from astra_tui.sessions.report.facts import Facts, Trial
+from astra_tui.sessions.report.facts import Facts, ReportedProposal
 from astra_tui.sessions.report.numbers import is_plottable
 from astra_tui.sessions.report.plots.slots import Slots, width_for
 from astra_tui.sessions.report.plots.svg import (
@@ -63,7 +63,7 @@ def speedup_figure(facts: Facts) -> Figure | None:
     return Figure(title, description, svg)
 
 
-def _of_trial(trial: Trial) -> _Point:
+def _of_trial(trial: ReportedProposal) -> _Point:
     verdict = trial.proposal.verdict
     comparison = verdict.comparison if verdict else None
     outcome = trial.outcome.value.replace("_", " ") if trial.outcome else "not judged"

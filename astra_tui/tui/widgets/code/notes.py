@@ -39,10 +39,10 @@ def notes_of(marks: Sequence[LineMark], lines: int, width: int) -> dict[int, lis
 def count_marks(marks: Sequence[LineMark]) -> str:
     """How many marks of each kind there are, in words."""
     numbers = Counter(mark.kind for mark in marks)
-    return ", ".join(counted(numbers[kind], kind.value) for kind in MarkKind if numbers[kind])
+    return ", ".join(pluralised(numbers[kind], kind.value) for kind in MarkKind if numbers[kind])
 
 
-def gravest(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
+def most_severe(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
     """The gravest kind of each marked line, counted from 0."""
     ordered = sorted(marks, key=lambda mark: _GRAVITY.index(mark.kind), reverse=True)
     return {_place(mark, lines): mark.kind for mark in ordered}
@@ -52,6 +52,6 @@ def _place(mark: LineMark, lines: int) -> int:
     return min(max(mark.line, 1), max(1, lines)) - 1
 
 
-def counted(number: int, word: str) -> str:
+def pluralised(number: int, word: str) -> str:
     """A number with its word, "1 hunk" or "2 hunks"."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

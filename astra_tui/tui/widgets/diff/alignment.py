@@ -2,7 +2,7 @@
 
     python -m astra_tui.tui.widgets.diff.alignment < texts.msgpack > alignment.json
 
-aligns in a process of its own, for `elsewhere.py`. The hunks are those of `astra_tui.model.hunks`,
+aligns in a process of its own, for `alignment_process.py`. The hunks are those of `astra_tui.model.hunks`,
 so that an accepted subset means the same on the screen and in the engine. Inside a hunk the lines
 are aligned for reading only.
 """

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from astra_tui.tui.text.document import PART, document_of
 from astra_tui.tui.widgets.code.columns import column_widths
-from astra_tui.tui.widgets.code.notes import NoteRow, gravest, notes_of
+from astra_tui.tui.widgets.code.notes import NoteRow, most_severe, notes_of
 from astra_tui.tui.widgets.code.search import Match, occurrences
 from astra_tui.tui.widgets.code.view import CodeView
 from astra_tui.tui.widgets.diff.alignment import Alignment
@@ -96,7 +96,7 @@ class DiffLines(DiffCanvas):
     def _take(self, view: DiffView) -> None:
         self.view = view
         self._column_widths = column_widths(view.old_columns, view.new_columns)
-        self._letters = gravest(view.marks, len(self._texts[NEW]))
+        self._letters = most_severe(view.marks, len(self._texts[NEW]))
 
     def _take_choice(self) -> None:
         """The choice that was given, or the one that the engineer made when it was shown before."""

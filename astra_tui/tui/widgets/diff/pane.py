@@ -24,15 +24,15 @@ from textual.message import Message
 
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.widgets.code.notes import count_marks, counted
+from astra_tui.tui.widgets.code.notes import count_marks, pluralised
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.diff.alignment import (
     Alignment,
     align,
     is_quick,
 )
+from astra_tui.tui.widgets.diff.alignment_process import align_in_process
 from astra_tui.tui.widgets.diff.data import DiffView
-from astra_tui.tui.widgets.diff.elsewhere import align_elsewhere
 from astra_tui.tui.widgets.diff.lines import DiffLines
 
 
@@ -144,7 +144,7 @@ The arrow keys move the cursor and scroll sideways.
         if not lines.hunk_count:
             return f"{names} · no changes"
         added, removed = lines.line_counts
-        hunks = counted(lines.hunk_count, "hunk")
+        hunks = pluralised(lines.hunk_count, "hunk")
         if len(lines.accepted) < lines.hunk_count:
             hunks = f"{len(lines.accepted)} of {hunks} accepted"
         parts = [names, hunks, f"+{added} −{removed}"]
@@ -164,7 +164,7 @@ The arrow keys move the cursor and scroll sideways.
     async def _compare(self, view: DiffView) -> None:
         """Aligns elsewhere, then shows what is wanted by then."""
         try:
-            alignment = await align_elsewhere(view.old, view.new)
+            alignment = await align_in_process(view.old, view.new)
         except (OSError, RuntimeError, msgspec.DecodeError) as error:
             self._failure = str(error)
             self.update_title()

@@ -18,7 +18,7 @@ from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text.document import PART, Document, document_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, MarkKind
 from astra_tui.tui.widgets.code.columns import column_segments, column_titles, column_widths
-from astra_tui.tui.widgets.code.notes import NoteRow, gravest, notes_of
+from astra_tui.tui.widgets.code.notes import NoteRow, most_severe, notes_of
 from astra_tui.tui.widgets.code.painting import code_strip, fit
 from astra_tui.tui.widgets.code.search import Match, occurrences
 from astra_tui.tui.widgets.code.view import CodeView
@@ -44,7 +44,7 @@ class SassRow:
 Row = LineRow | NoteRow | SassRow
 
 
-class Beside(StrEnum):
+class ColumnsChoice(StrEnum):
     """What stands next to the lines."""
 
     COUNTERS = "counters"
@@ -74,7 +74,7 @@ class SourceLines(CodeView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self.view = SourceView("")
-        self.beside = Beside.COUNTERS
+        self.beside = ColumnsChoice.COUNTERS
         self._sass: Sass | None = None
         self._unfolded: set[int] = set()
         self._document = document_of("")
@@ -97,7 +97,7 @@ class SourceLines(CodeView):
             self._document = document_of(view.text)
             self.forget_search()
             self.scroll_to(0, 0, animate=False, force=True)
-        self._letters = gravest(view.marks, len(self._document))
+        self._letters = most_severe(view.marks, len(self._document))
         self._build()
         self.set_reactive(CodeView.cursor, self._row_of(line) + max(0, below))
         self.rows_changed()
@@ -105,9 +105,9 @@ class SourceLines(CodeView):
     @property
     def columns(self) -> tuple[LineColumn, ...]:
         """What stands next to the lines now."""
-        if self.beside is Beside.COUNTERS:
+        if self.beside is ColumnsChoice.COUNTERS:
             return self.view.columns
-        return self.sass.columns if self.beside is Beside.SASS else ()
+        return self.sass.columns if self.beside is ColumnsChoice.SASS else ()
 
     @property
     def sass(self) -> Sass:
@@ -193,7 +193,7 @@ class SourceLines(CodeView):
 
     def column_titles(self) -> str:
         """What stands above the columns, or nothing where none are shown."""
-        if self.beside is Beside.SASS and self.sass.problem:
+        if self.beside is ColumnsChoice.SASS and self.sass.problem:
             return f"No SASS: {visible_inline(self.sass.problem)}"
         if not self._column_widths:
             return ""
@@ -249,9 +249,12 @@ class SourceLines(CodeView):
         self.show(self.view)
         self.post_message(self.Changed())
 
-    def _choices(self) -> list[Beside]:
-        known = {Beside.COUNTERS: bool(self.view.columns), Beside.SASS: self.view.sass is not None}
-        return [choice for choice in Beside if known.get(choice, True)]
+    def _choices(self) -> list[ColumnsChoice]:
+        known = {
+            ColumnsChoice.COUNTERS: bool(self.view.columns),
+            ColumnsChoice.SASS: self.view.sass is not None,
+        }
+        return [choice for choice in ColumnsChoice if known.get(choice, True)]
 
     def action_sass(self) -> None:
         """Unfolds the instructions of the line at the cursor, or folds them."""

@@ -18,10 +18,10 @@ from textual.binding import Binding, BindingType
 
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text.numbers import whole_number
-from astra_tui.tui.widgets.code.notes import count_marks, counted
+from astra_tui.tui.widgets.code.notes import count_marks, pluralised
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.source.data import SourceView
-from astra_tui.tui.widgets.source.lines import Beside, SourceLines
+from astra_tui.tui.widgets.source.lines import ColumnsChoice, SourceLines
 
 
 class SourcePane(CodePane):
@@ -78,10 +78,13 @@ The arrow keys move the cursor and scroll sideways.
         """Name, lines and marks."""
         if self._view is None:
             return "No source"
-        parts = [visible_inline(self._view.name, 60), counted(len(self.lines.documents[0]), "line")]
+        parts = [
+            visible_inline(self._view.name, 60),
+            pluralised(len(self.lines.documents[0]), "line"),
+        ]
         if self._view.marks:
             parts.append(count_marks(self._view.marks))
-        if self.lines.beside is Beside.SASS:
+        if self.lines.beside is ColumnsChoice.SASS:
             parts.append(self.lines.sass.words)
         return " · ".join(part for part in parts if part)
 

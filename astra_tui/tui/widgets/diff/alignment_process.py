@@ -14,7 +14,7 @@ _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 """No keys: the texts may be hostile."""
 
 
-async def align_elsewhere(old: str, new: str) -> Alignment:
+async def align_in_process(old: str, new: str) -> Alignment:
     """The alignment of two texts. The child ends when the caller is cancelled."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,

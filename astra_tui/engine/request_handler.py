@@ -26,7 +26,7 @@ from astra_tui.sessions.wire import (
 )
 
 
-class Orders:
+class RequestHandler:
     """Requests of front ends to one engine."""
 
     def __init__(self, engine: Engine):

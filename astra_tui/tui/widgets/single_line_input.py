@@ -6,7 +6,7 @@ from textual import events
 from textual.widgets import Input
 
 
-class OneLine(Input):
+class SingleLineInput(Input):
     """An input that takes several lines as one; Textual's own keeps the first, unsaid."""
 
     def on_paste(self, event: events.Paste) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from textual.binding import Binding
 
 from astra_tui.model.state import SessionStatus
-from astra_tui.tui.arrangement import PANES
+from astra_tui.tui.pane_layout import PANES
 
 KEYS = (
     Binding("a", "accept", "Accept", show=False, id="accept"),
@@ -37,7 +37,7 @@ KEYS = (
 """Those of replays and of cited numbers are in modules of their own."""
 
 
-class Situation(NamedTuple):
+class KeyContext(NamedTuple):
     """What the keys depend on."""
 
     status: SessionStatus
@@ -52,19 +52,19 @@ class Situation(NamedTuple):
     """Whether a number was looked up, so that there is a plan to go back to."""
 
 
-def _asks(now: Situation) -> bool:
+def _asks(now: KeyContext) -> bool:
     return now.asks
 
 
-def _works(now: Situation) -> bool:
+def _works(now: KeyContext) -> bool:
     return now.works
 
 
-def _plays(now: Situation) -> bool:
+def _plays(now: KeyContext) -> bool:
     return now.has_player
 
 
-APPLIES: dict[str, Callable[[Situation], bool]] = {
+APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "accept": _asks,
     "edit": _asks,
     "edit_outside": _asks,

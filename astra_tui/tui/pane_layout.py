@@ -18,7 +18,7 @@ THREE_COLUMNS = 170
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class PaneLayout:
     """What is shown: the panes of each column, top to bottom."""
 
     left: tuple[str, ...]
@@ -31,7 +31,7 @@ class Arrangement:
         return frozenset(self.left + self.main + self.side)
 
 
-def arrange(width: int, front: str, *, main: str = "plan", zoomed: bool = False) -> Arrangement:
+def lay_out(width: int, front: str, *, main: str = "plan", zoomed: bool = False) -> PaneLayout:
     """The panes for a width in columns.
 
     `front` is the pane that has to be seen. `main` is the one that the middle column shows where
@@ -44,8 +44,8 @@ def arrange(width: int, front: str, *, main: str = "plan", zoomed: bool = False)
     return _columns((*LEFT, front if front in MAIN else main if main in MAIN else "plan", *SIDE))
 
 
-def _columns(shown: tuple[str, ...]) -> Arrangement:
+def _columns(shown: tuple[str, ...]) -> PaneLayout:
     def of(column: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(pane for pane in column if pane in shown)
 
-    return Arrangement(of(LEFT), of(MAIN), of(SIDE))
+    return PaneLayout(of(LEFT), of(MAIN), of(SIDE))

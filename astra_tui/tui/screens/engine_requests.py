@@ -13,13 +13,13 @@ from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
-ORDER_SECONDS = 1.0
-"""An order is on the screen after so long at the latest."""
+REQUEST_SECONDS = 1.0
+"""What a request changes is on the screen after so long at the latest."""
 
-Order = Callable[[EngineClient], Awaitable[None]]
+EngineRequest = Callable[[EngineClient], Awaitable[None]]
 
 
-class Steering:
+class EngineRequests:
     """Works for one session screen; what an engine refuses is shown as a notice."""
 
     def __init__(self, screen: SessionPanes):
@@ -28,7 +28,7 @@ class Steering:
         self._ordered = AutoMode.ASK
         self._ordered_at = float("-inf")
 
-    def order(self, what: Order, refused: Callable[[UserError], None] | None = None) -> None:
+    def send(self, what: EngineRequest, refused: Callable[[UserError], None] | None = None) -> None:
         """Asks the engine for something; without an engine, nothing is asked."""
         engine = self._screen.engine
         if engine is None:
@@ -40,7 +40,7 @@ class Steering:
             except UserError as error:
                 (refused or self._app.report)(error)
 
-        self._screen.run_worker(carry_out(), name="order")
+        self._screen.run_worker(carry_out(), name="request")
 
     def answer(
         self, answer: Answer, taken: Callable[[], None], refused: Callable[[UserError], None]
@@ -54,14 +54,14 @@ class Steering:
         if self._screen.engine is None:
             refused(EngineGone("the engine is gone; nothing was sent"))
         else:
-            self.order(give, refused)
+            self.send(give, refused)
 
     def note(self) -> None:
         """Asks for a note, and sends it."""
 
         def send(text: str) -> None:
             if text:
-                self.order(lambda engine: engine.note(text))
+                self.send(lambda engine: engine.note(text))
 
         self._screen.query_one(PromptLine).ask("note to the team:", send)
 
@@ -73,20 +73,20 @@ class Steering:
         view, now = self._screen.view, self._app.clock()
         if view is None:
             return
-        recently = now - self._ordered_at < ORDER_SECONDS
+        recently = now - self._ordered_at < REQUEST_SECONDS
         modes = list(AutoMode)
         before = self._ordered if recently else view.state.auto.mode
         self._ordered = modes[(modes.index(before) + 1) % len(modes)]
         self._ordered_at = now
         mode = self._ordered
-        self.order(lambda engine: engine.auto(mode))
+        self.send(lambda engine: engine.auto(mode))
 
     def accept_next(self, count: int) -> None:
         """Has a number of questions to come accepted, whatever their risk."""
         view = self._screen.view
         if view is not None:
             mode = view.state.auto.mode
-            self.order(lambda engine: engine.auto(mode, count))
+            self.send(lambda engine: engine.auto(mode, count))
 
     def add_case(self) -> None:
         """Asks for a case, which all candidates from now on are checked with."""
@@ -155,4 +155,4 @@ class Steering:
         if how == "detach":
             self._app.leave_session(self._screen, self._screen.left(detached=True))
         elif how == "end":
-            self.order(EngineClient.cancel)
+            self.send(EngineClient.cancel)
