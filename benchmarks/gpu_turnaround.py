@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.engine.lab import Lab, Text
+from astra_tui.engine.lab import Lab, NamedSource
 from astra_tui.lab.devices import choose_device
 from astra_tui.model.check import CheckReport
 from astra_tui.model.timing import Timing
@@ -53,7 +53,7 @@ def main() -> None:
 async def _runs(name: str, repeats: int, count: int) -> list[dict[str, float]]:
     task = gpu.task_named(name)
     text = task.tuned_file.read_text(encoding="utf-8")
-    base = Text(task.baseline_file.read_text(encoding="utf-8"), str(task.baseline_file))
+    base = NamedSource(task.baseline_file.read_text(encoding="utf-8"), str(task.baseline_file))
     named = tuple(w.name for w in task.workloads[:count])
     device = await asyncio.to_thread(choose_device, "cuda")
     lab = Lab(task, device.name)
@@ -66,14 +66,14 @@ async def _runs(name: str, repeats: int, count: int) -> list[dict[str, float]]:
         lab.close()
 
 
-async def _run(lab: Lab, base: Text, text: str, named: tuple[str, ...]) -> dict[str, float]:
+async def _run(lab: Lab, base: NamedSource, text: str, named: tuple[str, ...]) -> dict[str, float]:
     took: dict[str, float] = {}
     began = time.perf_counter()
     await _clocked(took, "compile", lab.compile(text, "new.cu"))
     await _clocked(took, "check", _check(lab, text))
     both = time.perf_counter()
     await asyncio.gather(
-        _clocked(took, "time", _time(lab, base, Text(text, "new.cu"), named)),
+        _clocked(took, "time", _time(lab, base, NamedSource(text, "new.cu"), named)),
         _clocked(took, "profile", lab.profile(text, "new.cu")),
     )
     ends = time.perf_counter()
@@ -92,7 +92,9 @@ async def _check(lab: Lab, text: str) -> None:
             assert event.verdict.value == "passed", event.message
 
 
-async def _time(lab: Lab, base: Text, candidate: Text, named: tuple[str, ...]) -> None:
+async def _time(
+    lab: Lab, base: NamedSource, candidate: NamedSource, named: tuple[str, ...]
+) -> None:
     async for step in lab.time(base, candidate, workloads=named):
         if isinstance(step, Timing):
             assert len(step.workloads) == len(named)

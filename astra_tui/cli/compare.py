@@ -128,11 +128,11 @@ async def _time(
 ) -> tuple[Timing | None, str]:
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.lab import Lab, LabTrouble
-    from astra_tui.engine.rerun import check, source_text, time_pair
+    from astra_tui.engine.rerun import check, named_source, time_pair
 
     _, task = local_task(first.state, first.folder, options.task, trust=options.trust)
     lab = Lab(task, device)
-    base, candidate = (source_text(s.source, s.compared.candidate) for s in (first, second))
+    base, candidate = (named_source(s.source, s.compared.candidate) for s in (first, second))
     try:
         for side, source in ((first, base), (second, candidate)):
             checked = await check(lab, source, side.state.cases)

@@ -108,10 +108,10 @@ def _chains(
     from astra_tui.lab.on_gpu.compiling import compile_source
     from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed
     from astra_tui.lab.on_gpu.measuring import Options as Protocols
-    from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, Contender, YardstickTimer
+    from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 
     base, *ours = (
-        Contender(
+        TimedVersion(
             file.name,
             compile_source(task, opened.compiler, opened.device.attributes, text, str(file)),
         )

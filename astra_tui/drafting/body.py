@@ -163,7 +163,7 @@ class Body:
 
     def _name(self, node: Node) -> Polynomial | None:
         name = text_of(node)
-        found = scopes.meaning_of(name, node, self.function)
+        found = scopes.definition_of(name, node, self.function)
         if found is not None:
             if isinstance(found, scopes.Variable):
                 return of_atom(Atom("variable", found.text))
@@ -249,7 +249,7 @@ class Body:
                 return None
 
     def _named_pointer(self, node: Node) -> Pointer | None:
-        found = scopes.meaning_of(text_of(node), node, self.function)
+        found = scopes.definition_of(text_of(node), node, self.function)
         if isinstance(found, scopes.Variable):
             return None
         if found is not None:

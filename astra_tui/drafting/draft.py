@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_tui.drafting.baseline import baseline_text, plan_text
-from astra_tui.drafting.elements import Ask, Elements, read_elements
+from astra_tui.drafting.elements import Ask, ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, printed
 from astra_tui.drafting.geometry import guess_grid, read_launch, size_arguments
 from astra_tui.drafting.launching import Sizes
@@ -48,7 +48,7 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
     kernel = _choose(source, file, kernel_name)
     points: list[str] = []
     launch = _launch_of(source, kernel, points.append)
-    elements = read_elements(source, kernel, launch, points.append)
+    elements = read_element_types(source, kernel, launch, points.append)
     sizes = Sizes(taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, points.append)
     accesses = read_accesses(source, kernel, plan, elements, sizes)
@@ -149,7 +149,7 @@ def _is_capped(part: Expression) -> bool:
             return False
 
 
-def _to_confirm(task: TaskDraft, elements: Elements) -> list[str]:
+def _to_confirm(task: TaskDraft, elements: ElementTypes) -> list[str]:
     """The points that every draft has."""
     found = [
         f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: the draft "

@@ -14,7 +14,7 @@ Ask = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Elements:
+class ElementTypes:
     """`task` is what `T` goes through, `generic` the template parameters that stand for it.
 
     `fixed` holds the template parameters that are always one other element type.
@@ -44,9 +44,9 @@ class Elements:
         return dtype
 
 
-def read_elements(
+def read_element_types(
     source: SourceText, kernel: KernelText, launch: HostLaunch | None, ask: Ask
-) -> Elements:
+) -> ElementTypes:
     """Finds the element types of a kernel's template parameters and of the task."""
     used = {p.type for p in kernel.parameters}
     names = [name for kind, name, _ in kernel.template if kind == "typename" and name in used]
@@ -69,14 +69,14 @@ def read_elements(
         generic.add(name)
         if given != floats[main]:
             ask(f"template parameter {name}: no launch shows its type; the draft says T")
-    return Elements(floats[main], frozenset(generic), fixed, source.aliases)
+    return ElementTypes(floats[main], frozenset(generic), fixed, source.aliases)
 
 
-def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> Elements:
+def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> ElementTypes:
     """`T` of a kernel that is no template: the type of most of its floating-point tensors."""
     pointees = [vector_of(p.type, source.aliases)[0] for p in kernel.parameters if p.is_pointer]
     floats = [d for d in pointees if d is not None and d.is_float]
     if not floats:
         ask("no tensor is known to hold floating-point numbers; dtypes says float32 for want of T")
     task = max(floats, key=floats.count) if floats else DType.FLOAT32
-    return Elements((task,), frozenset(), {}, source.aliases)
+    return ElementTypes((task,), frozenset(), {}, source.aliases)

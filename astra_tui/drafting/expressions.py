@@ -65,7 +65,7 @@ class Helper:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class SymbolTable:
     """What the names in host code stand for.
 
     `leaves` are texts (names, or calls such as `x.size(0)`) that become names of the plan. Other
@@ -114,7 +114,7 @@ def free_name(name: str) -> str:
 class Rewriter:
     """Rewrites trees of C++ expressions; None stands for what a plan cannot say."""
 
-    def __init__(self, meaning: Meaning):
+    def __init__(self, meaning: SymbolTable):
         self.meaning = meaning
         self._depth = 0
         self._steps = 0

@@ -17,15 +17,15 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.drafting.accesses import Access
-from astra_tui.drafting.elements import Ask, Elements
+from astra_tui.drafting.elements import Ask, ElementTypes
 from astra_tui.drafting.expressions import (
-    Meaning,
     Rewriter,
+    SymbolTable,
     free_name,
     plan_expression,
     printed,
 )
-from astra_tui.drafting.launching import Host, Sizes
+from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
 from astra_tui.drafting.reading import (
     HostLaunch,
@@ -60,7 +60,7 @@ def read_launch(
     source: SourceText,
     kernel: KernelText,
     launch: HostLaunch | None,
-    elements: Elements,
+    elements: ElementTypes,
     sizes: Sizes,
     ask: Ask,
 ) -> LaunchDraft:
@@ -71,7 +71,7 @@ def read_launch(
                 sizes.arguments[parameter.name] = Name(sizes.add(parameter.name))
         template, numbers = _template(kernel, elements, None, ask)
         return LaunchDraft(template, None, (Integer(DEFAULT_BLOCK),), "", numbers)
-    host = Host(source, kernel, launch, sizes)
+    host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
     host.numbers.update(_host_numbers(source, launch, ask))
     host.numbers.update(_thread_counts(source, launch, ask))
@@ -95,7 +95,9 @@ def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -
 # -- template arguments ----------------------------------------------------------------------------
 
 
-def _element_names(kernel: KernelText, launch: HostLaunch, elements: Elements) -> dict[str, str]:
+def _element_names(
+    kernel: KernelText, launch: HostLaunch, elements: ElementTypes
+) -> dict[str, str]:
     """C++ names of element types in host code with the plan's, for sizeof."""
     found = dict.fromkeys(elements.generic, "T")
     for (_, name, _), given in zip(kernel.template, launch.template_args, strict=False):
@@ -169,7 +171,7 @@ def _number_guess(name: str) -> int:
 
 
 def _template(
-    kernel: KernelText, elements: Elements, host: Host | None, ask: Ask
+    kernel: KernelText, elements: ElementTypes, host: HostCode | None, ask: Ask
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     """The template arguments as the plan writes them, and which of them are known numbers."""
     given = host.launch.template_args if host is not None else ()
@@ -196,13 +198,15 @@ def _template(
     return tuple(texts), numbers
 
 
-def _number_for(text: str, elements: Elements) -> int | None:
+def _number_for(text: str, elements: ElementTypes) -> int | None:
     """The value of a template argument for the first of the element types."""
     expression = plan_expression(text.replace("sizeof(T)", str(elements.task[0].size)))
     return from_expression(expression).number if expression is not None else None
 
 
-def _type_argument(name: str, node: Node | None, default: str, elements: Elements, ask: Ask) -> str:
+def _type_argument(
+    name: str, node: Node | None, default: str, elements: ElementTypes, ask: Ask
+) -> str:
     if name in elements.generic:
         return "T"
     if name in elements.fixed:
@@ -214,19 +218,19 @@ def _type_argument(name: str, node: Node | None, default: str, elements: Element
     return f'"{text}"'
 
 
-def _number_argument(node: Node | None, default: str, host: Host | None) -> Expression | None:
+def _number_argument(node: Node | None, default: str, host: HostCode | None) -> Expression | None:
     if node is not None and host is not None:
         # A bare name among template arguments reads like a type.
         value = parse_expression(text_of(node))
         return host.expression(value) if value is not None else None
     value = parse_expression(default) if default else None
-    return Rewriter(host.meaning() if host else Meaning()).expression(value) if value else None
+    return Rewriter(host.meaning() if host else SymbolTable()).expression(value) if value else None
 
 
 # -- grid, block and shared memory -----------------------------------------------------------------
 
 
-def _geometry(host: Host, place: int, what: str, ask: Ask) -> tuple[Expression, ...] | None:
+def _geometry(host: HostCode, place: int, what: str, ask: Ask) -> tuple[Expression, ...] | None:
     configuration = host.launch.configuration
     node = configuration[place] if place < len(configuration) else None
     if node is not None and what == "grid":
@@ -241,7 +245,7 @@ def _geometry(host: Host, place: int, what: str, ask: Ask) -> tuple[Expression, 
     return tuple(found[:3])
 
 
-def _name_constant_rows(host: Host, grid: Node) -> None:
+def _name_constant_rows(host: HostCode, grid: Node) -> None:
     """Makes a size of a constant that is a whole grid, as of `rows` in a sample's main()."""
     name = text_of(grid)
     definition = host.values.get(name)
@@ -252,7 +256,7 @@ def _name_constant_rows(host: Host, grid: Node) -> None:
         host.sizes.add(name, name, value)
 
 
-def _shared(host: Host, ask: Ask) -> str:
+def _shared(host: HostCode, ask: Ask) -> str:
     """Dynamic shared memory in bytes, "" for none."""
     if len(host.launch.configuration) < 3:
         return ""

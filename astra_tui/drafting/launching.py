@@ -18,8 +18,8 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.drafting.expressions import (
     PROPERTIES,
-    Meaning,
     Rewriter,
+    SymbolTable,
     free_name,
     is_dim3,
     printed,
@@ -58,7 +58,7 @@ class Sizes:
     """Names of the kernel's tensors and scalars."""
 
 
-class Host:
+class HostCode:
     """The host code of a launch."""
 
     def __init__(self, source: SourceText, kernel: KernelText, launch: HostLaunch, sizes: Sizes):
@@ -74,9 +74,9 @@ class Host:
 
     # -- names -----------------------------------------------------------------------------------
 
-    def meaning(self, leaves: Mapping[str, str] | None = None) -> Meaning:
+    def meaning(self, leaves: Mapping[str, str] | None = None) -> SymbolTable:
         """What names in this host code stand for."""
-        return Meaning(
+        return SymbolTable(
             leaves=self.sizes.leaves if leaves is None else leaves,
             definitions=self.values,
             constants=self.source.constants,

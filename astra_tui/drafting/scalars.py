@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from astra_tui.cuda_source.syntax import text_of, without_wrapping
-from astra_tui.drafting.elements import Ask, Elements
+from astra_tui.drafting.elements import Ask, ElementTypes
 from astra_tui.drafting.expressions import free_name
 from astra_tui.drafting.reading import (
     HostLaunch,
@@ -27,7 +27,7 @@ def read_scalars(
     source: SourceText,
     kernel: KernelText,
     launch: HostLaunch | None,
-    elements: Elements,
+    elements: ElementTypes,
     ask: Ask,
 ) -> Iterator[ScalarDraft]:
     """The scalars of a kernel; a parameter that no launch plan can pass becomes a point."""
@@ -49,7 +49,7 @@ def read_scalars(
         yield ScalarDraft(name, dtype, choices)
 
 
-def _dtype(parameter: KernelParameter, elements: Elements) -> DType | None:
+def _dtype(parameter: KernelParameter, elements: ElementTypes) -> DType | None:
     if parameter.pointers:
         return None
     if parameter.type in elements.generic:

@@ -20,7 +20,7 @@ class Variable:
     declarator: Node
 
 
-def meaning_of(name: str, site: Node, function: Node) -> Node | Variable | None:
+def definition_of(name: str, site: Node, function: Node) -> Node | Variable | None:
     """The expression that a local name stands for at a place, None when it is not local."""
     found = _declaration(name, site, function)
     if found is None:

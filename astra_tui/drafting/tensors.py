@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from astra_tui.cuda_source.syntax import one_line
 from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of
 from astra_tui.drafting.body import Facts, Pointer
-from astra_tui.drafting.elements import Ask, Elements
+from astra_tui.drafting.elements import Ask, ElementTypes
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import Sizes
@@ -45,7 +45,11 @@ class TensorsDraft:
 
 
 def read_accesses(
-    source: SourceText, kernel: KernelText, launch: LaunchDraft, elements: Elements, sizes: Sizes
+    source: SourceText,
+    kernel: KernelText,
+    launch: LaunchDraft,
+    elements: ElementTypes,
+    sizes: Sizes,
 ) -> list[Access]:
     """Every access of the kernel to its tensors, in order."""
     values: dict[str, Polynomial | Pointer] = {
@@ -82,7 +86,7 @@ class TensorReader:
     def __init__(
         self,
         kernel: KernelText,
-        elements: Elements,
+        elements: ElementTypes,
         sizes: Sizes,
         accesses: Sequence[Access],
         ask: Ask,

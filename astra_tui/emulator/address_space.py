@@ -16,7 +16,7 @@ address of a kernel's parameter, or a global one, is the generic one."""
 _PAGE = 2 << 20
 
 
-def elsewhere(seed: int) -> int:
+def other_base(seed: int) -> int:
     """Another address where global memory may begin: up to 512 GiB below GLOBAL."""
     return GLOBAL - _PAGE * (1 + (seed * 0x9E37_79B1 >> 7) % (1 << 18))
 

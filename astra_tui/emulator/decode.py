@@ -26,7 +26,7 @@ from astra_tui.emulator.ptx.module import (
     Vector,
 )
 from astra_tui.emulator.ptx.parser import float_value
-from astra_tui.emulator.step import Written
+from astra_tui.emulator.step import WriteAccess
 
 Reader = Callable[[dict[int, Any]], Any]
 Writer = Callable[[dict[int, Any], Any], None]
@@ -73,7 +73,7 @@ class Decoder:
         self.writes: set[int] = set()
         self.addresses: set[int] = set()
         """The slots that the instruction being decoded reads, writes, and takes addresses from."""
-        self.written: Written | None = None
+        self.written: WriteAccess | None = None
         """What it writes in memory."""
 
     def begin(self, index: int) -> None:
@@ -99,7 +99,7 @@ class Decoder:
 
     def slot(self, name: str) -> int:
         """The slot of a register; it has to be declared, or be special."""
-        if name in special.OF_MACHINE:
+        if name in special.MACHINE_DEPENDENT:
             self.traits.add(name)
         if name not in self.slots:
             kind = self.function.registers.get(name)

@@ -16,7 +16,7 @@ import numpy as np
 
 from astra_tui.emulator.control_flow import CONTROL, ControlFlow, predicate_of
 from astra_tui.emulator.ptx.module import Instruction
-from astra_tui.emulator.step import Orders, Step
+from astra_tui.emulator.step import Step, WarpOrder
 
 _OWN = {"local", "param"}
 _SHARED_BY_LANES = {"global", "shared", "const"}
@@ -36,7 +36,7 @@ class Dependence:
             exchanges = [
                 i
                 for i in self._behind([store])
-                if self.steps[i].orders is Orders.WRITES_AFTER_READS
+                if self.steps[i].orders is WarpOrder.WRITES_AFTER_READS
             ]
             found = np.zeros(len(self.steps), np.bool_)
             found[list(self._behind(exchanges))] = True

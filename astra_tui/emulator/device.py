@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from astra_tui.emulator.address_space import GLOBAL, elsewhere, to_generic
+from astra_tui.emulator.address_space import GLOBAL, other_base, to_generic
 from astra_tui.emulator.dependents import GridDependency, dependency_of
 from astra_tui.emulator.faults import EmulationStopped, Unsupported
 from astra_tui.emulator.machine import MAX_BLOCKS, Machine
@@ -90,7 +90,7 @@ class Kernel:
     local_variables: tuple[Variable, ...]
 
 
-class Loaded:
+class LoadedModule:
     """One compiled source: its PTX, parsed, and the kernels decoded so far."""
 
     def __init__(self, ptx: str):
@@ -159,7 +159,7 @@ class Emulator:
 
     def __init__(self, budget: int = BUDGET):
         self.budget = budget
-        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+        self._loaded: OrderedDict[str, LoadedModule] = OrderedDict()
 
     def run(
         self,
@@ -202,12 +202,12 @@ class Emulator:
         except MemoryError as error:
             return _out_of_memory(str(error), launches, buffers)
 
-    def loaded(self, ptx: str) -> Loaded:
+    def loaded(self, ptx: str) -> LoadedModule:
         """A compiled source, parsed once."""
         if ptx in self._loaded:
             self._loaded.move_to_end(ptx)
         else:
-            self._loaded[ptx] = Loaded(ptx)
+            self._loaded[ptx] = LoadedModule(ptx)
             if len(self._loaded) > _KEPT_MODULES:
                 self._loaded.popitem(last=False)
         return self._loaded[ptx]
@@ -218,7 +218,7 @@ class _Call:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedModule,
         kernels: list[Kernel],
         buffers: tuple[DeviceBuffer, ...],
         budget: int,
@@ -240,7 +240,7 @@ class _Call:
             buffers,
             loaded.globals,
             granule,
-            base=elsewhere(variation.seed) if variation.elsewhere else GLOBAL,
+            base=other_base(variation.seed) if variation.moved_buffers else GLOBAL,
         )
         self.findings: list[Finding] = []
         self.tallies: dict[str, Tally] = {}

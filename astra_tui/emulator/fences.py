@@ -57,7 +57,7 @@ class _Address:
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierAccesses:
     """Earlier accesses, an entry each: the thread, its epoch, the time, its fences by then.
 
     A read has -1 fences: it needs none.
@@ -125,7 +125,7 @@ class Fences:
         known = self.acquired.get(block, {}).values()
         return tuple(a for a in known if a.thread == thread or a.epoch < epoch)
 
-    def ordered(self, past: Past, threads: Any, epochs: Any, syncs: Any) -> Any:
+    def ordered(self, past: EarlierAccesses, threads: Any, epochs: Any, syncs: Any) -> Any:
         """Whether earlier accesses of other blocks come before what these threads do now."""
         block = (threads - 1).astype(np.int64) >> self.block_bits
         other = (past.thread - 1).astype(np.int64) >> self.block_bits
@@ -133,12 +133,16 @@ class Fences:
         pairs, which = np.unique((block << 32) | other, return_inverse=True)
         for number, pair in enumerate(pairs.tolist()):
             at = np.flatnonzero(which == number)
-            part = Past(*(v[at] for v in (past.thread, past.epoch, past.time, past.fences)))
+            part = EarlierAccesses(
+                *(v[at] for v in (past.thread, past.epoch, past.time, past.fences))
+            )
             now = threads[at], epochs[at], syncs[at]
             result[at] = self._pair_ordered(part, now, pair >> 32, pair & 0xFFFF_FFFF)
         return result
 
-    def _pair_ordered(self, past: Past, now: tuple[Any, Any, Any], block: int, other: int) -> Any:
+    def _pair_ordered(
+        self, past: EarlierAccesses, now: tuple[Any, Any, Any], block: int, other: int
+    ) -> Any:
         thread, epoch, sync = now
         ordered = np.zeros(len(thread), np.bool_)
         if block == other:
@@ -178,7 +182,7 @@ class Fences:
         return found
 
 
-def _covers(release: Release, past: Past, fenced_since: Any) -> Any:
+def _covers(release: Release, past: EarlierAccesses, fenced_since: Any) -> Any:
     """Whether earlier accesses of the releasing thread's block are part of a release."""
     fence = release.fence
     needs_none = past.fences < 0

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from astra_tui.emulator.faults import Fault, first_true
-from astra_tui.emulator.fences import Past
+from astra_tui.emulator.fences import EarlierAccesses
 from astra_tui.model.findings import FindingKind
 
 _WARP_BITS = 5
@@ -71,7 +71,7 @@ Awaited = Callable[[], Any]
 exchanges of the warp."""
 
 
-Acquired = Callable[[Past, Any, Any, Any], Any]
+Acquired = Callable[[EarlierAccesses, Any, Any, Any], Any]
 """Whether accesses of other blocks come before those of threads, at their epochs and syncs."""
 
 
@@ -127,7 +127,7 @@ class AccessHistory:
         self.other_block = np.zeros(words, np.bool_)
         self.any_second_reader = False
         self.write_fences: Any = None
-        self.reads: list[tuple[Any, Past]] = []
+        self.reads: list[tuple[Any, EarlierAccesses]] = []
         """All reads, where fences may order blocks: of several blocks that read one word the table
         keeps one."""
 
@@ -154,7 +154,7 @@ class AccessHistory:
         self._record_readers(words, by)
         if by.fences is not None:
             times, fences = np.full((2, len(words)), [[by.time], [-1]], np.int32)
-            self.reads.append((words, Past(by.thread, by.epoch.copy(), times, fences)))
+            self.reads.append((words, EarlierAccesses(by.thread, by.epoch.copy(), times, fences)))
 
     def store(
         self,
@@ -237,7 +237,9 @@ class AccessHistory:
             ordered |= unchanged()[at] & (signed[at] > 0)
         if acquired is not None and not ordered.all():
             fences = 0 if self.write_fences is None else self.write_fences[word]
-            past = Past(other, self.write_epoch[word], self.write_time[word], fences + 0 * other)
+            past = EarlierAccesses(
+                other, self.write_epoch[word], self.write_time[word], fences + 0 * other
+            )
             ordered |= acquired(past, thread, by.epoch[at], by.sync[at])
         if not ordered.all():
             self._raise(text, word, other, at, ordered)
@@ -290,7 +292,7 @@ class AccessHistory:
                     (words == word[position]) & ~self._same_block(past.thread, mine)
                 )
                 if len(found):
-                    earlier = Past(*(v[found] for v in vars(past).values()))
+                    earlier = EarlierAccesses(*(v[found] for v in vars(past).values()))
                     now = (np.repeat(v[who], len(found)) for v in (by.thread, by.epoch, by.sync))
                     racing[position] |= not acquired(earlier, *now).all()
         return racing

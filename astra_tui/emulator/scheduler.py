@@ -9,7 +9,7 @@ import numpy as np
 from astra_tui.emulator.dependents import share_waits
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.lanes import Chunk, Group
-from astra_tui.emulator.step import Flow, Orders, Step
+from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind
 
 _FAR = 1 << 60
@@ -208,12 +208,12 @@ class Scheduler:
 
     def _order(self, step: Step, group: Group) -> None:
         """Notes what a warp operation that has run orders."""
-        shares = self.machine.dependency is not None and step.orders is Orders.ALL
-        if step.orders is Orders.NOTHING or not (self.machine.checked or shares):
+        shares = self.machine.dependency is not None and step.orders is WarpOrder.ALL
+        if step.orders is WarpOrder.NOTHING or not (self.machine.checked or shares):
             return
         mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
         if self.machine.checked:
-            self.chunk.note_meeting(group, mask, step.orders is Orders.ALL)
+            self.chunk.note_meeting(group, mask, step.orders is WarpOrder.ALL)
         if shares:
             whole = np.broadcast_to(mask == _FULL_MASK, (group.n,))
             share_waits(self.chunk, group.lanes[whole], self.chunk.warp)

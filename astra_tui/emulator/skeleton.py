@@ -26,7 +26,7 @@ from astra_tui.emulator.memory import Buffer, GlobalMemory, require_aligned
 from astra_tui.emulator.registers import HomeRegisters
 from astra_tui.emulator.sliced_program import Op, sliced_program
 from astra_tui.emulator.slicing import DataDecision, Slice
-from astra_tui.emulator.step import Flow, Step, Written
+from astra_tui.emulator.step import Flow, Step, WriteAccess
 from astra_tui.emulator.stores import StoreMap
 from astra_tui.emulator.tiles import Sample, Tile, joined
 from astra_tui.model.findings import Finding, FindingKind
@@ -342,7 +342,7 @@ class _Runner:
             addresses = addresses.reshape(1, 1)
         self._mark(written, addresses, tile)
 
-    def _mark(self, written: Written, addresses: Any, tile: Tile) -> None:
+    def _mark(self, written: WriteAccess, addresses: Any, tile: Tile) -> None:
         memory, spec = self.launch.memory, written.spec
         low, high = int(addresses.min()) - GLOBAL, int(addresses.max()) - GLOBAL
         buffer = memory.holder(low, high, spec.size)
@@ -380,7 +380,7 @@ class _Runner:
     def _flow(self, op: Op, index: int, tile: Tile) -> int:
         """The next instruction for the whole tile, or -1 when its threads were sent elsewhere."""
         step = op.step
-        if op.is_fork:
+        if op.is_data_branch:
             return self._fork(op, tile)
         condition: Any = np.True_
         if step.predicate >= 0:

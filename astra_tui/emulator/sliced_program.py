@@ -18,9 +18,9 @@ class Op:
     index: int
     step: Step
     target: int = -1
-    """Where a branch leads; where the sides of a fork meet."""
+    """Where a branch leads; where the sides of a data branch meet."""
     targets: tuple[int, ...] = ()
-    """The entries of a table; the sides of a fork."""
+    """The entries of a table; the sides of a data branch."""
     is_store: bool = False
     outcome: int = -1
     """The slot whose truth value is to be noted after it."""
@@ -31,7 +31,7 @@ class Op:
     """The register slots that are read here or later."""
 
     @property
-    def is_fork(self) -> bool:
+    def is_data_branch(self) -> bool:
         """Whether data decides where it leads, so that it leads everywhere."""
         return self.step.flow is Flow.TABLE and self.step.selector is None
 
@@ -70,9 +70,9 @@ class _Builder:
         if index in part.stores:
             return self._store(index, step)
         if step.flow in CONTROL:
-            if index in part.forks:
-                fork = part.forks[index]
-                return Op(index, Step(Flow.TABLE), fork.meets, fork.sides)
+            if index in part.data_branches:
+                data_branch = part.data_branches[index]
+                return Op(index, Step(Flow.TABLE), data_branch.meets, data_branch.sides)
             return Op(index, step, step.target, step.targets)
         if index in part.roots:
             return self._root(index, step)
@@ -125,7 +125,7 @@ def _after(number: int, op: Op) -> Iterator[int]:
         yield op.target
     elif op.step.flow is Flow.TABLE:
         yield from op.targets
-    if op.is_fork:
+    if op.is_data_branch:
         return
     if op.step.flow not in CONTROL or op.step.predicate >= 0:
         yield number + 1

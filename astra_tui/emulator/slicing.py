@@ -39,7 +39,7 @@ class DataDecision:
 
 
 @dataclass(frozen=True)
-class Fork:
+class DataBranch:
     """Where a branch that data decides may lead, but for another turn of a loop, and where its
     sides meet again.
     """
@@ -64,7 +64,7 @@ class Slice:
     """The register slots that hold data."""
     skips: dict[int, int]
     data: tuple[DataDecision, ...]
-    forks: dict[int, Fork]
+    data_branches: dict[int, DataBranch]
     """Branches that data decides and that stores depend on: all their sides are followed."""
     exact: bool
     """Whether nothing is stored but what the skeleton stores: data decides at most which."""
@@ -90,7 +90,7 @@ class _Slicer:
         self.skips: dict[int, int] = {}
         self.regions: dict[int, frozenset[int]] = {}
         """What lies between the sides of each branch that data decides, where it stores."""
-        self.forks: dict[int, Fork] = {}
+        self.data_branches: dict[int, DataBranch] = {}
         self.tainted = self._taint()
 
     def instruction(self, index: int) -> Instruction | None:
@@ -118,7 +118,7 @@ class _Slicer:
             tainted=frozenset(self.tainted),
             skips=self.skips,
             data=tuple(self._decisions()),
-            forks=self.forks,
+            data_branches=self.data_branches,
             exact=self._exact(kept),
             certain=self._certain(kept, roots),
         )
@@ -142,7 +142,7 @@ class _Slicer:
         live = self._live(kept) if self.regions else []
         for index, region in self.regions.items():
             changed = {slot for i in region for slot in self.steps[i].writes}
-            if index in region or changed & live[self.forks[index].meets]:
+            if index in region or changed & live[self.data_branches[index].meets]:
                 return False
         return True
 
@@ -241,10 +241,10 @@ class _Slicer:
                     self.skips[index] = min(meets, len(self.steps) - 1)
                     tainted.update(slot for i in region for slot in self.steps[i].writes)
                     self.regions.pop(index, None)
-                    self.forks.pop(index, None)
+                    self.data_branches.pop(index, None)
                 else:
                     self.regions[index] = region
-                    self.forks[index] = Fork(flow.sides(index, meets), meets)
+                    self.data_branches[index] = DataBranch(flow.sides(index, meets), meets)
             if before == (len(tainted), len(self.skips)):
                 return tainted
 

@@ -59,7 +59,7 @@ _OTHERWISE: dict[str, Any] = {
 """Other values that the registers of a machine may have, by a seed: those of a GPU with 114
 multiprocessors that has been running for a while."""
 
-OF_MACHINE = frozenset(_OTHERWISE)
+MACHINE_DEPENDENT = frozenset(_OTHERWISE)
 """The registers that say nothing of the launch, only of where and when it runs."""
 
 DTYPES: dict[str, str] = {name: "u64" if name in _WIDE else "u32" for name in _READ}

@@ -16,7 +16,7 @@ NO_SLOTS: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteAccess:
     """Where an instruction writes memory: its address, what it does there, and the state space."""
 
     address: Callable[[Any], Any]
@@ -43,7 +43,7 @@ def side_bit(taken: bool) -> int:
     return 2 if taken else 1
 
 
-class Orders(IntEnum):
+class WarpOrder(IntEnum):
     """What a warp operation orders among its lanes."""
 
     NOTHING = 0
@@ -86,7 +86,7 @@ class Step:
         self.mask: Callable[[Any], Any] | None = None
         self.barrier: Callable[[Any], Any] | None = None
         self.is_shuffle = False
-        self.orders = Orders.NOTHING
+        self.orders = WarpOrder.NOTHING
         self.location = Location()
         self.text = ""
         self.traits: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class Step:
         self.addresses = NO_SLOTS
         """The register slots that it reads (its predicate's left out), writes, and takes
         addresses from."""
-        self.written: Written | None = None
+        self.written: WriteAccess | None = None
         """Set for instructions that write memory at an address."""
 
     def copy(self) -> Step:

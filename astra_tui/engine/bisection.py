@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from astra_tui.engine.lab import Lab
-from astra_tui.engine.rerun import Checked, check, source_text, time_pair
+from astra_tui.engine.rerun import Checked, check, named_source, time_pair
 from astra_tui.engine.verify import Accepted
 from astra_tui.model.check import Case, worst_error
 from astra_tui.model.errors import UserError, nearest
@@ -79,7 +79,7 @@ class Sources:
 
     async def check(self, hash_: str) -> Checked:
         """Checks a candidate."""
-        return await check(self.lab, source_text(self.read(hash_), hash_), self.cases)
+        return await check(self.lab, named_source(self.read(hash_), hash_), self.cases)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class CounterRose:
         return Trial(accepted, count, rise > self.by, text)
 
     async def _count(self, hash_: str) -> int:
-        source = source_text(self.sources.read(hash_), hash_)
+        source = named_source(self.sources.read(hash_), hash_)
         profiled = await self.sources.lab.profile(source.text, source.file)
         return _counted(profiled.profile, self.workload, self.counter)
 
@@ -144,7 +144,9 @@ class Slower:
         checked = await self.sources.check(accepted.hash)
         if not checked.passed:
             return Trial(accepted, math.inf, True, f"its check fails: {checked.report.message}")
-        base, candidate = (source_text(self.sources.read(h), h) for h in (self.good, accepted.hash))
+        base, candidate = (
+            named_source(self.sources.read(h), h) for h in (self.good, accepted.hash)
+        )
         timing = await time_pair(self.sources.lab, base, candidate, (self.workload,))
         (workload,) = timing.workloads
         ratio = workload.cold.speedup

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from astra_tui.engine.lab import Lab, Text, TimedWorkload
+from astra_tui.engine.lab import Lab, NamedSource, TimedWorkload
 from astra_tui.engine.record import Record
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation, Diagnostic, Severity
@@ -34,7 +34,7 @@ SHOWN_FAILURES = 5
 
 
 @dataclass(frozen=True)
-class Place:
+class ProposalId:
     """Where in the session a candidate is tried."""
 
     round: int
@@ -42,7 +42,7 @@ class Place:
 
 
 async def compile_candidate(
-    record: Record, lab: Lab, candidate: str, place: Place
+    record: Record, lab: Lab, candidate: str, place: ProposalId
 ) -> CompileFinished:
     """Compiles a candidate unless the journal says its result."""
     known = record.state.candidate(candidate).compilation
@@ -59,7 +59,9 @@ async def compile_candidate(
     return event
 
 
-async def check_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> CheckFinished:
+async def check_candidate(
+    record: Record, lab: Lab, candidate: str, place: ProposalId
+) -> CheckFinished:
     """Checks a candidate unless the journal holds a whole check of it.
 
     Cases whose results it holds, of a check that was cut off, do not run again.
@@ -124,7 +126,7 @@ class _Cases:
             self._record.emit(CaseChecked(self._candidate, result))
 
 
-async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> None:
+async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: ProposalId) -> None:
     """Has compute-sanitizer watch a candidate that passed its check, unless the journal says what
     came of it. What cannot be watched is in the journal as such.
     """
@@ -139,7 +141,7 @@ async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: Pl
 
 
 async def read_hardware_counters(
-    record: Record, lab: Lab, task: KernelTask, candidate: str, place: Place
+    record: Record, lab: Lab, task: KernelTask, candidate: str, place: ProposalId
 ) -> None:
     """Reads a correct candidate's hardware counters on the workload that moves most bytes, unless
     the journal holds them. Why there are none is in the journal as well.
@@ -155,7 +157,7 @@ async def read_hardware_counters(
     record.emit(HardwareCountersRead(candidate, report))
 
 
-async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Place) -> None:
+async def profile_candidate(record: Record, lab: Lab, candidate: str, place: ProposalId) -> None:
     """Profiles a correct candidate unless the journal holds its profile. Raises UserError."""
     if record.state.candidate(candidate).profile is None:
         record.emit(StageBegan("profile", place.round, place.proposal))
@@ -165,7 +167,7 @@ async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Pla
 
 
 async def time_candidate(
-    record: Record, lab: Lab, base: str, candidate: str, place: Place
+    record: Record, lab: Lab, base: str, candidate: str, place: ProposalId
 ) -> Timing:
     """Times a correct candidate against a base unless the journal holds that. Raises UserError."""
     known = record.state.candidate(candidate).timing(base)
@@ -185,7 +187,7 @@ async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Tim
 
 
 async def _time(record: Record, lab: Lab, base: str, candidate: str, *, final: bool) -> Timing:
-    texts = [Text(record.store.get(h), _file(h)) for h in (base, candidate)]
+    texts = [NamedSource(record.store.get(h), _file(h)) for h in (base, candidate)]
     finished: Timing | None = None
     async for step in lab.time(*texts, final=final):
         if isinstance(step, Timing):

@@ -58,7 +58,7 @@ TimingStep = dict[str, Any] | TimedWorkload | Timing
 
 
 @dataclass(frozen=True)
-class Text:
+class NamedSource:
     """A source with the name that messages give it."""
 
     text: str
@@ -96,7 +96,7 @@ class Lab:
         self._free: list[Child] = []
         self._timers: list[Child] = []
         """The process that times, kept apart: it holds a warm GPU process from one to the next."""
-        self._slots = asyncio.Semaphore(processes + self.times)
+        self._slots = asyncio.Semaphore(processes + self.has_times)
         self._holding: dict[Child, tuple[int, ...]] = {}
         """Ids of the processes through which each has hold of the GPU."""
         self._gpu_lock = ReadWriteLock()
@@ -104,7 +104,7 @@ class Lab:
         """Held while idle processes are spoken to, so that no one takes one meanwhile."""
 
     @property
-    def times(self) -> bool:
+    def has_times(self) -> bool:
         """Whether the device gives times."""
         return self.device != EMULATOR
 
@@ -137,7 +137,7 @@ class Lab:
         request = {"text": text, "file": file, "cases": cases, "seed": seed}
         if known:
             request["known"] = msgspec.to_builtins(known)
-        async with self._gpu_lock.read() if self.times else nullcontext():
+        async with self._gpu_lock.read() if self.has_times else nullcontext():
             try:
                 async for key, value in self._ask("check", CASE_SECONDS, **request):
                     match key:
@@ -163,7 +163,7 @@ class Lab:
 
         Raises UserError for a source that cannot be run.
         """
-        async with self._gpu_lock.read() if self.times else nullcontext():
+        async with self._gpu_lock.read() if self.has_times else nullcontext():
             answer = await self._answer("sanitize", SANITIZER_SECONDS, text=text, file=file)
         return msgspec.convert(answer["sanitizer"], tuple[SanitizerReport, ...])
 
@@ -175,7 +175,7 @@ class Lab:
         """
         request = {"text": text, "file": file, "workload": workload}
         async with self._gpu_lock.write():
-            await self.rest()
+            await self.release_gpu()
             with self._quiet():
                 answer = await self._answer("hardware", HARDWARE_SECONDS, **request)
         return msgspec.convert(answer["hardware"], NcuReport)
@@ -190,8 +190,8 @@ class Lab:
 
     async def time(
         self,
-        base: Text,
-        candidate: Text,
+        base: NamedSource,
+        candidate: NamedSource,
         *,
         final: bool = False,
         workloads: tuple[str, ...] = (),
@@ -217,7 +217,7 @@ class Lab:
                 async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):
                     yield _timing_step(key, value)
 
-    async def rest(self) -> None:
+    async def release_gpu(self) -> None:
         """Has the idle processes leave the GPU, which would count as others in a measurement."""
         async with self._taking:
             for child in tuple(self._free):
@@ -247,7 +247,7 @@ class Lab:
     ) -> AsyncIterator[tuple[str, Any]]:
         async with self._child(self._free if pool is None else pool) as child:
             await _in_thread(child, child.send, {"do": do, **request}, seconds)
-            receive, used = partial(child.receive, cpu=not self.times), child.cpu_seconds
+            receive, used = partial(child.receive, cpu=not self.has_times), child.cpu_seconds
             while True:
                 if do == "check" and child.cpu_seconds - used > CHECK_SECONDS:
                     child.kill()

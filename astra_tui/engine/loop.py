@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.candidate_steps import (
-    Place,
+    ProposalId,
     check_candidate,
     compile_candidate,
     describe_errors,
@@ -31,7 +31,7 @@ from astra_tui.engine.environment import current_versions
 from astra_tui.engine.gpu_watch import GpuWatch
 from astra_tui.engine.lab import Lab, LabTrouble
 from astra_tui.engine.pending_questions import PendingQuestions
-from astra_tui.engine.proposal import Ports, Proposal
+from astra_tui.engine.proposal import Proposal, RoundContext
 from astra_tui.engine.record import Record, Store
 from astra_tui.engine.stops import FINISHED, Stop, check_budget, check_roofline, check_rounds
 from astra_tui.engine.winner import measure_winner
@@ -96,7 +96,7 @@ class Engine:
         self.control = Control(self.record)
         self._settings = settings
         processes = max(1, min(settings.candidates, os.cpu_count() or 1))
-        self._ports = Ports(
+        self._context = RoundContext(
             task=task,
             settings=settings,
             record=self.record,
@@ -132,14 +132,14 @@ class Engine:
 
     def set_auto_approval(self, event: AutoApprovalSet) -> None:
         """Which questions of those to come are accepted without asking."""
-        self._ports.approvals.set_auto(event)
+        self._context.approvals.set_auto(event)
 
     def add_case(self, event: CaseAdded) -> None:
         """A case more for every candidate that is checked from now on.
 
         Raises UserError when it cannot be one of the task's, or when there is one of its name.
         """
-        case, task = event.case, self._ports.task
+        case, task = event.case, self._context.task
         try:
             check_added_case(case, task)
         except UserError as error:
@@ -177,15 +177,15 @@ class Engine:
 
     def _begin(self) -> None:
         rounds, versions = self._settings.rounds, current_versions()
-        self._ports.approvals.begin(user_at_terminal())
+        self._context.approvals.begin(user_at_terminal())
         self.record.emit(EngineStarted(platform.node(), os.getpid(), rounds, versions))
         self._open_device()
 
     async def _end(self, stop: Stop) -> None:
         if self._watch is not None:
             self._watch.close()
-        self._ports.lab.close()
-        await self._ports.team.close()
+        self._context.lab.close()
+        await self._context.team.close()
         self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
 
     def _open_device(self) -> None:
@@ -204,7 +204,7 @@ class Engine:
         except Stop as reached:
             if reached.reason in FINISHED:
                 await self._read_hardware(self.state.best, self.state.rounds[-1].number)
-                await measure_winner(self.record, self._ports.lab, self._ports.task)
+                await measure_winner(self.record, self._context.lab, self._context.task)
             raise
 
     async def _rounds(self) -> None:
@@ -232,7 +232,7 @@ class Engine:
             self.record.emit(RoundOpened(0, 0, baseline))
         if self.state.round(0).closed:
             return
-        record, lab, place = self.record, self._ports.lab, Place(0)
+        record, lab, place = self.record, self._context.lab, ProposalId(0)
         compiled = await compile_candidate(record, lab, baseline, place)
         if not compiled.ok:
             why = describe_errors(compiled)
@@ -245,7 +245,7 @@ class Engine:
             raise Stop(StopReason.BASELINE, f"the baseline fails its own check: {why}")
         try:
             await profile_candidate(record, lab, baseline, place)
-            if lab.times:
+            if lab.has_times:
                 await time_candidate(record, lab, baseline, baseline, place)
         except UserError as error:
             raise Stop(StopReason.BASELINE, f"the baseline: {error.describe()}") from None
@@ -266,7 +266,7 @@ class Engine:
             return
         async with FirstErrorGroup() as group:
             for proposal in proposals:
-                group.create_task(Proposal(self._ports, number, proposal.index).run())
+                group.create_task(Proposal(self._context, number, proposal.index).run())
         self._choose_best(self.state.round(number))
         self.record.emit(
             RoundClosed(number, lost=all(p.lost for p in self.state.round(number).proposals))
@@ -296,8 +296,8 @@ class Engine:
         await self._read_hardware(self.state.round(number).base, number)
         self.record.emit(StageBegan("plan", number))
         await self._read_profile(number)
-        brief = brief_for(self.record, self._ports.task, number)
-        answer = await self._ports.team.plan(brief, self._settings.candidates, self._stream)
+        brief = brief_for(self.record, self._context.task, number)
+        answer = await self._context.team.plan(brief, self._settings.candidates, self._stream)
         for index, draft in enumerate(answer.plans):
             self.record.emit(PlanProposed(number, index, draft.plan, draft.author))
         lost = answer.lost and not answer.plans
@@ -305,17 +305,17 @@ class Engine:
 
     async def _read_hardware(self, candidate: str, round_: int) -> None:
         if self._settings.ncu:
-            lab, task = self._ports.lab, self._ports.task
-            await read_hardware_counters(self.record, lab, task, candidate, Place(round_))
+            lab, task = self._context.lab, self._context.task
+            await read_hardware_counters(self.record, lab, task, candidate, ProposalId(round_))
 
     async def _read_profile(self, number: int) -> None:
         base = self.state.round(number).base
         if any(a.role == "profiling" for a in self.state.candidate(base).analyses):
             return
-        brief = brief_for(self.record, self._ports.task, number)
-        words = await self._ports.team.read_profile(brief, self._stream)
+        brief = brief_for(self.record, self._context.task, number)
+        words = await self._context.team.read_profile(brief, self._stream)
         if words:
-            self.record.emit(AnalysisGiven(base, "profiling", words, self._ports.team.author))
+            self.record.emit(AnalysisGiven(base, "profiling", words, self._context.team.author))
 
     def _stream(self, role: str, text: str, restart: bool) -> None:
         self.record.emit(TextStreamed(role, text, restart))

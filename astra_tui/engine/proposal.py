@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.candidate_steps import (
-    Place,
+    ProposalId,
     check_candidate,
     compile_candidate,
     describe_errors,
@@ -49,7 +49,7 @@ from astra_tui.model.verdict import Outcome, RoundVerdict
 
 
 @dataclass(frozen=True)
-class Ports:
+class RoundContext:
     """Everything that a round works with."""
 
     task: KernelTask
@@ -76,10 +76,10 @@ class _Failed:
 class Proposal:
     """Works on one plan of one round."""
 
-    def __init__(self, ports: Ports, round_: int, index: int):
-        self.ports = ports
-        self.record = ports.record
-        self.place = Place(round_, index)
+    def __init__(self, context: RoundContext, round_: int, index: int):
+        self.context = context
+        self.record = context.record
+        self.place = ProposalId(round_, index)
 
     @property
     def _state(self) -> ProposalState:
@@ -121,7 +121,7 @@ class Proposal:
 
     def _repairs_left(self) -> bool:
         written = [a for a in self._state.attempts if not _by_engineer(a)]
-        return len(written) <= self.ports.settings.repairs
+        return len(written) <= self.context.settings.repairs
 
     def _last_candidate(self) -> str:
         return next(
@@ -141,8 +141,8 @@ class Proposal:
     async def _decide_plan(self) -> Decision:
         plan = self._state.plan
         question = plan_question(self.place.round, self.place.proposal, plan)
-        await self.ports.control.checkpoint()
-        return await self.ports.approvals.decide(question, plan)
+        await self.context.control.checkpoint()
+        return await self.context.approvals.decide(question, plan)
 
     async def _decide_diff(self, code: CodeWritten) -> Decision:
         old, new = self.record.store.get(self._base), self.record.store.get(code.candidate)
@@ -156,8 +156,8 @@ class Proposal:
             base=self._base,
             hunks=len(hunks_of(old, new)),
         )
-        await self.ports.control.checkpoint()
-        return await self.ports.approvals.decide(question, self._plan)
+        await self.context.control.checkpoint()
+        return await self.context.approvals.decide(question, self._plan)
 
     def _is_approved(self, candidate: str) -> bool:
         """Whether some decision of this proposal let exactly these bytes pass."""
@@ -173,13 +173,13 @@ class Proposal:
     # -- code ------------------------------------------------------------------------------------
 
     async def _write(self, failure: Failure | None) -> CodeWritten | CodeFailed:
-        await self.ports.control.checkpoint()
+        await self.context.control.checkpoint()
         self.record.emit(StageBegan("code", self.place.round, self.place.proposal))
-        brief = brief_for(self.record, self.ports.task, self.place.round)
+        brief = brief_for(self.record, self.context.task, self.place.round)
         number = len(self._state.attempts)
         event: CodeWritten | CodeFailed
         try:
-            draft = await self.ports.team.code(brief, self._plan, failure, self._stream)
+            draft = await self.context.team.code(brief, self._plan, failure, self._stream)
         except NotWritten as error:
             event = CodeFailed(
                 self.place.round, self.place.proposal, number, str(error),
@@ -216,8 +216,8 @@ class Proposal:
             return _Failed(
                 Failure(text, "review", "the source is the same as before"), Outcome.NOT_WRITTEN
             )
-        await self.ports.control.checkpoint()
-        compiled = await compile_candidate(self.record, self.ports.lab, candidate, self.place)
+        await self.context.control.checkpoint()
+        compiled = await compile_candidate(self.record, self.context.lab, candidate, self.place)
         if not compiled.ok:
             failure = Failure(text, "compile", describe_errors(compiled))
             return _Failed(failure, Outcome.NOT_COMPILED)
@@ -241,9 +241,9 @@ class Proposal:
     async def _check(self, code: CodeWritten, text: str) -> RoundVerdict | _Failed:
         candidate = code.candidate
         await self._add_cases(text)
-        await self.ports.control.checkpoint()
+        await self.context.control.checkpoint()
         try:
-            check = await check_candidate(self.record, self.ports.lab, candidate, self.place)
+            check = await check_candidate(self.record, self.context.lab, candidate, self.place)
         except UserError as error:
             return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
         if check.verdict is CheckVerdict.UNSUPPORTED:
@@ -253,12 +253,12 @@ class Proposal:
             return RoundVerdict(Outcome.INCONCLUSIVE, reasons, candidate, self._base)
         if check.verdict is not CheckVerdict.PASSED:
             return await self._explain(candidate, text)
-        await self.ports.control.checkpoint()
-        if self.ports.settings.sanitize:
-            await sanitize_candidate(self.record, self.ports.lab, candidate, self.place)
+        await self.context.control.checkpoint()
+        if self.context.settings.sanitize:
+            await sanitize_candidate(self.record, self.context.lab, candidate, self.place)
             if not self.record.state.candidate(candidate).correct:
                 return await self._explain(candidate, text)
-            await self.ports.control.checkpoint()
+            await self.context.control.checkpoint()
         try:
             await self._measure(candidate)
         except UserError as error:
@@ -270,11 +270,11 @@ class Proposal:
 
     async def _measure(self, candidate: str) -> None:
         """Counts a candidate, and times it against its base where the device can."""
-        lab = self.ports.lab
+        lab = self.context.lab
         async with FirstErrorGroup() as group:
             group.create_task(profile_candidate(self.record, lab, candidate, self.place))
-            if lab.times:
-                check_gpu_budget(self.record.state, self.ports.settings.budget)
+            if lab.has_times:
+                check_gpu_budget(self.record.state, self.context.settings.budget)
                 group.create_task(
                     time_candidate(self.record, lab, self._base, candidate, self.place)
                 )
@@ -283,19 +283,19 @@ class Proposal:
         """Lets the testing agent add cases, once for each plan."""
         if self._state.code is None or self._state.code.attempt:
             return
-        brief = brief_for(self.record, self.ports.task, self.place.round)
+        brief = brief_for(self.record, self.context.task, self.place.round)
         known = {c.id for c in self.record.state.cases}
-        for case in await self.ports.team.cases(brief, self._plan, text):
+        for case in await self.context.team.cases(brief, self._plan, text):
             if case.id not in known:
                 known.add(case.id)
-                self.record.emit(CaseAdded(case, self.ports.team.author))
+                self.record.emit(CaseAdded(case, self.context.team.author))
 
     async def _explain(self, candidate: str, text: str) -> _Failed:
         failure = Failure(text, "check", describe_failures(self.record, candidate))
-        brief = brief_for(self.record, self.ports.task, self.place.round)
-        words = await self.ports.team.explain(brief, text, failure)
+        brief = brief_for(self.record, self.context.task, self.place.round)
+        words = await self.context.team.explain(brief, text, failure)
         if words:
-            self.record.emit(AnalysisGiven(candidate, "testing", words, self.ports.team.author))
+            self.record.emit(AnalysisGiven(candidate, "testing", words, self.context.team.author))
             failure = Failure(text, "check", f"{failure.message}\n{words}")
         return _Failed(failure, Outcome.WRONG)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_tui.engine.lab import Lab, Text
+from astra_tui.engine.lab import Lab, NamedSource
 from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
@@ -23,13 +23,13 @@ class Checked:
         return self.report.verdict is CheckVerdict.PASSED
 
 
-def source_text(text: str, hash_: str) -> Text:
+def named_source(text: str, hash_: str) -> NamedSource:
     """A source with the name that messages give it."""
-    return Text(text, f"{hash_[:12]}.cu")
+    return NamedSource(text, f"{hash_[:12]}.cu")
 
 
 async def check(
-    lab: Lab, source: Text, added: tuple[Case, ...] = (), seed: int | None = None
+    lab: Lab, source: NamedSource, added: tuple[Case, ...] = (), seed: int | None = None
 ) -> Checked:
     """Checks a source against the task's suite and the added cases, drawn as Lab.check says."""
     results: list[CaseResult] = []
@@ -46,7 +46,7 @@ async def check(
 
 
 async def time_pair(
-    lab: Lab, base: Text, candidate: Text, workloads: tuple[str, ...] = ()
+    lab: Lab, base: NamedSource, candidate: NamedSource, workloads: tuple[str, ...] = ()
 ) -> Timing:
     """One interleaved timing of two sources that passed their checks. Raises UserError."""
     timing = None

@@ -41,7 +41,7 @@ from astra_tui.sessions.wire import (
     recorded_line,
 )
 
-FAREWELL_SECONDS = 5.0
+DISCONNECT_SECONDS = 5.0
 """How long front ends have, once the session is closed, to read the end of it."""
 
 _LOOKS = 20
@@ -165,7 +165,7 @@ class Server:
         """Sends everyone the end of the session, then hangs up."""
         peers = list(self._connections.values())
         tasks = list(self._connections)
-        await asyncio.gather(*(peer.finish(FAREWELL_SECONDS) for peer in peers))
+        await asyncio.gather(*(peer.finish(DISCONNECT_SECONDS) for peer in peers))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -180,7 +180,7 @@ class Server:
             if greeting is not None:
                 spoken = f"a greeting in protocol {PROTOCOL} has to come first"
                 peer.reply(Refused(0, spoken, "use the version of astra-tui that started it"))
-            await peer.finish(FAREWELL_SECONDS)
+            await peer.finish(DISCONNECT_SECONDS)
             return
         self._engine.desk.clients += greeting.answers
         try:
@@ -188,7 +188,7 @@ class Server:
                 self._follow(peer)
             async for message in messages:
                 peer.reply(self._requests.carry_out(message, greeting.by))
-            await peer.finish(FAREWELL_SECONDS)
+            await peer.finish(DISCONNECT_SECONDS)
         finally:
             self._engine.desk.clients -= greeting.answers
             peer.drop()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from astra_tui.engine.agreement import disagreement, tolerance
 from astra_tui.engine.judging import judge
 from astra_tui.engine.lab import Lab
-from astra_tui.engine.rerun import check, source_text, time_pair
+from astra_tui.engine.rerun import check, named_source, time_pair
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict, worst_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
@@ -67,7 +67,7 @@ class Verifier:
 
     async def _verify(self, accepted: Accepted) -> CandidateVerification:
         known = self._state.candidate(accepted.hash)
-        source = source_text(self._source(accepted.hash), accepted.hash)
+        source = named_source(self._source(accepted.hash), accepted.hash)
         checked = await check(self._lab, source, self._state.cases, self._state.seed)
         results, report = checked.results, checked.report
         problems = _check_problems(known, results, report)
@@ -106,7 +106,7 @@ class Verifier:
         )
 
     async def _profile(self, hash_: str) -> Profile:
-        source = source_text(self._source(hash_), hash_)
+        source = named_source(self._source(hash_), hash_)
         profiled = await self._lab.profile(source.text, source.file)
         self._profiles[hash_] = profiled.profile
         return profiled.profile
@@ -129,13 +129,13 @@ class Verifier:
     async def _time(self, known: CandidateState) -> tuple[TimingPair, ...]:
         pairs = []
         for recorded in _latest_timings(known):
-            measured = await self._time_beside(recorded) if self._lab.times else None
+            measured = await self._time_beside(recorded) if self._lab.has_times else None
             pairs.append(_timing_pair(recorded, measured))
         return tuple(pairs)
 
     async def _time_beside(self, recorded: Timing) -> Timing:
         base, candidate = (
-            source_text(self._source(h), h) for h in (recorded.base, recorded.candidate)
+            named_source(self._source(h), h) for h in (recorded.base, recorded.candidate)
         )
         return await time_pair(self._lab, base, candidate)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.engine.candidate_steps import Place, check_candidate, time_again
+from astra_tui.engine.candidate_steps import ProposalId, check_candidate, time_again
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
 from astra_tui.model.check import CheckVerdict
@@ -18,7 +18,7 @@ async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
     """
     state = record.state
     assert state.opened is not None
-    if not lab.times or state.best == state.opened.baseline:
+    if not lab.has_times or state.best == state.opened.baseline:
         return
     try:
         await time_again(record, lab, state.opened.baseline, state.best)
@@ -35,5 +35,5 @@ async def _tuned(record: Record, lab: Lab, task: KernelTask) -> str:
     if not file.is_file():
         return ""
     tuned = record.store.put_source(file.read_text(encoding="utf-8"))
-    checked = await check_candidate(record, lab, tuned, Place(0))
+    checked = await check_candidate(record, lab, tuned, ProposalId(0))
     return tuned if checked.verdict is CheckVerdict.PASSED else ""

@@ -44,7 +44,7 @@ class NoGpuForArtefact(ArtefactFailed):
 
 
 @dataclass(frozen=True)
-class Tally:
+class CaseTally:
     """The result of a set of cases; `wrong` has the first few that failed."""
 
     passed: int
@@ -94,7 +94,7 @@ class Artefact:
 
 def run_cases(
     artefact: Artefact, checker: Checker, cases: Iterable[Case], *, compiled: bool = False
-) -> Tally:
+) -> CaseTally:
     """Runs cases and judges their outputs as a check does. Raises ArtefactFailed."""
     passed = refused = 0
     wrong: list[str] = []
@@ -107,7 +107,7 @@ def run_cases(
         else:
             passed += 1
     more = (f"and {len(wrong) - 3} more",) if len(wrong) > 3 else ()
-    return Tally(passed, refused, (*wrong[:3], *more))
+    return CaseTally(passed, refused, (*wrong[:3], *more))
 
 
 def case_message(task: KernelTask, case: Case, inputs: Inputs) -> dict[str, Any]:
@@ -201,6 +201,6 @@ def all_cases(winner: Winner, task: KernelTask, seed: int) -> tuple[Case, ...]:
     return (*build_suite(task, seed), *winner.cases)
 
 
-def whole_cases(task: KernelTask) -> tuple[Case, ...]:
+def full_size_cases(task: KernelTask) -> tuple[Case, ...]:
     """The workloads as cases at their own size, for choosing kernels; they are never run."""
     return tuple(Case(f"workload {w.name}", "", w.dtype, dict(w.dims)) for w in task.workloads)

@@ -19,7 +19,7 @@ from astra_tui.export import (
     Winner,
     export_files,
 )
-from astra_tui.export.cases import all_cases, whole_cases
+from astra_tui.export.cases import all_cases, full_size_cases
 from astra_tui.export.checks import ExportChecks, Tools
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import scalars_of
@@ -78,7 +78,7 @@ class Exporter:
         """A winner with its kernels compiled. Raises PlanError, and UserError for another task."""
         task, compiler = self.checker.task, self.checker.compiler
         source = _source(winner, task)
-        cases = (*all_cases(winner, task, winner.seed), *whole_cases(task))
+        cases = (*all_cases(winner, task, winner.seed), *full_size_cases(task))
         attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
         kernels = kernels_to_compile(task, source, cases, attributes)
         samples = tuple(

@@ -27,7 +27,7 @@ Launches = tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
-class Answer:
+class HostAnswer:
     """What host code says of a call: its launches, or None where it refuses."""
 
     launches: Launches | None
@@ -37,19 +37,19 @@ class HostCheckFailed(Exception):
     """The host code does not compile, or does not run."""
 
 
-def expected(subject: Subject, call: Bindings) -> Answer | None:
+def expected(subject: Subject, call: Bindings) -> HostAnswer | None:
     """What the plan says of a call; None where the plan itself is at fault."""
     if subject.task.violated(call.dims, call.element):
-        return Answer(None)
+        return HostAnswer(None)
     try:
         resolved = resolve(subject.plan, call)
     except PlanError:
         return None
-    return Answer(None if isinstance(resolved, Refused) else _launches(resolved))
+    return HostAnswer(None if isinstance(resolved, Refused) else _launches(resolved))
 
 
 def differences(
-    subject: Subject, calls: Sequence[Bindings], answers: Sequence[Answer]
+    subject: Subject, calls: Sequence[Bindings], answers: Sequence[HostAnswer]
 ) -> list[str]:
     """The calls on which host code and plan do not agree."""
     found = []
@@ -63,7 +63,7 @@ def differences(
     return found
 
 
-def python_answers(artefact: Artefact, calls: Iterable[Bindings]) -> list[Answer]:
+def python_answers(artefact: Artefact, calls: Iterable[Bindings]) -> list[HostAnswer]:
     """What the plan of an exported Python package says. Raises ArtefactFailed."""
     answers = []
     for call in calls:
@@ -80,13 +80,13 @@ def python_answers(artefact: Artefact, calls: Iterable[Bindings]) -> list[Answer
         if "error" in found:
             raise HostCheckFailed(found["error"])
         launches = found.get("launches")
-        answers.append(Answer(None if launches is None else _plain(launches)))
+        answers.append(HostAnswer(None if launches is None else _plain(launches)))
     return answers
 
 
 def cpp_answers(
     subject: Subject, folder: Path, scratch: Path, compiler: str, calls: Sequence[Bindings]
-) -> list[Answer]:
+) -> list[HostAnswer]:
     """What the C++ plan in a folder says; it is compiled by a host compiler in `scratch`.
 
     Raises HostCheckFailed.
@@ -217,9 +217,9 @@ def _plain(launches: Sequence[Any]) -> Launches:
     )
 
 
-def _read(plan: CppPlan, line: str) -> Answer:
+def _read(plan: CppPlan, line: str) -> HostAnswer:
     if line.startswith("refused"):
-        return Answer(None)
+        return HostAnswer(None)
     launches = []
     for part in line.removeprefix("launches").split("|")[1:]:
         number, *rest = part.split()
@@ -227,7 +227,7 @@ def _read(plan: CppPlan, line: str) -> Answer:
         sizes = tuple(map(int, rest[:7]))
         args = tuple((a,) if isinstance(a, str) else _number(rest[8 + a]) for a in call.args)
         launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args, rest[7] == "1"))
-    return Answer(tuple(launches))
+    return HostAnswer(tuple(launches))
 
 
 def _number(word: str) -> int | float:

@@ -12,7 +12,7 @@ from astra_tui.llm.messages import (
     ToolCall,
     Usage,
 )
-from astra_tui.llm.surrogates import HalfKeeper, joined, joined_json
+from astra_tui.llm.surrogates import SurrogateJoiner, joined, joined_json
 
 PROMPT_TOKEN_BYTES, ANSWER_TOKEN_BYTES = 3, 4
 """Bytes that are taken for one token where a server counts none; code has about 3 to 4."""
@@ -32,7 +32,7 @@ class StreamedReply:
         self._on_delta = on_delta
         self._limit = limit
         self._text: list[str] = []
-        self._keepers = {kind: HalfKeeper() for kind in (DeltaKind.TEXT, DeltaKind.REASONING)}
+        self._keepers = {kind: SurrogateJoiner() for kind in (DeltaKind.TEXT, DeltaKind.REASONING)}
         self._bytes = 0
         self._calls: dict[int, ToolCall] = {}
         self.refusal = ""

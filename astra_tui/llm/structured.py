@@ -41,7 +41,7 @@ class Answer(NamedTuple, Generic[T]):
     repairs: int
 
 
-class NotValid(ValueError):
+class InvalidAnswer(ValueError):
     """An answer that is not of its type; the text says why, in words for the model."""
 
 
@@ -66,7 +66,7 @@ async def ask(
         usage += reply.usage
         try:
             return Answer(read_answer(reply.text, answer_type), usage, repairs)
-        except NotValid as error:
+        except InvalidAnswer as error:
             problem = str(error)
         request = _with_repair(request, reply, problem)
     raise BadAnswer(
@@ -80,7 +80,7 @@ async def ask(
 def read_answer(text: str, answer_type: type[T]) -> T:
     """The value in an answer, also where chatter, a fence or thoughts surround it.
 
-    Raises NotValid.
+    Raises InvalidAnswer.
     """
     first_problem = ""
     for candidate in json_candidates(text):
@@ -88,7 +88,7 @@ def read_answer(text: str, answer_type: type[T]) -> T:
             return msgspec.json.decode(candidate, type=answer_type)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             first_problem = first_problem or str(error)
-    raise NotValid(first_problem or "it holds no JSON object")
+    raise InvalidAnswer(first_problem or "it holds no JSON object")
 
 
 def _with_repair(request: Request, reply: Reply, problem: str) -> Request:

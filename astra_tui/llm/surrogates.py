@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 
-class HalfKeeper:
+class SurrogateJoiner:
     """Makes whole characters of the pieces of one text: keeps back a half until its other comes."""
 
     def __init__(self) -> None:

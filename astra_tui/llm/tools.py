@@ -52,7 +52,7 @@ async def run_tools(
     Mistakes of the model (an unknown tool, bad arguments) are told to it. Raises BadAnswer after
     `max_turns` replies, and what `complete` raises; the error's usage is that of all turns.
     """
-    desk = ToolDesk(request.tools, handlers)
+    desk = ToolRunner(request.tools, handlers)
     usage = Usage()
     for turn in range(1, max_turns + 1):
         try:
@@ -76,7 +76,7 @@ async def run_tools(
     )
 
 
-class ToolDesk:
+class ToolRunner:
     """Does the calls of one run, and refuses endless repetition."""
 
     def __init__(self, tools: tuple[ToolSpec, ...], handlers: Mapping[str, Handler]):

@@ -90,15 +90,15 @@ class Variation:
 
     registers: frozenset[str] = frozenset()
     """Special registers, such as %smid, that get other values than in a plain run."""
-    elsewhere: bool = False
+    moved_buffers: bool = False
     """Whether buffers lie at other addresses, in another order, equally aligned."""
     seed: int = 0
     """What the other values and addresses follow from: no source can know them all."""
     order: int = 0
     """Blocks and warps run forward (0), backward (1), or as drawn with this seed."""
-    edges: int = 0
+    error_bounds: int = 0
     """Not 0: approximate instructions err as much as is documented, with signs by this seed."""
-    edge_line: int = 0
+    error_bounds_line: int = 0
     """Not 0: only those of this source line do."""
 
 

@@ -161,7 +161,7 @@ def outermost(nodes: Iterable[Node]) -> list[Node]:
     return kept
 
 
-def push_in(source: bytes, node: Node) -> list[Edit]:
+def indented_deeper(source: bytes, node: Node) -> list[Edit]:
     """One more level of indentation for every line of a node but its first."""
     edits = []
     at = source.find(b"\n", node.start_byte, node.end_byte)
@@ -173,6 +173,6 @@ def push_in(source: bytes, node: Node) -> list[Edit]:
     return edits
 
 
-def block(lines: Iterable[str]) -> str:
+def indented_lines(lines: Iterable[str]) -> str:
     """Lines pushed in by one level; preprocessor lines stay at the margin."""
     return indented("\n".join(lines), "  ")

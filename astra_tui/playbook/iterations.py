@@ -21,7 +21,7 @@ from astra_tui.playbook.syntax import field, text_of
 
 
 @dataclass(frozen=True)
-class SingleTurn:
+class SingleIteration:
     """A loop that is a condition, if the launch is changed so, under a condition of the plan."""
 
     loop: Loop
@@ -33,7 +33,7 @@ class SingleTurn:
     """Whether every thread takes the turn, so that nothing has to be asked."""
 
 
-def single_turns(source: KernelText, kernel: Function) -> list[SingleTurn]:
+def single_iterations(source: KernelText, kernel: Function) -> list[SingleIteration]:
     """The loops of a kernel that no thread takes twice, at the only launch that it has."""
     launches = list(source.launches_of(kernel))
     if len(launches) != 1:
@@ -42,17 +42,17 @@ def single_turns(source: KernelText, kernel: Function) -> list[SingleTurn]:
     return [turn for turn in found if _is_plain(turn.loop)]
 
 
-def _along_x(kernel: Function, launch: Launch) -> Iterator[SingleTurn]:
+def _along_x(kernel: Function, launch: Launch) -> Iterator[SingleIteration]:
     """Loops in strides of the grid, where the grid has a thread for each element."""
     if len(launch.block) != 1:
         return
     for loop in flat_loops(kernel):
         bound = plan_value(loop.bound, kernel, launch)
         if bound is not None and launch.grid[0] == Call("ceil_div", (bound, launch.block[0])):
-            yield SingleTurn(loop, launch, None, always=False)
+            yield SingleIteration(loop, launch, None, always=False)
 
 
-def _along_y(source: KernelText, kernel: Function, launch: Launch) -> Iterator[SingleTurn]:
+def _along_y(source: KernelText, kernel: Function, launch: Launch) -> Iterator[SingleIteration]:
     """Loops over rows, where the grid has a row of blocks for each up to its largest size."""
     reader = IndexReader(kernel)
     for loop in loops_of(kernel):
@@ -64,13 +64,13 @@ def _along_y(source: KernelText, kernel: Function, launch: Launch) -> Iterator[S
             continue
         always = not _declared(kernel.body) & _declared(field(loop.node, "body"))
         if launch.grid[1] == bound:
-            yield SingleTurn(loop, launch, None, always)
+            yield SingleIteration(loop, launch, None, always)
         match launch.grid[1]:
             case Call(function="min", args=(rows, Integer() as most)) if rows == bound:
                 if _has_fallback(source.plan, launch):
                     grid = (launch.grid[0], bound, *launch.grid[2:])
                     within = Compare(bound, (("<=", most),))
-                    yield SingleTurn(loop, replace(launch, grid=grid), within, always)
+                    yield SingleIteration(loop, replace(launch, grid=grid), within, always)
 
 
 def _has_fallback(plan: LaunchPlan, launch: Launch) -> bool:
@@ -92,12 +92,12 @@ def _is_plain(loop: Loop) -> bool:
     )
 
 
-def without_single_turns(text: str, kernel_names: tuple[str, ...]) -> str:
+def without_single_iterations(text: str, kernel_names: tuple[str, ...]) -> str:
     """The source with conditions in place of such loops of some kernels, or nothing at all."""
     while True:
         source = KernelText.read(text)
         kernels = (k for k in source.kernels if k.name in kernel_names)
-        found = next(((k, t) for k in kernels for t in single_turns(source, k)), None)
+        found = next(((k, t) for k in kernels for t in single_iterations(source, k)), None)
         if found is None:
             return text
         kernel, turn = found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from astra_tui.playbook.edits import block, dedented, pragma_of
+from astra_tui.playbook.edits import dedented, indented_lines, pragma_of
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.names import is_pure, stores_in, variables_of
 from astra_tui.playbook.syntax import (
@@ -130,7 +130,7 @@ class Slice:
 
 
 def _braced(head: str, lines: list[str]) -> list[str]:
-    return [f"{head}{{", *block(lines).split("\n"), "}"]
+    return [f"{head}{{", *indented_lines(lines).split("\n"), "}"]
 
 
 def _statements(node: Node) -> list[Node]:

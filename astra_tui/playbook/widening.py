@@ -22,10 +22,10 @@ from astra_tui.playbook.accesses import (
 )
 from astra_tui.playbook.edits import (
     Edit,
-    block,
     dedented,
     indentation,
     indented,
+    indented_lines,
     remove_statement,
     replace,
     rewritten,
@@ -142,7 +142,7 @@ class _Widener:
         tail = self._tail()
         self.wide.divisible = self.indices.divisible
         indent = indentation(self.source.data, self.loop.node)
-        text = "\n".join([*self._head(), block(lines), "}", *tail])
+        text = "\n".join([*self._head(), indented_lines(lines), "}", *tail])
         self.wide.edits.append(replace(self.loop.node, indented(text, indent).lstrip()))
         if self.loop.declaration is not None:
             self.wide.edits.append(remove_statement(self.source.data, self.loop.declaration))
@@ -264,11 +264,14 @@ class _Widener:
 
     def _branch(self, statement: Node) -> list[str]:
         consequence = statements_of(child(statement, "consequence"))
-        lines = [f"if {text_of(child(statement, 'condition'))} {{", block(self._block(consequence))]
+        lines = [
+            f"if {text_of(child(statement, 'condition'))} {{",
+            indented_lines(self._block(consequence)),
+        ]
         other = statement.child_by_field_name("alternative")
         if other is not None:
             inner = other.named_children[-1] if other.type == "else_clause" else other
-            lines += ["} else {", block(self._block(statements_of(inner)))]
+            lines += ["} else {", indented_lines(self._block(statements_of(inner)))]
         return [*lines, "}"]
 
     # One run of statements that change by lane
@@ -290,7 +293,7 @@ class _Widener:
         before += [self._declared(*a, stored=True) for a in stores.values()]
         after = [self._stored(*a) for a in stores.values()]
         head = ["#pragma unroll", f"for (int {lane} = 0; {lane} < {width}; ++{lane}) {{"]
-        return [*before, *head, block(body), "}", *after]
+        return [*before, *head, indented_lines(body), "}", *after]
 
     def _check_locals(self, run: list[Node]) -> None:
         """Values of a lane live in one inner loop only."""
@@ -415,7 +418,7 @@ class _Widener:
         return [
             f"for ({loop.variable.type} {loop.name} = {count} + {text_of(loop.start)}; "
             f"{loop.name} < {text_of(loop.bound)}; {step}) {{",
-            block(body),
+            indented_lines(body),
             "}",
         ]
 

@@ -22,8 +22,8 @@ from astra_tui.lab.check.runner import Checker, read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.contract import launches_of
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
-from astra_tui.lab.conditions.flow import Flow
-from astra_tui.lab.conditions.query import way_to
+from astra_tui.lab.conditions.flow import ControlFlowGraph
+from astra_tui.lab.conditions.query import query_for
 from astra_tui.lab.conditions.source import instrument
 from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict, ConditionStatus
 from astra_tui.model.dtypes import DType
@@ -251,11 +251,11 @@ def _no_proof_denies(
     ptx: str, coverage: Coverage, reporting: Reporting, task: KernelTask, source: Source
 ) -> None:
     kernel = reporting.compilation.kernel("k")
-    flow = Flow(inline_calls(parse_ptx(ptx), kernel.symbol))
+    flow = ControlFlowGraph(inline_calls(parse_ptx(ptx), kernel.symbol))
     assert flow.is_reducible()
     (launch,) = launches_of(task, source, kernel)
     for side in coverage.taken:
-        query = way_to(side.number, side.side, flow, launch)
+        query = query_for(side.number, side.side, flow, launch)
         assert not query.is_impossible(lambda: 100_000, thorough=True), side
 
 
@@ -271,12 +271,12 @@ def test_what_the_contract_and_the_plan_exclude_is_proved(compiler: Compiler) ->
     assert reporting is not None
     source = read_source(task, text, "k.cu")
     kernel = reporting.compilation.kernel("k")
-    flow = Flow(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
+    flow = ControlFlowGraph(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
     (launch,) = launches_of(task, source, kernel)
     proved = {
         c.text
         for c in reporting.source.conditions
-        if way_to(c.number, True, flow, launch).is_impossible(lambda: 300_000, thorough=True)
+        if query_for(c.number, True, flow, launch).is_impossible(lambda: 300_000, thorough=True)
     }
     assert proved == {
         *("blockDim.x != 32", "n > 70", "gridDim.x > 3", "i > 69", "i + 1 > n"),
@@ -414,11 +414,11 @@ def test_a_remainder_in_the_contract_is_proved_without_the_budget(compiler: Comp
     assert reporting is not None
     source = read_source(task, text, "k.cu")
     kernel = reporting.compilation.kernel("k")
-    flow = Flow(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
+    flow = ControlFlowGraph(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
     (launch,) = launches_of(task, source, kernel)
     proved = {
         c.text
         for c in reporting.source.conditions
-        if way_to(c.number, True, flow, launch).is_impossible(lambda: 1, thorough=False)
+        if query_for(c.number, True, flow, launch).is_impossible(lambda: 1, thorough=False)
     }
     assert proved == {"n == 4"}

@@ -85,7 +85,7 @@ def test_results_move_to_the_edge_and_not_beyond(compiler: Compiler, opcode: str
         bits = encoded(x, kind)
     runs = [
         decoded(run_kernel(compiler, source, [np.zeros_like(bits), bits], grid=8, block=128,
-                           read_only=(1,), variation=Variation(edges=edges))["a0"], kind)
+                           read_only=(1,), variation=Variation(error_bounds=edges))["a0"], kind)
         for edges in (0, 1, 2)
     ]  # fmt: skip
     plain, values = runs[0], decoded(bits, kind)

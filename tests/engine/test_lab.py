@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_tui.engine.concurrency import ReadWriteLock
-from astra_tui.engine.lab import Lab, Text
+from astra_tui.engine.lab import Lab, NamedSource
 from astra_tui.engine.process_tree import descendants
 from astra_tui.engine.rerun import check, time_pair
 from astra_tui.model.timing import Timing
@@ -52,7 +52,7 @@ def test_processes_that_rest_are_not_taken_meanwhile(quick_task):
         lab = Lab(quick_task)
         try:
             await lab.compile(text, "baseline.cu")
-            _, profiled = await asyncio.gather(lab.rest(), lab.profile(text, "baseline.cu"))
+            _, profiled = await asyncio.gather(lab.release_gpu(), lab.profile(text, "baseline.cu"))
             return bool(profiled.profile.workloads)
         finally:
             lab.close()
@@ -92,11 +92,11 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch, q
             async for _ in lab.check(text, "baseline.cu", ()):
                 pass
             found.append(gpu_processes())
-            pair = Text(text, "a.cu"), Text(f"{text}// anew", "b.cu")
+            pair = NamedSource(text, "a.cu"), NamedSource(f"{text}// anew", "b.cu")
             steps = [s async for s in lab.time(*pair, workloads=(quick_task.workloads[0].name,))]
             assert isinstance(steps[-1], Timing)
             found.append(gpu_processes())
-            await lab.rest()
+            await lab.release_gpu()
             found.append(gpu_processes())
             return found
         finally:
@@ -119,13 +119,13 @@ def test_trying_a_source_again_costs_no_process(monkeypatch, quick_task):
     async def steps() -> tuple[list[list[int]], set[int], set[int]]:
         text = quick_task.baseline_file.read_text(encoding="utf-8")
         lab, found = ScriptedLab(quick_task, "cuda:0"), []
-        source = Text(text, "a.cu")
+        source = NamedSource(text, "a.cu")
         try:
             for _ in range(2):
                 await check(lab, source)
                 found.append(pids(lab))
             before = gpu_processes()
-            pair = source, Text(f"{text}// anew", "b.cu")
+            pair = source, NamedSource(f"{text}// anew", "b.cu")
             await time_pair(lab, *pair, (quick_task.workloads[0].name,))
             found.append(pids(lab))
             return found, before, gpu_processes()

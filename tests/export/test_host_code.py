@@ -11,7 +11,7 @@ from astra_tui.export import Format, Subject, export_files
 from astra_tui.export.cases import Artefact
 from astra_tui.export.cpp_plan import cpp_plan
 from astra_tui.export.host import (
-    Answer,
+    HostAnswer,
     HostCheckFailed,
     cpp_answers,
     differences,
@@ -75,13 +75,13 @@ def _call(task: KernelTask, random_: random.Random) -> Bindings:
     return Bindings(element, dims, layouts, scalars, device)
 
 
-def in_cpp(found: Subject, folder: Path, compiler: str) -> list[Answer]:
+def in_cpp(found: Subject, folder: Path, compiler: str) -> list[HostAnswer]:
     """What exported C++ answers to the subject's calls."""
     project = write_files(folder / "project", export_files(found, Format.CPP))
     return cpp_answers(found, project, folder, compiler, found.samples)
 
 
-def in_python(found: Subject, folder: Path) -> list[Answer]:
+def in_python(found: Subject, folder: Path) -> list[HostAnswer]:
     """What an exported Python package answers."""
     modules = {
         "package/_plan.py": python_plan(found.task, found.plan),
@@ -137,7 +137,7 @@ def test_all_of_the_language(everything: Subject, tmp_path: Path, host_compiler:
 
 
 def test_a_difference_is_seen(everything: Subject) -> None:
-    nothing = [Answer(())] * len(everything.samples)
+    nothing = [HostAnswer(())] * len(everything.samples)
     assert len(differences(everything, everything.samples, nothing)) > 100
 
 

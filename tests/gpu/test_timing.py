@@ -38,7 +38,7 @@ from astra_tui.lab.on_gpu.measuring import (
 )
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks import NotBuilt, Shipped
-from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, Contender, YardstickTimer
+from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 from astra_tui.model.dtypes import DType
 from astra_tui.model.gpu import GpuCounters
 from astra_tui.model.launch.expression import Name
@@ -532,7 +532,7 @@ def test_a_source_is_compared_with_the_fastest_shipped_kernel_of_each_shape(
     missing = NotBuilt(dataclasses.replace(fast.yardstick, name="missing"), "it is not there")
 
     def timed(*rivals: Shipped | NotBuilt) -> ChainTimes:
-        sources = Contender("base", base), [Contender("ours", ours)]
+        sources = TimedVersion("base", base), [TimedVersion("ours", ours)]
         timer = YardstickTimer(task, bench, *sources, rivals, FACTS.attributes)
         *_, last = timer.time((WIDE, TALL))
         assert isinstance(last, ChainTimes)

@@ -7,19 +7,19 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.gpu.sanitizer.meaning import Meaning, explain
-from astra_tui.gpu.sanitizer.records import Log, Place, Record, read_log, read_place
+from astra_tui.gpu.sanitizer.interpretation import Interpretation, interpret
+from astra_tui.gpu.sanitizer.records import CodeLocation, Log, Record, read_log, read_place
 from astra_tui.model.findings import Finding, FindingKind
 from tests.gpu_tools import texts
 
 PLACED = {"out": (0x1000, 16384), "input": (0x9000, 32768)}
 
 
-def meaning(text: str) -> Meaning:
+def meaning(text: str) -> Interpretation:
     def address(match: re.Match[str]) -> str:
         return hex(PLACED[match[1]][0] + int(match[2] or 0))
 
-    return explain(read_log(re.sub(r"@(\w+)([+-]\d+)?@", address, text)), PLACED)
+    return interpret(read_log(re.sub(r"@(\w+)([+-]\d+)?@", address, text)), PLACED)
 
 
 def only(text: str) -> Finding:
@@ -136,10 +136,10 @@ def test_an_api_error_alone_is_not_passed_over() -> None:
 def test_places_of_old_and_new_versions() -> None:
     new = "kernel(int *)+0x90 in kernel.cu:41"
     old = "0x90 in /tmp/kernel.cu:41:kernel(int*)"
-    assert read_place(new) == Place("kernel(int *)", "0x90", "kernel.cu", 41)
-    assert read_place(old) == Place("kernel(int*)", "0x90", "/tmp/kernel.cu", 41)
-    assert read_place("0x41b0 in triton_kernel") == Place("triton_kernel", "0x41b0")
-    assert read_place("kernel()+0x50") == Place("kernel()", "0x50")
+    assert read_place(new) == CodeLocation("kernel(int *)", "0x90", "kernel.cu", 41)
+    assert read_place(old) == CodeLocation("kernel(int*)", "0x90", "/tmp/kernel.cu", 41)
+    assert read_place("0x41b0 in triton_kernel") == CodeLocation("triton_kernel", "0x41b0")
+    assert read_place("kernel()+0x50") == CodeLocation("kernel()", "0x50")
     assert read_place("kernel() in [vector] in kernel.cu:7") is not None
 
 
@@ -177,7 +177,7 @@ PIECES = st.sampled_from(
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=60).map("".join)))
 def test_any_text_is_read_and_nothing_of_it_is_lost(text: str) -> None:
     log = read_log(text)
-    found = explain(log, PLACED)
+    found = interpret(log, PLACED)
     reported = found.findings + found.warnings
     assert all(f.line >= 0 for f in reported)
     primary = [r for r in log.records if not r.head.startswith(("Program hit", "Target app"))]

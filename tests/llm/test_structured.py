@@ -25,7 +25,7 @@ from astra_tui.llm import (
     ask,
 )
 from astra_tui.llm.schemas import answer_schema
-from astra_tui.llm.structured import NotValid, read_answer
+from astra_tui.llm.structured import InvalidAnswer, read_answer
 from astra_tui.model.plan import Plan
 from tests.llm.conftest import Scripted, user_request
 
@@ -232,11 +232,11 @@ PARTS = [*'{}[]":,`\n\\ ', "```json", "<think>", "</think>", "1e9", '"title"', T
 
 @given(st.text() | st.lists(st.sampled_from(PARTS)).map("".join))
 def test_reading_raises_nothing_but_its_own_error(text: str) -> None:
-    with suppress(NotValid):
+    with suppress(InvalidAnswer):
         assert isinstance(read_answer(text, Idea), Idea)
 
 
 @pytest.mark.parametrize("text", ["{" * 50_000, '{"a":' * 50_000, '{"a":[' + "[" * 50_000])
 def test_hostile_nesting_is_read_in_time(text: str) -> None:
-    with pytest.raises(NotValid):
+    with pytest.raises(InvalidAnswer):
         read_answer(text, Idea)

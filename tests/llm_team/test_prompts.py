@@ -14,10 +14,10 @@ from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
 from astra_tui.llm.roles.facts import task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
-from astra_tui.llm.roles.material import Data, compose, data_mark, prompt_text
 from astra_tui.llm.roles.moves import OfferedMoves
 from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.llm.roles.profiling import profiling_prompt
+from astra_tui.llm.roles.prompts import Data, compose, data_mark, prompt_text
 from astra_tui.llm.roles.testing import cases_prompt
 from astra_tui.model.launch import plan_of as launch_plan_of
 from astra_tui.model.launch.scope import FUNCTIONS

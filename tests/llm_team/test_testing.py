@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.llm.roles.cases import (
-    NotACase,
+    InvalidCase,
     ProposedCase,
     SizeOf,
     ValuesOf,
@@ -167,7 +167,7 @@ def test_an_explanation_has_at_most_120_words(task: KernelTask, server: Scripted
 def test_every_case_that_is_taken_can_be_drawn(proposed: ProposedCase) -> None:
     try:
         made = case_of(proposed, MERGE, 3)
-    except NotACase:
+    except InvalidCase:
         return
     assert MERGE.violated(made.dims, made.dtype) == ""
     assert MERGE.elements(made.dims, made.dtype) <= MAX_ELEMENTS

@@ -11,7 +11,7 @@ from astra_tui.gpu.nvml.reader import (
     named_processes,
     other_processes,
     sees_host_processes,
-    strangers,
+    unexpected_processes,
 )
 from astra_tui.model.gpu import GpuProcess
 from tests.nvml.strategies import PROCESSES
@@ -64,11 +64,11 @@ def test_others_are_listed_and_not_ours(
 def test_strangers_are_whoever_is_listed_and_not_of_the_family(
     listed: tuple[GpuProcess, ...], family: set[int]
 ) -> None:
-    found = strangers(listed, family, on_host=True)
+    found = unexpected_processes(listed, family, on_host=True)
     assert set(found) == {p for p in listed if p.pid not in family}
 
 
 @pytest.mark.parametrize("listed", [(), (GpuProcess(7001),)])
 def test_a_container_hides_strangers(listed: tuple[GpuProcess, ...]) -> None:
     with pytest.raises(NvmlRefusal, match="not visible from this container"):
-        strangers(listed, (7001,), on_host=False)
+        unexpected_processes(listed, (7001,), on_host=False)

@@ -21,9 +21,9 @@ from astra_tui.lab.on_gpu.workload import WorkloadBuffers
 from astra_tui.lab.yardsticks import (
     NotBuilt,
     Shipped,
-    entrants,
     machine_code,
     open_yardstick,
+    yardstick_versions,
 )
 from astra_tui.lab.yardsticks.headers import included_headers
 from astra_tui.model.dtypes import DType
@@ -156,7 +156,7 @@ def test_entrants_are_versions_or_reasons(index, task, compiler, packages) -> No
 
     def entering(d: int) -> list[tuple[str, bool, bool, str]]:
         buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": d}, DType.FLOAT16), 1)
-        found = entrants([shipped, missing], buffers, DEVICE_ATTRIBUTES)
+        found = yardstick_versions([shipped, missing], buffers, DEVICE_ATTRIBUTES)
         return [(e.yardstick.name, e.pdl, e.version is not None, e.reason) for e in found]
 
     served = [("tiny", True, True, ""), ("tiny", False, True, "")]

@@ -71,7 +71,7 @@ own double arithmetic; no error is documented that a caller could meet, and they
 _WITHIN_ONE = ("tanh", "sin", "cos")
 
 
-def at_the_edge(
+def at_error_bound(
     decoder: Decoder, instruction: Instruction, function: Callable[..., Any], exact: Run
 ) -> Run:
     """An approximate instruction: `exact`, or moved by its documented error in runs at the edge.
@@ -98,8 +98,8 @@ def at_the_edge(
 
     def run(regs: dict[int, Any], group: Group) -> None:
         variation = group.chunk.machine.variation
-        edges = variation.edges
-        if not edges or variation.edge_line not in (0, line):
+        edges = variation.error_bounds
+        if not edges or variation.error_bounds_line not in (0, line):
             exact(regs, group)
             return
         operands = [read(regs) for read in sources]

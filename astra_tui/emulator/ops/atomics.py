@@ -12,7 +12,7 @@ from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
 from astra_tui.emulator.ops.arithmetic import is_float, join_halves, pack_half, unpack_half
 from astra_tui.emulator.ops.memory import releases, space_of_instruction
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.step import Written
+from astra_tui.emulator.step import WriteAccess
 from astra_tui.model.device import COMMUNICATES, COMPARE_AND_SWAP, FLOAT_ATOMIC
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
         decoder.traits.add(FLOAT_ATOMIC)
     if name == "cas":
         decoder.traits.add(COMPARE_AND_SWAP)
-    decoder.written = Written(address, spec, space)
+    decoder.written = WriteAccess(address, spec, space)
 
     def run(regs: dict[int, Any], group: Group) -> None:
         target = resolve(group, spec, space, address(regs))

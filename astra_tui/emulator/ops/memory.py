@@ -12,7 +12,7 @@ from astra_tui.emulator.faults import Fault, Unsupported, first_true
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Address, Immediate, Operand, Register, Symbol
 from astra_tui.emulator.registers import spread
-from astra_tui.emulator.step import Written
+from astra_tui.emulator.step import WriteAccess
 from astra_tui.model.device import COMMUNICATES
 from astra_tui.model.findings import FindingKind
 
@@ -132,7 +132,7 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
     spec = AccessSpec(decoder.index, unit * len(parts), "store", synchronises(instruction))
     _note_communication(decoder, instruction)
     address = decoder.address(instruction.operands[0])
-    decoder.written = Written(address, spec, space)
+    decoder.written = WriteAccess(address, spec, space)
     if _vector_length(instruction) != len(parts):
         decoder.refuse(instruction)
     releasing = releases(instruction)

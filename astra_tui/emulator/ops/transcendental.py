@@ -8,7 +8,7 @@ import numpy as np
 
 from astra_tui.emulator.decode import type_of
 from astra_tui.emulator.numerics import f64_to_f32
-from astra_tui.emulator.ops.approximation import at_the_edge
+from astra_tui.emulator.ops.approximation import at_error_bound
 from astra_tui.emulator.ops.arithmetic import (
     Function,
     approximate_quotient,
@@ -52,7 +52,7 @@ _FUNCTIONS: dict[str, Function] = {
 @opcode(*_FUNCTIONS)
 def _function(decoder: Decoder, instruction: Instruction) -> Run:
     function = _FUNCTIONS[instruction.operation]
-    return at_the_edge(decoder, instruction, function, _exact(decoder, instruction, function))
+    return at_error_bound(decoder, instruction, function, _exact(decoder, instruction, function))
 
 
 @opcode("div")
@@ -61,7 +61,7 @@ def _div(decoder: Decoder, instruction: Instruction) -> Run:
         exact = elementwise(decoder, instruction, approximate_quotient)
     else:
         exact = exact_division(decoder, instruction)
-    return at_the_edge(decoder, instruction, np.divide, exact)
+    return at_error_bound(decoder, instruction, np.divide, exact)
 
 
 def _exact(decoder: Decoder, instruction: Instruction, function: Function) -> Run:

@@ -9,7 +9,7 @@ import numpy as np
 from astra_tui.emulator.decode import DTYPES, type_of
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Immediate, Negated
-from astra_tui.emulator.step import Flow, Orders, Step
+from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _INACTIVE = _U32(0xFFFF_FFFF)
 def _warp_step(decoder: Decoder, mask: Operand | None, run: Run) -> Step:
     step = Step(Flow.WARP, run)
     step.mask = decoder.read(mask, "u32") if mask is not None else None
-    step.orders = Orders.WRITES_AFTER_READS
+    step.orders = WarpOrder.WRITES_AFTER_READS
     return step
 
 
@@ -265,7 +265,7 @@ def _bar(decoder: Decoder, instruction: Instruction) -> Step:
 
 def _syncwarp(decoder: Decoder, instruction: Instruction) -> Step:
     step = _warp_step(decoder, instruction.operands[0], lambda regs, group: None)
-    step.orders = Orders.ALL
+    step.orders = WarpOrder.ALL
     return step
 
 

@@ -61,7 +61,7 @@ def other_processes(
     return tuple(process for process in found if process.pid not in own)
 
 
-def strangers(
+def unexpected_processes(
     listed: tuple[GpuProcess, ...], own: Collection[int], on_host: bool
 ) -> tuple[GpuProcess, ...]:
     """The processes on the GPU that are not among `own`, of which any may be there or not.
@@ -137,7 +137,7 @@ class GpuReader:
         self.problem = ""
         """Why nothing can be read at all, or ""."""
         self._own = own_processes
-        self._told_apart = other_processes if own_are_holders else strangers
+        self._told_apart = other_processes if own_are_holders else unexpected_processes
         self._clock = clock
         self._on_host = sees_host_processes() if on_host is None else on_host
         self._patience = CallWithTimeout(deadline, "nvml")

@@ -11,7 +11,7 @@ import numpy as np
 
 from astra_tui.gpu.messages import LATE_CYCLES, CaseBuffer, CaseRan, Kernel, RunCase
 from astra_tui.gpu.process.driver import Driver, Launch
-from astra_tui.gpu.process.producer import CHECKED_PIECES, Producer, Written
+from astra_tui.gpu.process.producer import CHECKED_PIECES, ProducedBuffer, Producer
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES
 
@@ -73,7 +73,11 @@ class CaseRunner:
         )
 
     def _once(
-        self, image: Any, launches: list[Launch], written: tuple[Written, ...], late_cycles: int
+        self,
+        image: Any,
+        launches: list[Launch],
+        written: tuple[ProducedBuffer, ...],
+        late_cycles: int,
     ) -> Any:
         """One run, behind a producer of what is `written`."""
         self._driver.upload(self._memory, image)
@@ -92,9 +96,9 @@ class CaseRunner:
         finally:
             producer.free()
 
-    def _written(self, placed: list[_Placed]) -> tuple[Written, ...]:
+    def _written(self, placed: list[_Placed]) -> tuple[ProducedBuffer, ...]:
         return tuple(
-            Written(self._memory + p.start, p.end - p.start, 0, p.buffer.is_output)
+            ProducedBuffer(self._memory + p.start, p.end - p.start, 0, p.buffer.is_output)
             for p in placed
             if p.buffer.produced
         )

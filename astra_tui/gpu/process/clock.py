@@ -36,6 +36,6 @@ class ClockProbe:
         self._driver.free(self._memory)
 
 
-def head_start(driver: Driver, tools: Tools, cycles: int) -> None:
+def queue_delay(driver: Driver, tools: Tools, cycles: int) -> None:
     """Queues a kernel that does nothing for so many cycles."""
     driver.launch(Launch(tools.function("spin"), _ONE, _ONE, 0, struct.pack("<q", cycles)))

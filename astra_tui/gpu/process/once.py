@@ -94,7 +94,7 @@ def main() -> int:
     request = read_request(file)
     # No one catches it: a kernel that never ends goes with this process.
     signal.alarm(math.ceil(request.seconds))
-    end_with(request.watcher)
+    exit_with(request.watcher)
     unlimit_memory()
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     os.environ["CUDA_MODULE_LOADING"] = "EAGER"
@@ -103,7 +103,7 @@ def main() -> int:
     return EXIT_FAILED if answer.failed is not None else 0
 
 
-def end_with(watcher: int) -> None:
+def exit_with(watcher: int) -> None:
     """Kills our process group, in which the tool is, as soon as a process is gone.
 
     Whoever waits for the answer may be killed without a chance to end the tool. Where processes

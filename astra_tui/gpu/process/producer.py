@@ -33,7 +33,7 @@ _OUTPUT = 1 << 63
 
 
 @dataclass(frozen=True)
-class Written:
+class ProducedBuffer:
     """A buffer that a producer writes: its address in set 0, bytes, bytes from a set to the next.
 
     An output is written in late runs alone.
@@ -52,7 +52,7 @@ class Producer:
         self,
         driver: Driver,
         tools: Tools,
-        buffers: Sequence[Written],
+        buffers: Sequence[ProducedBuffer],
         sets: int,
         most_pieces: int,
     ):
@@ -116,7 +116,7 @@ class Producer:
         return Launch(self._tools.function(name), grid, (_THREADS, 1, 1), 0, parameters)
 
 
-def _spans(buffers: Sequence[Written], most: int) -> tuple[bytes, int]:
+def _spans(buffers: Sequence[ProducedBuffer], most: int) -> tuple[bytes, int]:
     """The table that tools.cu reads, and how many pieces it has.
 
     Of a buffer every `group`th piece is written, or all of a small one; where in its group a piece

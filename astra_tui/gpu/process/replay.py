@@ -34,9 +34,9 @@ from astra_tui.gpu.messages import (
     Version,
 )
 from astra_tui.gpu.process.case import bind, run_together
-from astra_tui.gpu.process.clock import ClockProbe, head_start
+from astra_tui.gpu.process.clock import ClockProbe, queue_delay
 from astra_tui.gpu.process.driver import Driver, Launch
-from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, Producer, Written
+from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, ProducedBuffer, Producer
 from astra_tui.gpu.process.sets import NAN, BufferSets
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.processes.shared_window import window_bytes
@@ -99,10 +99,10 @@ class _Loaded:
         for name, size in self.version.workspaces:
             self._driver.fill(self._workspaces[name], byte, size)
 
-    def written(self) -> tuple[Written, ...]:
+    def written(self) -> tuple[ProducedBuffer, ...]:
         """Its workspaces, as a call before this one would write them."""
         return tuple(
-            Written(self._workspaces[name], size, 0, is_output=True)
+            ProducedBuffer(self._workspaces[name], size, 0, is_output=True)
             for name, size in self.version.workspaces
         )
 
@@ -186,7 +186,7 @@ class Replayer:
         began = time.perf_counter()
         digests = self._digest_memory(request)
         try:
-            head_start(self._driver, self._tools, _HEAD_START_CYCLES)
+            queue_delay(self._driver, self._tools, _HEAD_START_CYCLES)
             queued = self._queue(request, digests)
             self._clock.start()
             rows = self._rows(request, queued)

@@ -7,7 +7,7 @@ import struct
 from astra_tui.gpu.drawing import Fill, draw_parameters, seed_of
 from astra_tui.gpu.messages import Poison, SetBuffer
 from astra_tui.gpu.process.driver import Driver, Launch
-from astra_tui.gpu.process.producer import Written
+from astra_tui.gpu.process.producer import ProducedBuffer
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.model.device import BASE_ALIGNMENT
 
@@ -59,10 +59,10 @@ class BufferSets:
         slab, stride = self._slabs[buffer.use], self._stride[buffer.use]
         return slab + number * stride + self._within[buffer.name]
 
-    def produced(self) -> tuple[Written, ...]:
+    def produced(self) -> tuple[ProducedBuffer, ...]:
         """What a launch before a call may write: its inputs but for stable ones, its outputs."""
         return tuple(
-            Written(self.address(b, 0), b.size, self._stride[b.use], b.use == "out")
+            ProducedBuffer(self.address(b, 0), b.size, self._stride[b.use], b.use == "out")
             for b in self.buffers
             if not b.stable
         )

@@ -28,7 +28,7 @@ _MAX_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
-class Place:
+class CodeLocation:
     """Where in the code something happened. `line` is 0 and `file` "" where none is known."""
 
     function: str
@@ -45,7 +45,7 @@ class Record:
     details: tuple[str, ...] = ()
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[CodeLocation, ...]:
         """The faulting place and then, if the tool gives them, its callers."""
         found = []
         for detail in self.details:
@@ -103,7 +103,7 @@ def read_log(text: str) -> Log:
     return Log(tuple(records), errors, warnings)
 
 
-def read_place(text: str) -> Place | None:
+def read_place(text: str) -> CodeLocation | None:
     """A place as the tool writes it, after "at " or "Device Frame:"."""
     match = _OLD_PLACE.match(text) or _NEW_PLACE.match(text)
     if match is None:
@@ -111,7 +111,7 @@ def read_place(text: str) -> Place | None:
     where = match["where"] or ""
     named = _FILE_LINE.match(where)
     file, line = (named["file"], int(named["line"])) if named else (where, 0)
-    return Place(match["function"].strip(), match["offset"] or "", file, line)
+    return CodeLocation(match["function"].strip(), match["offset"] or "", file, line)
 
 
 def _records(text: str) -> Iterator[Record]:

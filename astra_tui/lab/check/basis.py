@@ -11,7 +11,7 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
-from astra_tui.lab.check.fullsize import Written
+from astra_tui.lab.check.fullsize import WrittenElements
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
@@ -188,7 +188,7 @@ class Basis:
         return judged
 
     def judge_rows(
-        self, case: Case, inputs: Callable[[], Inputs], written: Mapping[str, Written]
+        self, case: Case, inputs: Callable[[], Inputs], written: Mapping[str, WrittenElements]
     ) -> list[OutputError]:
         """Compares what was written of some rows with the reference for these rows."""
         expected = self.oracle.known(case) or self.oracle.expected(case, inputs())

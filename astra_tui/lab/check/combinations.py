@@ -49,7 +49,7 @@ class Level:
     scalars: Mapping[str, float] = field(default_factory=dict)
 
 
-AS_USUAL = Level()
+DEFAULT_LEVEL = Level()
 
 
 def combine(case: Case, levels: Sequence[Level]) -> Case:
@@ -79,7 +79,7 @@ def seed_of_case(seed: int, dtype: DType, name: str) -> int:
 # -- factors ---------------------------------------------------------------------------------------
 
 
-def base_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
+def offset_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
     """Where tensors begin: aligned, all of them shifted, each of them alone: by one element, which
     no vector bears, and by a drawn shift.
     """
@@ -92,14 +92,14 @@ def base_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
         for name in (names if len(names) > 1 else ())
         for shift in (1, random.choice(SHIFTS[1:-1]))
     ]
-    return (AS_USUAL, *together, *alone)
+    return (DEFAULT_LEVEL, *together, *alone)
 
 
 def row_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
     """How far rows lie apart: not at all, alike in all tensors, differently, in one alone."""
     names = [a.name for a in task.tensors if a.strided]
     if not names:
-        return (AS_USUAL,)
+        return (DEFAULT_LEVEL,)
     drawn = {name: random.randint(1, _WIDEST_PADDING) for name in names}
     wide = 8 * random.randint(2, _WIDEST_PADDING // 8)
     words = " and ".join(f"{name} by {padding}" for name, padding in drawn.items())
@@ -109,7 +109,7 @@ def row_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
         for padding in (1, random.choice(SHIFTS[1:-1]))
     ]
     return (
-        AS_USUAL,
+        DEFAULT_LEVEL,
         *(
             Level(f"rows apart by {padding}", row_padding=dict.fromkeys(names, padding))
             for padding in (*PADDINGS, wide)
@@ -127,10 +127,10 @@ def value_levels(task: KernelTask, dtype: DType) -> tuple[tuple[Level, ...], ...
     """
     floats = normal_inputs(task, dtype)
     if not floats:
-        return ((AS_USUAL,),)
+        return ((DEFAULT_LEVEL,),)
     types = {a.name: task.dtype_of(a, dtype) for a in floats}
     groups: list[tuple[Level, ...]] = [
-        (AS_USUAL,),
+        (DEFAULT_LEVEL,),
         (Level("tiny values", values=dict.fromkeys(types, TINY)),),
         (Level("subnormal values", values={name: subnormal(t) for name, t in types.items()}),),
         (Level("large values", values={a.name: large(a, types[a.name]) for a in floats}),),
@@ -151,7 +151,7 @@ def value_levels(task: KernelTask, dtype: DType) -> tuple[tuple[Level, ...], ...
 
 def scalar_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
     """The numbers that are passed: each that the task lists, and one drawn between them."""
-    levels = [AS_USUAL]
+    levels = [DEFAULT_LEVEL]
     for argument in task.scalars:
         for choice in argument.choices[1:]:
             levels.append(Level(f"{argument.name}={choice:g}", scalars={argument.name: choice}))

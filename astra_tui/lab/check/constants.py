@@ -39,7 +39,7 @@ from astra_tui.model.task import KernelTask
 LARGEST_SIZE = 1 << 20
 """Sizes beyond this one are left to the full-size stage."""
 
-FARTHEST = 64
+MAX_STEPS_AWAY = 64
 """How far from a size its neighbours within the contract are looked for."""
 
 _DEEPEST = 16
@@ -62,7 +62,7 @@ def around(sizes: set[int], allowed: Callable[[int], bool]) -> list[int]:
     for size in sizes:
         near.add(size)
         for step in (-1, 1):
-            tried = (size + step * far for far in range(1, FARTHEST + 1))
+            tried = (size + step * far for far in range(1, MAX_STEPS_AWAY + 1))
             near.add(next((s for s in tried if 1 <= s <= LARGEST_SIZE and allowed(s)), size))
     return sorted(size for size in near if 1 <= size <= LARGEST_SIZE)
 
@@ -70,7 +70,7 @@ def around(sizes: set[int], allowed: Callable[[int], bool]) -> list[int]:
 # -- the launch plan -------------------------------------------------------------------------------
 
 
-def turning_points(
+def boundary_sizes(
     task: KernelTask, source: Source, case: Case, name: str, attributes: Mapping[str, int]
 ) -> set[int]:
     """Sizes of one dimension, all else as in a case, at which a comparison of the plan turns.

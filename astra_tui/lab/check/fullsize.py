@@ -123,12 +123,12 @@ class _Undefined:
         return np.full((len(first), size), 0xFF, np.uint8)
 
 
-JudgeRows = Callable[[Case, Callable[[], Inputs], "dict[str, Written]"], list[OutputError]]
+JudgeRows = Callable[[Case, Callable[[], Inputs], "dict[str, WrittenElements]"], list[OutputError]]
 """Compares written elements of some rows with the reference, by output."""
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenElements:
     """Elements of one output: bit patterns in its shape for some rows, and which were written."""
 
     bits: Any
@@ -652,7 +652,7 @@ class FullSize:
         of_row = math.prod(shape[1:])
         return (rows[:, None] * of_row + np.arange(of_row)).reshape(-1), (len(rows), *shape[1:])
 
-    def _written(self, sampled: Sampled, argument: Argument, rows: Any) -> Written:
+    def _written(self, sampled: Sampled, argument: Argument, rows: Any) -> WrittenElements:
         places, shape = self._elements(argument, rows)
         dtype = self.layouts[argument.name].dtype
         offsets = offsets_in(self.layouts[argument.name], places)
@@ -664,7 +664,7 @@ class FullSize:
             if kept.any():
                 bits[kept] = draw_elements(self.task, self.case, argument.name, places[kept])
                 where |= kept
-        return Written(bits.reshape(shape), where.reshape(shape))
+        return WrittenElements(bits.reshape(shape), where.reshape(shape))
 
     def _placed(self, error: OutputError, rows: Any) -> OutputError:
         """The same with the row's number in the workload."""

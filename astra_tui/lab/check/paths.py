@@ -17,11 +17,10 @@ from random import Random
 import msgspec
 
 from astra_tui.lab.check.combinations import (
-    AS_USUAL,
+    DEFAULT_LEVEL,
     ELEMENTS_OF_ROW,
     Level,
     among_ordinary,
-    base_levels,
     combine,
     cover_pairs,
     draw_dims,
@@ -29,6 +28,7 @@ from astra_tui.lab.check.combinations import (
     mostly,
     mostly_negative_infinity,
     nearest_size,
+    offset_levels,
     random_of,
     row_levels,
     scalar_levels,
@@ -39,9 +39,9 @@ from astra_tui.lab.check.combinations import (
 )
 from astra_tui.lab.check.constants import (
     around,
+    boundary_sizes,
     compared_constants,
     compared_numbers,
-    turning_points,
 )
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
@@ -70,7 +70,7 @@ DRAWN_SIZES = 6
 
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
-MAX_TURNING = 4
+MAX_BOUNDARY_SIZES = 4
 """Sizes of a dimension at which a plan changes its mind, that are tried on every path."""
 
 MAX_NUMBERS, MAX_HELD = 8, 4
@@ -213,7 +213,9 @@ def _beyond_turning(
     typical = next(c for c in cases if c.name == "typical")
     for name in task.dims:
         turning = finder.turning(typical, name)
-        for size, (way, sizes) in itertools.product(sorted(turning)[:MAX_TURNING], by_way.items()):
+        for size, (way, sizes) in itertools.product(
+            sorted(turning)[:MAX_BOUNDARY_SIZES], by_way.items()
+        ):
             for dims in sorted(sizes, key=lambda d: _effort(task, d, dtype)):
                 beyond = nearest_size(task, dtype, {**dims, name: size + 1}, name, 1)
                 if beyond is None or _effort(task, {**dims, name: beyond}, dtype) > MAX_ELEMENTS:
@@ -336,7 +338,7 @@ def _covering_array(
     task = finder.task
     # Not from the way: it has lines in it, which shift while the cases should stay.
     random = random_of(seed, task, dtype.value, "levels")
-    bases, rows = base_levels(task, random), row_levels(task, random)
+    bases, rows = offset_levels(task, random), row_levels(task, random)
     values, scalars = value_levels(task, dtype), scalar_levels(task, random)
     layouts = [(base, rows[0]) for base in bases]
     layouts += [(base, row) for row in rows[1:] for base in random.sample(bases, 3)]
@@ -423,7 +425,7 @@ def many_rows(
 def _varied(task: KernelTask, dtype: DType, seed: int) -> Iterator[tuple[Level, ...]]:
     """Every kind of values, each with another base, distance of rows and scalar."""
     random = random_of(seed, task, dtype.value, "many rows")
-    bases, rows = base_levels(task, random), row_levels(task, random)
+    bases, rows = offset_levels(task, random), row_levels(task, random)
     scalars = scalar_levels(task, random)
     for kind in value_levels(task, dtype):
         value = random.choice(kind)
@@ -443,7 +445,7 @@ def far_cases(
         return ()
     finder = _Finder(task, source, attributes)
     random = random_of(seed, task, "far")
-    shift = base_levels(task, random)[1]
+    shift = offset_levels(task, random)[1]
     paths: tuple[set[Path], set[Path]] = set(), set()
     found = []
     for workload in task.workloads:
@@ -454,7 +456,7 @@ def far_cases(
         more = random.randint(1, 64)
         for in_part, rows in ((False, (1 << 16) + more), (True, (1 << 32) // of_row + more)):
             wide = {**workload.dims, task.rows: rows}
-            for level in (AS_USUAL, shift):
+            for level in (DEFAULT_LEVEL, shift):
                 seen = paths[in_part]
                 dims = wide if in_part else finder.narrow(wide, workload.dtype, seen, level)
                 if dims is None or task.violated(dims, workload.dtype):
@@ -510,7 +512,7 @@ class _Finder:
 
     def turning(self, case: Case, name: str) -> set[int]:
         """Sizes of a dimension, all else as in a case, at which the plan changes its mind."""
-        return turning_points(self.task, self.source, case, name, self.attributes)
+        return boundary_sizes(self.task, self.source, case, name, self.attributes)
 
     def smaller(self, own: Case, path: Path) -> Case | None:
         """A case that takes the path, with as few rows as do; None where none is small enough."""
@@ -532,7 +534,7 @@ class _Finder:
                     yield dims
 
     def narrow(
-        self, dims: dict[str, int], dtype: DType, seen: set[Path], level: Level = AS_USUAL
+        self, dims: dict[str, int], dtype: DType, seen: set[Path], level: Level = DEFAULT_LEVEL
     ) -> dict[str, int] | None:
         """Sizes of as many rows and little width that take the same path, which is noted.
 

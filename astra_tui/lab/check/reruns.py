@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from astra_tui.emulator.special import OF_MACHINE
+from astra_tui.emulator.special import MACHINE_DEPENDENT
 from astra_tui.lab.check.execution import Run
 from astra_tui.lab.check.layout import POISON_NAN, POISON_SENTINEL
 from astra_tui.model.check import Case
@@ -30,8 +30,8 @@ from astra_tui.model.device import (
 )
 from astra_tui.model.findings import Finding, FindingKind
 
-EDGE_ELEMENTS = 1 << 14
-EDGES_PER_KERNEL = 6
+ERROR_BOUND_ELEMENTS = 1 << 14
+ERROR_BOUND_RUNS_PER_KERNEL = 6
 """Runs at the edge take cases with at most so many elements, of each kind of values the first."""
 
 RunAgain = Callable[[str, Variation], Run]
@@ -39,18 +39,18 @@ RunAgain = Callable[[str, Variation], Run]
 
 
 @dataclass(frozen=True)
-class Difference:
+class RerunDifference:
     """What another run showed: a message, and a finding where there is more to name."""
 
     message: str
     finding: Finding | None = None
 
-    def unless(self, accepts: Accepts) -> Difference:
+    def unless(self, accepts: Accepts) -> RerunDifference:
         """The same, its finding marked where an engineer accepts it."""
         reason = accepts(self.finding) if self.finding is not None else ""
         if self.finding is None or not reason:
             return self
-        return Difference(self.message, msgspec.structs.replace(self.finding, accepted=reason))
+        return RerunDifference(self.message, msgspec.structs.replace(self.finding, accepted=reason))
 
 
 def seed_of(text: str, case: Case) -> int:
@@ -60,12 +60,12 @@ def seed_of(text: str, case: Case) -> int:
 
 def second_run(
     first: Run, again: RunAgain, same: Callable[[Run], bool], seed: int
-) -> Difference | None:
+) -> RerunDifference | None:
     """Runs with everything changed; names the cause where `same` says that outputs differ."""
     reached = first.outcome.reached
     everything = Variation(
-        registers=OF_MACHINE & set(reached),
-        elsewhere=True,
+        registers=MACHINE_DEPENDENT & set(reached),
+        moved_buffers=True,
         seed=seed,
         order=int(COMMUNICATES in reached),
     )
@@ -85,25 +85,26 @@ def _cause(
     again: RunAgain,
     same: Callable[[Run], bool],
     everything: Variation,
-) -> Difference:
+) -> RerunDifference:
     """Each change alone, until one gives other outputs as well."""
     reached = first.outcome.reached
     if not same(again(POISON_SENTINEL, PLAIN)):
-        return Difference(
+        return RerunDifference(
             f"{_differing(first, changed)}: the result depends on what was in undefined memory "
             "before"
         )
     for name in sorted(everything.registers):
         alone = again(
-            POISON_NAN, replace(everything, registers=frozenset({name}), elsewhere=False, order=0)
+            POISON_NAN,
+            replace(everything, registers=frozenset({name}), moved_buffers=False, order=0),
         )
         if not same(alone):
             return _of_registers(frozenset({name}), reached, alone)
     if everything.registers:
-        alone = again(POISON_NAN, replace(everything, elsewhere=False, order=0))
+        alone = again(POISON_NAN, replace(everything, moved_buffers=False, order=0))
         if not same(alone):
             return _of_registers(everything.registers, reached, alone)
-    alone = again(POISON_NAN, Variation(elsewhere=True, seed=everything.seed))
+    alone = again(POISON_NAN, Variation(moved_buffers=True, seed=everything.seed))
     if not same(alone):
         text = "the result depends on the addresses of buffers"
         return _found(FindingKind.DEPENDS_ON_ADDRESS, text, (), alone)
@@ -120,24 +121,24 @@ def _cause(
 
 def _of_registers(
     names: frozenset[str], reached: Mapping[str, tuple[int, ...]], run: Run
-) -> Difference:
+) -> RerunDifference:
     lines = tuple(sorted({line for name in names for line in reached[name]}))
     text = f"the result depends on {', '.join(sorted(names))}, which another GPU or launch changes"
     return _found(FindingKind.DEPENDS_ON_MACHINE, text, lines, run)
 
 
-def _of_order(reached: Mapping[str, tuple[int, ...]], run: Run) -> Difference:
+def _of_order(reached: Mapping[str, tuple[int, ...]], run: Run) -> RerunDifference:
     text = "the result depends on the order in which blocks and warps run"
     return _found(FindingKind.DEPENDS_ON_ORDER, text, reached[COMMUNICATES], run)
 
 
-def _found(kind: FindingKind, text: str, lines: tuple[int, ...], run: Run) -> Difference:
+def _found(kind: FindingKind, text: str, lines: tuple[int, ...], run: Run) -> RerunDifference:
     """The difference as a finding; a fault of the other run tells more than its outputs."""
     if run.outcome.faults:
         text += f" (there: {run.outcome.faults[0].describe()})"
     line = next((line for line in lines if line), 0)
     kernel = run.kernels[0] if len(run.kernels) == 1 else ""
-    return Difference(text, Finding(kind, text, line=line, kernel=kernel))
+    return RerunDifference(text, Finding(kind, text, line=line, kernel=kernel))
 
 
 def _differing(first: Run, other: Run) -> str:
@@ -147,7 +148,7 @@ def _differing(first: Run, other: Run) -> str:
     )
 
 
-class Edges:
+class ErrorBoundRuns:
     """Which cases of a check run at the edge of what approximate instructions may err."""
 
     def __init__(self) -> None:
@@ -164,7 +165,7 @@ class Edges:
         if not lines or not elements:
             return False
         tried = self.tried.get(_reached(run.kernels, lines), set())
-        full = len(tried) == EDGES_PER_KERNEL or elements > EDGE_ELEMENTS
+        full = len(tried) == ERROR_BOUND_RUNS_PER_KERNEL or elements > ERROR_BOUND_ELEMENTS
         if tried and (full or _kind(case) in tried):
             return False
         self.note(case, run.kernels, lines)
@@ -184,21 +185,21 @@ def _kind(case: Case) -> bytes:
     return msgspec.json.encode((case.dtype, case.values), order="sorted")
 
 
-def run_at_edges(
+def run_at_error_bounds(
     first: Run, again: RunAgain, case: Case, problem: Callable[[Run, Variation], str]
-) -> Difference | None:
+) -> RerunDifference | None:
     """Runs at the edge; `problem` says what is wrong with the outputs. Names the line where it can.
 
     Cases differ in which blocks err to which side.
     """
-    variation = Variation(edges=1 + zlib.crc32(case.id.encode()) % 1000)
+    variation = Variation(error_bounds=1 + zlib.crc32(case.id.encode()) % 1000)
     run = again(POISON_NAN, variation)
     wrong = problem(run, variation)
     if not wrong:
         return None
     lines = first.outcome.reached[APPROXIMATE]
     for line in lines if len(lines) > 1 else ():
-        alone = replace(variation, edge_line=line)
+        alone = replace(variation, error_bounds_line=line)
         if line and problem(again(POISON_NAN, alone), alone):
             lines = (line,)
             break

@@ -21,15 +21,15 @@ from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.properties import check_properties, split_cases
 from astra_tui.lab.check.reruns import (
-    Difference,
-    Edges,
+    ErrorBoundRuns,
+    RerunDifference,
     of_float_atomics,
-    run_at_edges,
+    run_at_error_bounds,
     second_run,
     seed_of,
 )
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.lab.check.verdict import Seen, verdict_of
+from astra_tui.lab.check.verdict import CheckEvidence, verdict_of
 from astra_tui.lab.conditions.closing import Closing
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.model.check import (
@@ -81,10 +81,10 @@ class SourceCheck:
         self.known = {result.case.id: result for result in known}
         """What need not run again, by the case's id."""
         self.started = time.perf_counter()
-        self.seen = Seen()
+        self.seen = CheckEvidence()
         self.lines: set[int] = set()
         """Lines of the launch plan whose launches were taken."""
-        self.edges = Edges()
+        self.error_bound_runs = ErrorBoundRuns()
         self.steps = 0
         """What an emulator has spent on this check so far."""
         self.repeated: set[tuple[str, ...]] = set()
@@ -337,7 +337,7 @@ class SourceCheck:
         return CaseTrail(
             steps=self.steps - steps,
             repeated=len(self.repeated) > repeated,
-            edge_lines=self.edges.lines.get(case.id, ()),
+            edge_lines=self.error_bound_runs.lines.get(case.id, ()),
             sides={name: seen.as_rows() for name, seen in noted.items()},
         )
 
@@ -351,7 +351,7 @@ class SourceCheck:
         if trail.repeated:
             self.repeated.add(result.kernels)
         if trail.edge_lines:
-            self.edges.note(case, result.kernels, trail.edge_lines)
+            self.error_bound_runs.note(case, result.kernels, trail.edge_lines)
         if self.coverage is not None:
             sides = {name: Sides.of_rows(rows) for name, rows in trail.sides.items()}
             self.coverage.note(sides, case.id)
@@ -456,7 +456,7 @@ class SourceCheck:
         case: Case,
         inputs: Inputs,
         first: Run,
-    ) -> Iterator[Difference]:
+    ) -> Iterator[RerunDifference]:
         """What other runs of a case that passed show; see reruns.py."""
         accepts = accepts_of(self.task, self.source)
 
@@ -498,14 +498,14 @@ class SourceCheck:
         by_tolerance = has_float_atomics(compilation.ptx) and not self.task.deterministic
         caution = of_float_atomics(first, self.task.deterministic)
         if caution is not None:
-            yield Difference(caution.message, caution)
+            yield RerunDifference(caution.message, caution)
         found = None
         if self._poison_may_hide(first) or self._may_take_sides(first):
             found = second_run(first, second, same, seed_of(self.source.text, case))
         if found is not None:
             yield found.unless(accepts)
-        if self.edges.wants(case, first, self.task.elements(case.dims, case.dtype)):
-            found = run_at_edges(first, again, case, problem)
+        if self.error_bound_runs.wants(case, first, self.task.elements(case.dims, case.dtype)):
+            found = run_at_error_bounds(first, again, case, problem)
             if found is not None:
                 yield found.unless(accepts)
 

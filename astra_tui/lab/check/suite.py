@@ -14,13 +14,13 @@ import msgspec
 from astra_tui.lab.check.combinations import (
     TINY,
     Level,
-    base_levels,
     combine,
     draw_dims,
     large,
     largest_size,
     nearest_size,
     normal_inputs,
+    offset_levels,
     random_of,
     row_levels,
     scalar_levels,
@@ -89,7 +89,7 @@ class _Suite:
         Each dimension gets sizes of its own, all else as in use; then everything is drawn at once.
         """
         random = random_of(seed, self.task, self.dtype.value, "suite")
-        bases, rows = base_levels(self.task, random), row_levels(self.task, random)
+        bases, rows = offset_levels(self.task, random), row_levels(self.task, random)
         values, scalars = value_levels(self.task, self.dtype), scalar_levels(self.task, random)
         for name in self.task.dims:
             others = {n: size for n, size in self.typical.items() if n != name}

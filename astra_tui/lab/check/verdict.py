@@ -21,7 +21,7 @@ from astra_tui.model.check import (
 
 
 @dataclass
-class Seen:
+class CheckEvidence:
     """All that a check has seen of one source so far."""
 
     results: list[CaseResult] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Seen:
         return any(not result.outcome.ok for result in self.results)
 
 
-def verdict_of(seen: Seen) -> tuple[CheckVerdict, str]:
+def verdict_of(seen: CheckEvidence) -> tuple[CheckVerdict, str]:
     """The verdict, and what decided it."""
     outcomes = [r.outcome for r in seen.results]
     bad = [r for r in seen.results if not r.outcome.ok]

@@ -22,7 +22,7 @@ from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.suite import LARGE_ELEMENTS
 from astra_tui.lab.conditions.coverage import Coverage, OpenSide, Reporting
-from astra_tui.lab.conditions.flow import Flow
+from astra_tui.lab.conditions.flow import ControlFlowGraph
 from astra_tui.model.check import CONDITION_OF, Case, CaseResult, ConditionResult, ConditionStatus
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
@@ -250,10 +250,10 @@ class Closing:
     def __post_init__(self) -> None:
         module = cache(lambda: parse_ptx(self.reporting.compilation.ptx))
 
-        def flow_of(kernel: str) -> Flow | None:
+        def flow_of(kernel: str) -> ControlFlowGraph | None:
             try:
                 symbol = self.reporting.compilation.kernel(kernel).symbol
-                made = Flow(inline_calls(module(), symbol))
+                made = ControlFlowGraph(inline_calls(module(), symbol))
             except (PtxError, RecursionError):
                 return None
             return made if made.is_reducible() else None
@@ -280,12 +280,12 @@ class Closing:
             self.proved[side] = "no sizes, scalars or layouts of the contract lead there (z3)"
 
     def _queries_of(self, side: OpenSide) -> list[tuple[Query, Launches]] | None:
-        from astra_tui.lab.conditions.query import way_to
+        from astra_tui.lab.conditions.query import query_for
 
         flow, launches = self._flow(side.kernel), self._launches(side.kernel)
         if flow is None or launches is None:
             return None
-        return [(way_to(side.number, side.side, flow, launch), launch) for launch in launches]
+        return [(query_for(side.number, side.side, flow, launch), launch) for launch in launches]
 
     def _search(self, side: OpenSide) -> None:
         """Tries sizes, scalars and layouts that the solver finds, where they are small enough.

@@ -15,7 +15,7 @@ from typing import Any
 import z3
 
 from astra_tui.lab.check.execution import Source
-from astra_tui.lab.conditions.terms import Surroundings
+from astra_tui.lab.conditions.terms import LaunchContext
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import CompiledKernel
 from astra_tui.model.device import BASE_ALIGNMENT
@@ -61,7 +61,7 @@ class Number:
 class Launches:
     """The launches of one kernel at one place of the plan, over the whole contract."""
 
-    surroundings: Surroundings
+    surroundings: LaunchContext
     dims: Mapping[str, Any]
     scalars: Mapping[str, Any]
     shifts: Mapping[str, Any]
@@ -267,7 +267,7 @@ class _Model:
             if given is not None:
                 parameters[parameter.offset] = given
         return Launches(
-            surroundings=Surroundings(special, parameters),
+            surroundings=LaunchContext(special, parameters),
             dims={n: v.term for n, v in self.dims.items()},
             scalars={n: v.term for n, v in self.scalars.items()},
             shifts={n: v.term for n, v in self.shifts.items()},

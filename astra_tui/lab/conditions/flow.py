@@ -37,7 +37,7 @@ class Edge:
 
 
 @dataclass
-class Block:
+class BasicBlock:
     """Instructions that run one after another, from `first` up to, but without, `end`."""
 
     first: int
@@ -62,7 +62,7 @@ class Undefined:
 
 
 @dataclass(eq=False)
-class Merge:
+class Phi:
     """Values of a register that meet at a block; each with the edge over which it comes."""
 
     block: int
@@ -72,16 +72,16 @@ class Merge:
     """The only value that can come in, where there is just one."""
 
 
-Value = Definition | Undefined | Merge
+Value = Definition | Undefined | Phi
 
 
-class Flow:
+class ControlFlowGraph:
     """Blocks, dominators and values of a function whose calls are inlined."""
 
     def __init__(self, function: Function):
         self.instructions = function.instructions
         self.function = function
-        self.blocks: list[Block] = []
+        self.blocks: list[BasicBlock] = []
         self.block_of: list[int] = []
         self._split()
         self._connect()
@@ -100,7 +100,7 @@ class Flow:
         starts = sorted(leaders)
         for first, end in zip(starts, [*starts[1:], count], strict=True):
             self.block_of += [len(self.blocks)] * (end - first)
-            self.blocks.append(Block(first, end))
+            self.blocks.append(BasicBlock(first, end))
 
     def _connect(self) -> None:
         for number, block in enumerate(self.blocks):
@@ -197,7 +197,7 @@ class Flow:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def _writes(self, block: Block) -> dict[str, list[int]]:
+    def _writes(self, block: BasicBlock) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for index in range(block.first, block.end):
             for register in written(self.instructions[index]):
@@ -228,7 +228,7 @@ class Flow:
         return _resolved(self._entries[key])
 
     def _merged(self, register: str, block: int, into: list[Edge]) -> Value:
-        merge = Merge(block, register)
+        merge = Phi(block, register)
         self._entries[(block, register)] = merge
         merge.values = [(e, self.value_at_end(register, e.source)) for e in into]
         others = {v for _, v in merge.values if _resolved(v) is not merge}
@@ -238,7 +238,7 @@ class Flow:
 
 
 def _resolved(value: Value) -> Value:
-    while isinstance(value, Merge) and value.same_as is not None:
+    while isinstance(value, Phi) and value.same_as is not None:
         value = value.same_as
     return value
 

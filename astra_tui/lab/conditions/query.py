@@ -11,7 +11,7 @@ import z3
 from astra_tui.emulator.program import is_condition
 from astra_tui.emulator.ptx.module import Immediate
 from astra_tui.lab.conditions.contract import Launches
-from astra_tui.lab.conditions.flow import Flow
+from astra_tui.lab.conditions.flow import ControlFlowGraph
 from astra_tui.lab.conditions.terms import Terms
 
 _HARD = {
@@ -69,7 +69,7 @@ class Query:
         return _solver(steps, [*self.facts, z3.Or(*self.ways), *more])
 
 
-def way_to(number: int, side: bool, flow: Flow, launch: Launches) -> Query:
+def query_for(number: int, side: bool, flow: ControlFlowGraph, launch: Launches) -> Query:
     """The query for one side of a condition under one launch."""
     terms = Terms(flow, launch.surroundings)
     sides, ways = [], []

@@ -25,7 +25,7 @@ from astra_tui.emulator.ptx.module import (
     Symbol,
 )
 from astra_tui.emulator.ptx.parser import TYPE_SIZES
-from astra_tui.lab.conditions.flow import Definition, Edge, Flow, Merge, Undefined, Value
+from astra_tui.lab.conditions.flow import ControlFlowGraph, Definition, Edge, Phi, Undefined, Value
 
 _WIDTHS = {**{name: 8 * size for name, size in TYPE_SIZES.items()}, "pred": 1}
 _INTEGERS = re.compile(r"[usb]\d+|pred")
@@ -56,7 +56,7 @@ _PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @dataclass
-class Surroundings:
+class LaunchContext:
     """What a launch gives to every thread: special registers and parameters, as terms."""
 
     special: Mapping[str, Any]
@@ -76,7 +76,7 @@ class _Form:
 class Terms:
     """Terms for the values of one function under one launch."""
 
-    def __init__(self, flow: Flow, around: Surroundings):
+    def __init__(self, flow: ControlFlowGraph, around: LaunchContext):
         self.flow = flow
         self.around = around
         self.offsets = {p.name: p.offset for p in flow.function.params}
@@ -135,7 +135,7 @@ class Terms:
 
     def _made(self, value: Value) -> Any:
         match value:
-            case Merge():
+            case Phi():
                 return self._merge(value)
             case Undefined(register=name):
                 return self._anything(self._width_of(name))
@@ -143,7 +143,7 @@ class Terms:
                 made = self._result(self.flow.instructions[index], index, name)
                 return _resized(made, self._width_of(name))
 
-    def _merge(self, merge: Merge) -> Any:
+    def _merge(self, merge: Phi) -> Any:
         width = self._width_of(merge.register)
         free = self._fresh(width)
         forward = self.flow.forward(merge.block)

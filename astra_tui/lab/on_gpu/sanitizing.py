@@ -11,7 +11,7 @@ import msgspec
 from astra_tui.gpu.launcher.request import WatchedCase, WatchRequest
 from astra_tui.gpu.launcher.tools import WatchedRun, find_tool, tool_version, watch
 from astra_tui.gpu.messages import DeviceFacts
-from astra_tui.gpu.sanitizer.meaning import explain
+from astra_tui.gpu.sanitizer.interpretation import interpret
 from astra_tui.gpu.sanitizer.records import Log, read_log
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
@@ -147,7 +147,7 @@ def report_of(
     """What one run of a tool says. CLEAN needs the tool's summary and the launcher's answer."""
     log = read_log(run.log)
     placed = run.answer.placed if run.answer is not None else {}
-    meaning = explain(log, placed)
+    meaning = interpret(log, placed)
     problem = "\n".join(_problems(run, len(cases), log))
     verdict = SanitizerVerdict.CLEAN
     if meaning.findings or (log.errors and meaning.unread):

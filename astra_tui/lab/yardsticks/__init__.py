@@ -1,23 +1,23 @@
 """Kernels that others ship, opened from their packages and launched like candidates."""
 
 from astra_tui.lab.yardsticks.opening import (
-    Entrant,
     NotBuilt,
     Shipped,
-    entrants,
+    YardstickVersion,
     open_yardstick,
     open_yardsticks,
     refusal,
     user_packages,
+    yardstick_versions,
 )
 
 __all__ = [
-    "Entrant",
     "NotBuilt",
     "Shipped",
-    "entrants",
+    "YardstickVersion",
     "open_yardstick",
     "open_yardsticks",
     "refusal",
     "user_packages",
+    "yardstick_versions",
 ]

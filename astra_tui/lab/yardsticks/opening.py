@@ -105,7 +105,7 @@ class NotBuilt:
 
 
 @dataclass(frozen=True)
-class Entrant:
+class YardstickVersion:
     """A yardstick on one workload, with or without dependent launch: a version to be timed.
 
     Where `version` is None it is not timed, for the `reason`.
@@ -117,24 +117,24 @@ class Entrant:
     reason: str = ""
 
 
-def entrants(
+def yardstick_versions(
     opened: Iterable[Shipped | NotBuilt], buffers: WorkloadBuffers, attributes: Mapping[str, int]
-) -> Iterator[Entrant]:
+) -> Iterator[YardstickVersion]:
     """Opened yardsticks on a workload; never raises.
 
     One that ships with programmatic dependent launch enters twice, as it ships first.
     """
     for each in opened:
         if isinstance(each, NotBuilt):
-            yield Entrant(each.yardstick, each.yardstick.pdl, reason=each.reason)
+            yield YardstickVersion(each.yardstick, each.yardstick.pdl, reason=each.reason)
             continue
         for pdl in (True, False) if each.yardstick.pdl else (False,):
             try:
                 version = each.version(buffers, attributes, pdl)
             except UserError as error:
-                yield Entrant(each.yardstick, pdl, reason=error.message)
+                yield YardstickVersion(each.yardstick, pdl, reason=error.message)
                 break
-            yield Entrant(each.yardstick, pdl, version)
+            yield YardstickVersion(each.yardstick, pdl, version)
 
 
 def open_yardsticks(

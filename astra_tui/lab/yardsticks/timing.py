@@ -24,7 +24,7 @@ MIN_ROUNDS = 60
 
 
 @dataclass(frozen=True)
-class Contender:
+class TimedVersion:
     """One version that is timed: a source of ours, or a shipped kernel."""
 
     name: str
@@ -39,14 +39,14 @@ class Contender:
         return not refusal(task, yardstick, workload, attributes)
 
 
-def contenders_of(shipped: Sequence[Shipped | NotBuilt]) -> Iterator[Contender]:
+def timed_versions(shipped: Sequence[Shipped | NotBuilt]) -> Iterator[TimedVersion]:
     """Every shipped kernel without and, where it waits for the launch before, with `pdl=`."""
     for each in shipped:
         if isinstance(each, Shipped):
             name = each.yardstick.name
-            yield Contender(name, each.compiled(pdl=False), each)
+            yield TimedVersion(name, each.compiled(pdl=False), each)
             if each.yardstick.pdl:
-                yield Contender(f"{name} + pdl", each.compiled(pdl=True), each)
+                yield TimedVersion(f"{name} + pdl", each.compiled(pdl=True), each)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class YardstickTimer:
 
     task: KernelTask
     bench: Bench
-    base: Contender
-    sources: Sequence[Contender]
+    base: TimedVersion
+    sources: Sequence[TimedVersion]
     shipped: Sequence[Shipped | NotBuilt]
     attributes: Mapping[str, int]
 
@@ -86,7 +86,7 @@ class YardstickTimer:
     def _shape(
         self, workload: Workload
     ) -> Iterator[Progress | tuple[ShapeTimes, dict[str, Floats]]]:
-        rivals = [c for c in contenders_of(self.shipped) if c.serves(workload, self.attributes)]
+        rivals = [c for c in timed_versions(self.shipped) if c.serves(workload, self.attributes)]
         versions = [*self.sources, *rivals]
         found: dict[int, WorkloadDone] = {}
         for event in self.bench.time(
@@ -120,7 +120,7 @@ class YardstickTimer:
         )
         yield times, {name: ratios for name, (_, ratios) in compared.items()}
 
-    def _timed(self, workload: Workload, versions: Sequence[Contender]) -> Iterator[BenchEvent]:
+    def _timed(self, workload: Workload, versions: Sequence[TimedVersion]) -> Iterator[BenchEvent]:
         return self.bench.time([workload], self.base.compiled, [v.compiled for v in versions])
 
     def _not_timed(self, workload: Workload) -> dict[str, str]:
@@ -142,7 +142,9 @@ class YardstickTimer:
         if not rivals or void or self._not_timed(workload):
             return {}
         of_rivals = [_log_ratios(one) for one in rivals]
-        names = [c.name for c in contenders_of(self.shipped) if c.serves(workload, self.attributes)]
+        names = [
+            c.name for c in timed_versions(self.shipped) if c.serves(workload, self.attributes)
+        ]
         found = {}
         for source, one in zip(self.sources, done[:count], strict=True):
             if one.timing.invalidated:

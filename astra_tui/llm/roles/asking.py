@@ -105,7 +105,7 @@ class Asker:
         return Request(messages, self._model, self._max_output_tokens, purpose=step.purpose)
 
 
-async def once_more(attempt: Callable[[str], Awaitable[R]]) -> R:
+async def retry_once(attempt: Callable[[str], Awaitable[R]]) -> R:
     """What an attempt gives, else a second one, which is told what was wrong with the first."""
     try:
         return await attempt("")

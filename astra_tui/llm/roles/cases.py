@@ -46,15 +46,15 @@ class ProposedCase(msgspec.Struct, frozen=True):
     ]
 
 
-class NotACase(ValueError):
+class InvalidCase(ValueError):
     """A proposed case that cannot be run or lies outside the contract; the message says why."""
 
 
 def case_of(proposed: ProposedCase, task: KernelTask, round_: int) -> Case:
-    """The case that was meant. Raises NotACase."""
+    """The case that was meant. Raises InvalidCase."""
     name = " ".join(proposed.name.split())[:60]
     if not name:
-        raise NotACase("it has no name")
+        raise InvalidCase("it has no name")
     case = Case(
         # Its round makes the name one that no case of the floor suite has.
         name=f"round {round_}: {name}",
@@ -66,7 +66,7 @@ def case_of(proposed: ProposedCase, task: KernelTask, round_: int) -> Case:
     try:
         check_added_case(case, task)
     except UserError as error:
-        raise NotACase(error.message) from None
+        raise InvalidCase(error.message) from None
     return case
 
 
@@ -74,13 +74,13 @@ def _dtype(proposed: ProposedCase, task: KernelTask) -> DType:
     for dtype in task.dtypes:
         if dtype.value == proposed.dtype:
             return dtype
-    raise NotACase(f"'{proposed.dtype}' is no element type of the task")
+    raise InvalidCase(f"'{proposed.dtype}' is no element type of the task")
 
 
 def _dims(proposed: ProposedCase, task: KernelTask) -> dict[str, int]:
     dims = {d.name: d.size for d in proposed.dims}
     if len(dims) < len(proposed.dims):
-        raise NotACase("a dimension has two sizes")
+        raise InvalidCase("a dimension has two sizes")
     # In the order of the task; what does not belong there is reported by what checks the case.
     known = {name: dims.pop(name) for name in task.dims if name in dims}
     return {**known, **dims}
@@ -90,6 +90,6 @@ def _values(proposed: ProposedCase) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for wanted in proposed.values:
         if wanted.argument in found:
-            raise NotACase(f"'{wanted.argument}' is drawn twice")
+            raise InvalidCase(f"'{wanted.argument}' is drawn twice")
         found[wanted.argument] = Values(wanted.kind, wanted.low, wanted.high, wanted.planted)
     return found

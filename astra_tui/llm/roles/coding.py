@@ -6,11 +6,11 @@ import re
 
 from astra_tui.llm.errors import BadAnswer
 from astra_tui.llm.fences import read_whole_file
-from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, once_more
+from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import notes_text, plan_text, task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
-from astra_tui.llm.roles.material import Data, clipped, compose, prompt_text
 from astra_tui.llm.roles.moves import offered_moves
+from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.plan import Plan
@@ -24,7 +24,7 @@ SHORTEST_SHARE = 0.4
 
 MAX_MESSAGE = 6_000
 MAX_SUMMARY = 300
-MARKS_OF_A_GAP = re.compile(
+ELISION = re.compile(
     r"^\s*(?://|/\*)\s*"
     r"(?:\.\.\.|…|(?:the )?(?:rest|remainder) of|(?:existing|same|unchanged) code)",
     re.IGNORECASE | re.MULTILINE,
@@ -54,7 +54,7 @@ async def write_code(
         return CodeDraft(read_source(answer, current), author, summary_of(answer))
 
     try:
-        return await once_more(attempt)
+        return await retry_once(attempt)
     except UNUSABLE as error:
         raise AnswerLost(f"the coding agent gave no usable code: {error.message}") from None
 
@@ -86,7 +86,7 @@ def read_source(answer: str, current: str) -> str:
     if is_long(current):
         return apply_blocks(current, read_blocks(answer))
     source = read_whole_file(answer)
-    if (gap := MARKS_OF_A_GAP.search(source)) is not None:
+    if (gap := ELISION.search(source)) is not None:
         raise BadAnswer(
             f"the file leaves out code, at '{gap[0].strip()}'", hint="write the whole file"
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from astra_tui.llm.messages import Message, Speaker
-from astra_tui.llm.roles.material import prompt_text
+from astra_tui.llm.roles.prompts import prompt_text
 from astra_tui.model.team import Role
 
 MAX_REMEMBERED = 200_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_tui.llm.roles.material import clipped
+from astra_tui.llm.roles.prompts import clipped
 from astra_tui.model.counters import AccessCount, Counters, add_counters
 from astra_tui.model.launch import print_expression
 from astra_tui.model.ncu import DURATION, NcuReport

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from string import Template
 
-from astra_tui.llm.roles.material import prompt_text
+from astra_tui.llm.roles.prompts import prompt_text
 from astra_tui.model.launch.parser import MAX_STEPS
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, FUNCTIONS
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from astra_tui.llm.messages import Json, ToolSpec
-from astra_tui.llm.roles.material import clipped
+from astra_tui.llm.roles.prompts import clipped
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.team import Brief

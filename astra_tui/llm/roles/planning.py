@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, once_more
+from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import measured_text, notes_text, task_text, tried_text
 from astra_tui.llm.roles.language import refused_features
-from astra_tui.llm.roles.material import Data, clipped, compose, numbered, prompt_text
 from astra_tui.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
+from astra_tui.llm.roles.prompts import Data, clipped, compose, numbered, prompt_text
 from astra_tui.model.author import Author
 from astra_tui.model.citations import METRICS
 from astra_tui.model.plan import (
@@ -110,7 +110,7 @@ async def make_plans(
         return await asker.ask(Step(Role.PLANNING, "plan", prompt), PlanningAnswer, on_text)
 
     try:
-        answer = await once_more(attempt)
+        answer = await retry_once(attempt)
     except UNUSABLE as error:
         reason = f"the planning agent gave no plan: {error.message}"
         return PlanAnswer((), reason, moves.refused, lost=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.llm.roles.facts import measured_text, task_text
-from astra_tui.llm.roles.material import Data, compose, in_words, numbered, prompt_text
 from astra_tui.llm.roles.numbers import strike_numbers
+from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
 from astra_tui.model.team import Brief, OnText, Role
 
 MAX_WORDS = 160

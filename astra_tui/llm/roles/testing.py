@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.cases import NotACase, ProposedCase, case_of
+from astra_tui.llm.roles.cases import InvalidCase, ProposedCase, case_of
 from astra_tui.llm.roles.facts import plan_text, task_text
-from astra_tui.llm.roles.material import Data, clipped, compose, in_words, numbered
+from astra_tui.llm.roles.prompts import Data, clipped, compose, in_words, numbered
 from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
@@ -67,7 +67,7 @@ class Tester:
     def _case(self, proposed: ProposedCase, brief: Brief) -> Case | None:
         try:
             return case_of(proposed, brief.task, brief.round)
-        except NotACase as problem:
+        except InvalidCase as problem:
             self._dropped.append(f"{proposed.name[:80]}: {problem}")
             return None
 

@@ -15,11 +15,11 @@ from astra_tui.playbook.edits import (
     dedented,
     indentation,
     indented,
+    indented_deeper,
     insert_before,
     line_start,
     outermost,
     pragma_of,
-    push_in,
     remove_statement,
     replace,
 )
@@ -282,7 +282,7 @@ def _guarded(source: bytes, loop: Loop, lines: list[str]) -> list[Edit]:
     return [
         Edit(start, start, f"{lead}if ({_first_turn(loop)}) {{\n{inner}\n"),
         Edit(own, own, "  "),
-        *push_in(source, loop.node),
+        *indented_deeper(source, loop.node),
         Edit(loop.node.end_byte, loop.node.end_byte, f"\n{indent}}}"),
     ]
 

@@ -27,10 +27,10 @@ from astra_tui.playbook.accesses import (
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import (
     Edit,
-    block,
     dedented,
     indentation,
     indented,
+    indented_lines,
     insert_before,
     line_start,
     pragma_of,
@@ -384,7 +384,7 @@ def _unrolled(source: KernelText, rows: _Rows, loop: Loop, names: _Names) -> lis
         f"for (int {names.turn} = 0; {names.turn} < {names.count}; ++{names.turn}) {{",
         f"  const {loop.variable.type} {loop.name} = {first};",
         f"  if ({loop.name} < {text_of(loop.bound)}) {{",
-        block([block(lines)]),
+        indented_lines([indented_lines(lines)]),
         "  }",
         "}",
     ]

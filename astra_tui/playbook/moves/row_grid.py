@@ -8,7 +8,7 @@ from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Call, Expression, Integer
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import Edit, indentation, insert_after, insert_before, push_in
+from astra_tui.playbook.edits import Edit, indentation, indented_deeper, insert_after, insert_before
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.flat_rows import (
@@ -133,7 +133,7 @@ def _rewrite(source: KernelText, flat: FlatRows, count: Variable | None) -> list
     else:
         named = (n for n in of_type(count.declarator, "identifier") if text_of(n) == count.name)
         edits += [put(n, rows) for n in named]
-    deeper = push_in(source.data, loop.node)
+    deeper = indented_deeper(source.data, loop.node)
     edits += [d for d in deeper if not any(e.start <= d.start < e.end for e in edits)]
     edits.append(insert_before(source.data, loop.node, lines))
     edits.append(Edit(loop.node.start_byte, loop.node.start_byte, "  "))

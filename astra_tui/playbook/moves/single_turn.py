@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
-from astra_tui.playbook.iterations import single_turns, without_single_turns
+from astra_tui.playbook.iterations import single_iterations, without_single_iterations
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
@@ -22,7 +22,7 @@ class SingleTurn:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every loop whose turns the grid covers; after accesses are wide, which needs loops."""
-        turns = [t for kernel in source.kernels for t in single_turns(source, kernel)]
+        turns = [t for kernel in source.kernels for t in single_iterations(source, kernel)]
         if not turns:
             return NotApplicable(self.name, "no loop of which the grid covers all turns")
         if isinstance(WideAccesses().propose(source, evidence), Proposal):
@@ -41,5 +41,5 @@ class SingleTurn:
             move=self.name,
         )
         return Proposal(
-            plan, without_single_turns(source.text, tuple(k.name for k in source.kernels))
+            plan, without_single_iterations(source.text, tuple(k.name for k in source.kernels))
         )

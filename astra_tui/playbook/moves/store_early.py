@@ -16,7 +16,7 @@ from astra_tui.playbook.accesses import (
     unknown_accesses,
 )
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import Edit, block, indentation, indented, remove_statement
+from astra_tui.playbook.edits import Edit, indentation, indented, indented_lines, remove_statement
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.linear import IndexReader, Polynomial
@@ -254,7 +254,7 @@ def _inserted(source: KernelText, early: _Early) -> Edit:
     declared = {v.name for s in (*first.body, *statements) for v in _declared(s)}
     again = {v.name for line in early.needs.nodes for v in _declared(line)}
     if first.name != later.name or declared & again:
-        lines = ["{", *block(lines).split("\n"), "}"]
+        lines = ["{", *indented_lines(lines).split("\n"), "}"]
     return _appended(body, indented("\n".join(lines), indentation(source.data, statements[-1])))
 
 

@@ -12,7 +12,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.grids import flat_loops, other_grid_use
-from astra_tui.playbook.iterations import without_single_turns
+from astra_tui.playbook.iterations import without_single_iterations
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.lane_indices import NotWidenable
 from astra_tui.playbook.launching import (
@@ -169,7 +169,7 @@ def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
     ]
     changed = source.changed(edits, plan)
     # A pack is a long turn: the loop around it made small sizes slower than single elements are.
-    return without_single_turns(changed, (wide_name,)) if evidence.timed else changed
+    return without_single_iterations(changed, (wide_name,)) if evidence.timed else changed
 
 
 def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expression, ...]:

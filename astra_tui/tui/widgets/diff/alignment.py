@@ -2,9 +2,9 @@
 
     python -m astra_tui.tui.widgets.diff.alignment < texts.msgpack > alignment.json
 
-aligns in a process of its own, for `alignment_process.py`. The hunks are those of `astra_tui.model.hunks`,
-so that an accepted subset means the same on the screen and in the engine. Inside a hunk the lines
-are aligned for reading only.
+aligns in a process of its own, for `alignment_process.py`. The hunks are those of
+`astra_tui.model.hunks`, so that an accepted subset means the same on the screen and in the engine.
+Inside a hunk the lines are aligned for reading only.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from astra_tui.gpu.sanitizer.records import Log, Place, Record, read_place
+from astra_tui.gpu.sanitizer.records import CodeLocation, Log, Record, read_place
 from astra_tui.model.compilation import SOURCE_NAME
 from astra_tui.model.findings import Finding, FindingKind
 
@@ -37,7 +37,7 @@ Placed = Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Meaning:
+class Interpretation:
     """A log, understood. `unread` are first lines of records that have no kind here."""
 
     findings: tuple[Finding, ...]
@@ -45,7 +45,7 @@ class Meaning:
     unread: tuple[str, ...]
 
 
-def explain(log: Log, placed: Placed) -> Meaning:
+def interpret(log: Log, placed: Placed) -> Interpretation:
     """The findings of a log; reports of several threads about one line are one finding."""
     findings: list[Finding] = []
     warnings: list[Finding] = []
@@ -61,7 +61,7 @@ def explain(log: Log, placed: Placed) -> Meaning:
             unread[record.head] = None
     if not findings:
         unread |= {head: None for head in secondary if head.startswith("Program hit ")}
-    return Meaning(_merged(findings), _merged(warnings), tuple(unread))
+    return Interpretation(_merged(findings), _merged(warnings), tuple(unread))
 
 
 def _finding(record: Record, placed: Placed) -> Finding | None:
@@ -148,11 +148,11 @@ def _with_place(finding: Finding, record: Record) -> Finding:
     )
 
 
-def _is_own(place: Place) -> bool:
+def _is_own(place: CodeLocation) -> bool:
     return bool(place.line) and place.file.rpartition("/")[2] == SOURCE_NAME
 
 
-def _where(place: Place) -> str:
+def _where(place: CodeLocation) -> str:
     if _is_own(place):
         return f"in line {place.line}"
     if place.line:
