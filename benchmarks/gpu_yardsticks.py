@@ -74,11 +74,11 @@ def write_sources(task: str, folder: Path) -> list[Path]:
 
 
 def table(task: str, answer: dict[str, Any]) -> list[str]:
-    """A row a shape: microseconds behind itself, and the ratio in both chains."""
+    """A row a shape: microseconds after itself, and the ratio in both chains."""
     alone, behind = ({s["workload"]: s for s in c["shapes"]} for c in answer["chains"])
     lines = [
         f"| {task} | floor | baseline.cu | best | best, pdl | fastest shipped "
-        "| shipped / best, pdl | behind a producer |",
+        "| shipped / best, pdl | after a producer |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     source = f"{task}_{LATE}.cu"

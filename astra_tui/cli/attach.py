@@ -1,4 +1,4 @@
-"""`astra-tui attach`: comes back to an engine that runs."""
+"""`astra-tui attach`: attaches to a running engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from astra_tui.model.errors import UserError
     PLAIN,
 )
 def run(options: Options) -> int:
-    """Attends an engine until its session ends; the exit code is 1 when there is none."""
+    """Follows an engine until its session ends; the exit code is 1 when there is none."""
     import asyncio
 
     from astra_tui.cli.screen import choices_for_screen, show_engine

@@ -85,7 +85,7 @@ RUN = (
         "--repairs",
         metavar="N",
         type=int,
-        help="how often failed code goes back to be mended (default: 2)",
+        help="how often failed code goes back to be repaired (default: 2)",
     ),
     SANITIZE,
     switch(

@@ -34,7 +34,7 @@ def run(options: Options) -> int:
     name = folder.resolve().name
     if not is_task_name(name):
         raise UserError(
-            f"{name!r} is no name of a task", file=str(folder), hint=f"it is {NAME_RULE}"
+            f"{name!r} is not a valid task name", file=str(folder), hint=f"it is {NAME_RULE}"
         )
     text, notes = _read(source)
     draft = draft_task(name, text, str(source), options.kernel)

@@ -1,4 +1,4 @@
-"""`astra-tui resume`: runs on with a session, wherever and however it ended."""
+"""`astra-tui resume`: continues a session, wherever and however it ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resume(folder: Path, options: Options, choices: Choices) -> int:
 
 
 class Resumption(NamedTuple):
-    """A session that can go on here, and what differs from when it ran."""
+    """A session that can be resumed here, and what differs from when it ran."""
 
     request: RunRequest
     differences: tuple[Difference, ...]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def run(options: Options) -> int:
     """Runs a session to its end; the result goes to stdout, what happens meanwhile to stderr.
 
-    Someone at a terminal attends an engine in a process of its own. Without anyone the engine
+    A terminal follows an engine in a process of its own. Without anyone the engine
     is in this process: it has nothing to outlive.
     """
     from astra_tui.cli.settings import read_choices

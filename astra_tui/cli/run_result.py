@@ -50,7 +50,7 @@ def leave_engine(
     as_json: bool,
     settings: RunSettings | None = None,
 ) -> ExitCode:
-    """Ends a front end, whatever the engine goes on to do; returns the exit code."""
+    """Ends a front end, whatever the engine does next; returns the exit code."""
     if followed.reason is LeaveReason.ENDED:
         return end_session(followed.state, folder, as_json=as_json, settings=settings)
     if as_json:
@@ -65,7 +65,7 @@ def leave_engine(
 
 
 def print_next_step(reason: StopReason, settings: RunSettings, folder: Path) -> None:
-    """What to do about a session that was closed for this reason, if it can go on."""
+    """What to do about a session that was closed for this reason, if it can be resumed."""
     command = resume_command(settings, folder)
     if reason is StopReason.UNATTENDED:
         plain.note(f"decide at a terminal, or by a policy or a file, and resume:\n  {command}")
@@ -77,7 +77,7 @@ def print_next_step(reason: StopReason, settings: RunSettings, folder: Path) -> 
 
 
 def resume_command(settings: RunSettings, folder: Path) -> str:
-    """The command that continues with a session; it says again what a session alone may not say."""
+    """The command that resumes a session; it says again what a session alone may not say."""
     has_name = folder.resolve().parent == Path(DEFAULT_FOLDER).resolve()
     words = ["astra-tui", "resume", folder.name if has_name else str(folder)]
     if Path(settings.task).name != settings.task:

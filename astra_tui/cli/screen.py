@@ -51,14 +51,14 @@ def show_run(
 
 
 def show_engine(socket: Path, choices: Choices) -> int:
-    """Comes back to a running engine on the screen."""
+    """Attaches to a running engine on the screen."""
     from astra_tui.tui.source import attach
 
     return _show_session(partial(attach, socket), choices, as_json=False)
 
 
 def show_replay(folder: Path, choices: Choices, options: Options) -> int:
-    """Shows a saved session on the screen: at its end, behind `to`, or playing at a `speed`."""
+    """Shows a saved session on the screen: at its end, after `to`, or playing at a `speed`."""
     from astra_tui.tui import open_session
     from astra_tui.tui.source import open_saved
 

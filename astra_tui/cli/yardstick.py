@@ -164,7 +164,7 @@ def _unserved(
 def _updated(
     found: Sequence[Found], entries: Sequence[YardstickEntry], packages: Packages
 ) -> Iterator[YardstickEntry]:
-    """Every entry with what came of opening its yardstick, and newer versions in the index."""
+    """Every entry with the result of opening its yardstick, and newer versions in the index."""
     from astra_tui.cli.devices import open_compiler
     from astra_tui.plain.yardsticks import downloads
 

@@ -139,7 +139,7 @@ def _followed(timer: YardstickTimer, workloads: tuple[Workload, ...], chain: Cha
     for event in timer.time(workloads):
         if isinstance(event, ShapeTimes):
             done += 1
-            plain.note(f"behind {chain.value}: {done} of {len(workloads)} workloads")
+            plain.note(f"after {chain.value}: {done} of {len(workloads)} workloads")
         elif isinstance(event, ChainTimes):
             return event
     raise AssertionError("the timer ends with its ChainTimes")

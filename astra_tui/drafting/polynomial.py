@@ -72,7 +72,7 @@ class Polynomial:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is worth going on with."""
+        """Whether it is small enough to continue with."""
         return len(self.terms) <= MAX_TERMS and all(abs(f) < 1 << 62 for f in self.terms.values())
 
     @property

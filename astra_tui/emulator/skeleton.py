@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Skeleton:
-    """What the skeleton of one launch came to."""
+    """The result of the skeleton of one launch."""
 
     data: tuple[DataDecision, ...]
     """What was left to data; empty where the slice says all."""

@@ -54,7 +54,7 @@ class Approvals:
         self._desk = desk
         self._policies = policies
         self._wait = wait
-        """Whether to wait for someone to come when no one attends."""
+        """Whether to wait for a front end when none is connected."""
         self._clock = clock
         self._auto_set = float("-inf")
         self._settling = asyncio.Lock()
@@ -63,7 +63,7 @@ class Approvals:
         """Keeps the mode that a resumed session has only where this engineer set it.
 
         The session, with the mode in it, may come from someone else; so may one that was set by
-        an engineer without a name. To be called before EngineStarted, behind which nothing that
+        an engineer without a name. To be called before EngineStarted, after which nothing that
         was set stands in the way of the policy that this engine was started with.
         """
         auto = self._record.state.auto
@@ -117,7 +117,7 @@ class Approvals:
         answers = (policy.answer(question, plan, state) for policy in self._policies)
         try:
             return next((answer for answer in answers if answer is not None), None)
-        except UserError as error:  # In a file of decisions; it can be mended, and the run resumed.
+        except UserError as error:  # In a file of decisions, which can be corrected.
             hint = f" ({error.hint})" if error.hint else ""
             raise Stop(StopReason.TROUBLE, f"{error.file}: {error.message}{hint}") from None
 

@@ -128,7 +128,7 @@ class _Cases:
 
 async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: ProposalId) -> None:
     """Has compute-sanitizer watch a candidate that passed its check, unless the journal says what
-    came of it. What cannot be watched is in the journal as such.
+    the result is. What cannot be watched is in the journal as such.
     """
     if record.state.candidate(candidate).sanitizer:
         return

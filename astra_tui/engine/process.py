@@ -115,7 +115,7 @@ class _Log(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: a secret may go on in the part of a line that is still to come."""
+        """Nothing: a secret may continue in the part of a line that is still to come."""
 
     def end(self) -> None:
         """Writes a last line that has no end."""

@@ -63,7 +63,7 @@ class RoundContext:
 
 @dataclass(frozen=True)
 class _Failed:
-    """A candidate that did not do, and the verdict if no one mends it."""
+    """A candidate that did not do, and the verdict if it is not repaired."""
 
     failure: Failure
     outcome: Outcome

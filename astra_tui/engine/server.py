@@ -45,7 +45,7 @@ DISCONNECT_SECONDS = 5.0
 """How long front ends have, once the session is closed, to read the end of it."""
 
 _LOOKS = 20
-"""How often in `linger_seconds` it is looked whether someone attends."""
+"""How often in `linger_seconds` it is checked whether a front end is connected."""
 
 
 class Server:

@@ -197,7 +197,7 @@ def _fields(
 
 
 def all_cases(winner: Winner, task: KernelTask, seed: int) -> tuple[Case, ...]:
-    """The task's suite, and behind it the cases that were added in the session."""
+    """The task's suite, and after it the cases that were added in the session."""
     return (*build_suite(task, seed), *winner.cases)
 
 

@@ -259,7 +259,7 @@ class ExportChecks:
         mark = host_code_mark(self.subject.winner.text)
         if mark and self.tools.gpu and not self.tools.trust:
             raise _NotHere(
-                f"the source has '{mark}', behind which nvcc may find host code that no check has "
+                f"the source has '{mark}', after which nvcc may find host code that no check has "
                 "seen; --trust runs it"
             )
         return self._library()

@@ -30,7 +30,7 @@ _EARLY = (
 )
 _BEFORE = "Before the caller's kernels have ended, a call"
 _BEHIND = (
-    "A kernel that the caller launches in this way behind a call may begin before the call has "
+    "A kernel that the caller launches in this way after a call may begin before the call has "
     "ended, and has to wait (cudaGridDependencySynchronize) before it uses what the call reads or "
     "writes."
 )

@@ -37,7 +37,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.sessions.store import place_for
 
 OTHER_ARCHS = ("sm_80", "sm_100", "sm_120")
-"""Compiled into a PyTorch package beside the architecture that is checked."""
+"""Compiled into a PyTorch package in addition to the architecture that is checked."""
 
 _NOT_ASKED = "it was not asked for: --no-check"
 _SHORT = 12

@@ -189,7 +189,7 @@ class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
     stale: tuple[int, ...] = ()
     """The rounds in which each long graph is replayed once more on its own outputs."""
     late: tuple[int, ...] = ()
-    """The rounds in which each long graph is replayed once more behind late producers."""
+    """The rounds in which each long graph is replayed once more after late producers."""
     late_cycles: int = LATE_CYCLES
     """By how much they are late."""
     poisons: tuple[Poison, ...] = ()

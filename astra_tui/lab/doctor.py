@@ -67,7 +67,9 @@ def _folders() -> Probe:
         except UserError as error:
             broken.append(error.describe())
     if broken:
-        return Probe("kernel tasks", Health.BROKEN, broken[0], "kernels by name", "mend the task")
+        return Probe(
+            "kernel tasks", Health.BROKEN, broken[0], "kernels by name", "correct the task"
+        )
     kept = cache.get("0" * 64) == value
     detail = f"{len(found)} kernel tasks; cache in {cache_root()}"
     return Probe(

@@ -25,7 +25,7 @@ class Outcome(StrEnum):
     VOID = "void"
     """It passed its check, and its timing was declared void."""
     HANG = "hang"
-    """The gate came to no end within the time for one kernel."""
+    """The gate did not finish within the time for one kernel."""
     TROUBLE = "trouble"
     """The audit itself could not ask the gate."""
     UNTIMED = "untimed"

@@ -12,7 +12,7 @@ from astra_tui.model.plan import Plan, Risk
 
 
 class AutoMode(StrEnum):
-    """The riskiest plans that are accepted, with the code that comes of them."""
+    """The riskiest plans that are accepted, with the code written for them."""
 
     ASK = "ask"
     """None: everything is asked."""
@@ -68,7 +68,7 @@ class AutoApproval(msgspec.Struct, frozen=True):
         return Author(AuthorKind.POLICY, f"auto, set by {name or 'an engineer'}")
 
     def covers(self, question: Question, plan: Plan) -> bool:
-        """Whether it accepts a question about this plan, or about the code that came of it."""
+        """Whether it accepts a question about this plan, or about the code written for it."""
         if question.id in self.spared:
             return False
         bound = self.mode.bound

@@ -45,7 +45,7 @@ class Transient(Event, frozen=True):
 
 
 class ForkPoint(msgspec.Struct, frozen=True):
-    """Where a session branched off its parent: behind event `seq`, at the state with `digest`."""
+    """Where a session branched off its parent: after event `seq`, at the state with `digest`."""
 
     session: str
     seq: int
@@ -390,7 +390,7 @@ class GpuSampled(Transient, frozen=True, tag="gpu_sampled"):
 
 
 class StageBegan(Transient, frozen=True, tag="stage_began"):
-    """What is going on for a proposal: "plan", "code", "compile", "check", "sanitize",
+    """What is being done for a proposal: "plan", "code", "compile", "check", "sanitize",
     "profile", "time", or "hardware" while hardware counters are read.
     """
 
@@ -400,7 +400,7 @@ class StageBegan(Transient, frozen=True, tag="stage_began"):
 
 
 class AnswerAwaited(Transient, frozen=True, tag="answer_awaited"):
-    """A question waits for someone who attends; also after a session was resumed."""
+    """A question waits for a front end; also after a session was resumed."""
 
     question: Question
 

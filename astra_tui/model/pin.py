@@ -40,21 +40,21 @@ class Pin(msgspec.Struct, frozen=True):
         """Interpreters, ABIs and platforms. Raises ValueError for what is no name of a wheel."""
         found = _WHEEL.fullmatch(self.wheel)
         if found is None:
-            raise ValueError(f"{self.wheel!r} is no name of a wheel")
+            raise ValueError(f"{self.wheel!r} is not a valid wheel name")
         return Tags(found[3], found[4], found[5])
 
     @property
     def problem(self) -> str:
         """What is wrong with the pin, so that it cannot be fetched; "" where nothing is."""
         if not _NAME.fullmatch(self.name):
-            return f"{self.name!r} is no name of a package"
+            return f"{self.name!r} is not a valid package name"
         if not _VERSION.fullmatch(self.version):
             return f"{self.version!r} is no version"
         if not _SHA256.fullmatch(self.sha256):
             return "sha256 is 64 hexadecimal digits, in small letters"
         found = _WHEEL.fullmatch(self.wheel)
         if found is None:
-            return f"{self.wheel!r} is no name of a wheel"
+            return f"{self.wheel!r} is not a valid wheel name"
         if normalised(found[1]) != normalised(self.name) or found[2] != self.version:
             return f"{self.wheel} is no wheel of {self.name} {self.version}"
         return ""

@@ -77,7 +77,7 @@ class CandidateState(msgspec.Struct, frozen=True):
 
 
 class ProposalState(msgspec.Struct, frozen=True):
-    """One plan of a round, the code that came of it, and its verdict."""
+    """One plan of a round, the code written for it, and its verdict."""
 
     index: int
     plan: Plan

@@ -127,7 +127,7 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"c
     """Whether each launch followed a kernel of the judge's that writes part of its inputs, as the
     launch before it would: `cold` then has the time of both."""
     chained: PairedTime | None = None
-    """Cold launches behind themselves alone, where `cold` has a producer."""
+    """Cold launches after themselves alone, where `cold` has a producer."""
     warm: PairedTime | None = None
     paper: PaperTime | None = None
     floor: Floor | None = None

@@ -117,7 +117,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
     """The engineer said no, to the plan or to the code."""
     NOT_WRITTEN = "not_written"
-    """No usable code came of the plan."""
+    """There is no usable code for the plan."""
 
     @property
     def measured(self) -> bool:

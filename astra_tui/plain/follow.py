@@ -40,7 +40,7 @@ class Followed:
 
 
 async def follow(client: EngineClient, *, first: int = 0, asks: bool = True) -> Followed:
-    """Attends an engine until its session is closed or the engineer goes.
+    """Follows an engine until its session is closed or the engineer goes.
 
     Records before number `first` are taken in but not shown. Where `asks`, questions are asked at
     the terminal and Ctrl-C cancels the run, a second one leaves at once; else Ctrl-C only leaves.

@@ -28,7 +28,7 @@ def print_sessions(sessions: Sequence[SessionSummary]) -> None:
 
 
 def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
-    """Each session with how many parents it has in the list, behind its parent."""
+    """Each session with how many parents it has in the list, after its parent."""
     names = {s.name for s in sessions}
     children: dict[str, list[SessionSummary]] = {}
     for s in sessions:

@@ -78,6 +78,6 @@ class PlanTags:
 
 
 def tagged(text: str, tag: str) -> str:
-    """A line with its tag behind the indentation; of several lines, the first."""
+    """A line with its tag after the indentation; of several lines, the first."""
     words = text.lstrip(" ")
     return text[: len(text) - len(words)] + tag + words

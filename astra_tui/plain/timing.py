@@ -51,7 +51,7 @@ class CaveatMarks:
         self._numbers: dict[Caveat, int] = {}
 
     def of(self, caveats: Iterable[Caveat]) -> str:
-        """The mark to put behind a verdict, such as " [1,3]"; "" without caveats."""
+        """The mark to put after a verdict, such as " [1,3]"; "" without caveats."""
         numbers = [self._numbers.setdefault(d, len(self._numbers) + 1) for d in caveats]
         return f" [{','.join(map(str, dict.fromkeys(numbers)))}]" if numbers else ""
 
@@ -187,7 +187,7 @@ def _print_chained(out: Console, timing: Timing) -> None:
         if workload.chained is not None:
             times = f"{_us(workload.chained.base_us)} to {_us(workload.chained.candidate_us)} us"
             words = f"{times}, ratio {ratio_words(workload.chained.speedup)}"
-            indented(out, f"{visible(workload.workload)} behind itself alone: {words}", 2)
+            indented(out, f"{visible(workload.workload)} after itself alone: {words}", 2)
 
 
 def _print_energy(out: Console, timing: Timing) -> None:

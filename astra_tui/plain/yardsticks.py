@@ -45,7 +45,7 @@ def print_chain(task: str, chain: ChainTimes) -> None:
     out = console()
     out.print("")
     follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
-    out.print(visible(f"{task}: microseconds a launch, each behind {follows}"), style="bold")
+    out.print(visible(f"{task}: microseconds a launch, each after {follows}"), style="bold")
     rows = table("version", *(shape.workload for shape in chain.shapes))
     rows.add_row("floor", *(_us(shape.floor_us) for shape in chain.shapes))
     base = chain.shapes[0].base if chain.shapes else ""

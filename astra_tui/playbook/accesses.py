@@ -146,7 +146,7 @@ def pointer_in(expression: Node, function: Function) -> Variable | None:
 
 
 def offset_of(variable: Variable, function: Function, reader: IndexReader) -> Polynomial | None:
-    """How many elements a pointer variable lies behind its root; None where it is not known."""
+    """How many elements a pointer variable lies after its root; None where it is not known."""
     if variable.is_array or variable.is_parameter:
         return number(0)
     if variable.value is None:

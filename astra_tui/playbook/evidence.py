@@ -67,11 +67,11 @@ def evidence_of(
     `counters` are those of all workloads together.
     """
     if counters is None:
-        return ("no counters were given: the code alone speaks for it",)
+        return ("no counters were given: it follows from reading the code",)
     places = joined_places(nodes)
     observed = [_observed(counters, places, counter) for counter in which]
     found = tuple(observation for observation in observed if observation is not None)
-    return found or ("nothing was counted on these lines: the code alone speaks for it",)
+    return found or ("no counter supports this: it follows from reading the code",)
 
 
 def _observed(

@@ -28,7 +28,7 @@ class SingleIteration:
     launch: Launch
     """The launch with the grid that makes it so, which may be the old one."""
     condition: Expression | None
-    """What the launch's branch has to ask for beside what it asks already."""
+    """What the launch's branch has to ask for besides what it asks already."""
     always: bool
     """Whether every thread takes the turn, so that nothing has to be asked."""
 

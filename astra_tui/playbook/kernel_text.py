@@ -91,7 +91,7 @@ class KernelText:
 
 
 def _wrapped(line: str) -> str:
-    """A line of a plan, going on deeper in the next where it is longer than sources are."""
+    """A line of a plan, continued deeper in the next where it is longer than sources are."""
     indent = " " * (len(line) - len(line.lstrip()) + 8)
     if line.lstrip().startswith("let "):
         return line  # A declaration ends with its line.

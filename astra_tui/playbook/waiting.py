@@ -1,4 +1,4 @@
-"""Where a kernel has to wait for the launches before its own, which may still run beside it.
+"""Where a kernel has to wait for the launches before its own, which may still run at the same time.
 
 That is above all that it does with global memory which these launches may write or use:
 docs/launch-plan.md, "Programmatic dependent launch".

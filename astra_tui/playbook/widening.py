@@ -1,7 +1,7 @@
 """Rewrites a loop over elements into a loop over packs of neighbouring elements.
 
 Statements that change by element go into an inner loop over the lanes of a pack; what is the same
-for the whole pack stays outside of it. Loads move before the inner loop and stores behind it, so
+for the whole pack stays outside of it. Loads move before the inner loop and stores after it, so
 that each is a single wide access.
 """
 
@@ -403,7 +403,7 @@ class _Widener:
         ]
 
     def _tail(self) -> list[str]:
-        """The loop for the elements behind the last pack, where there can be any."""
+        """The loop for the elements after the last pack, where there can be any."""
         bound = self.reader.read(self.loop.bound)
         start = self.reader.read(self.loop.start)
         if self._is_divisible_bound():

@@ -39,7 +39,7 @@ from astra_tui.sessions.timeline import Timeline
 
 
 class ForkPlace(msgspec.Struct, frozen=True):
-    """A place of a session: behind its first `position` events.
+    """A place of a session: after its first `position` events.
 
     `question` is the decision before which it lies. `best` is the candidate on which the next
     round builds, where that is not the session's own choice; `round` is the last one before it.
@@ -54,8 +54,8 @@ class ForkPlace(msgspec.Struct, frozen=True):
 def find_place(timeline: Timeline, at: str) -> ForkPlace:
     """The place that a user names: a round, a decision or a candidate.
 
-    "3" and "r3" are behind round 3; "3.0.plan" is before that decision is taken; a hash, or its
-    first digits, is behind the round that wrote the candidate, with the candidate as the best.
+    "3" and "r3" are after round 3; "3.0.plan" is before that decision is taken; a hash, or its
+    first digits, is after the round that wrote the candidate, with the candidate as the best.
     Raises UserError, which offers what there is.
     """
     state = timeline.final_state()

@@ -163,7 +163,7 @@ def is_session_of(welcome: Welcome, session: str) -> bool:
 
 
 async def end_engine(path: Path, session: str, folder: Path) -> None:
-    """Cancels a run; returns once the engine has hung up and let go of the session.
+    """Cancels a run; returns once the engine has disconnected and released the session.
 
     Raises UserError when it does not end in time.
     """

@@ -246,7 +246,7 @@ def read_unaltered(folder: Path) -> JournalContents:
 
 
 def cannot_be_resumed(flaw: Flaw, folder: Path, records: Sequence[Record]) -> UserError:
-    """What a user reads who wants to resume behind a place that was altered, the first one."""
+    """What a user reads who wants to resume after a place that was altered, the first one."""
     hint = f"what was altered cannot be resumed; see all of it: astra-tui verify {folder}"
     kept = [r.event for r in records[: max(flaw.line - 1, 0)]]
     closed = [event.round for event in kept if isinstance(event, RoundClosed)]

@@ -123,7 +123,7 @@ def is_packed(folder: Path) -> bool:
 
 
 def has_session(folder: Path) -> bool:
-    """Whether a session can go on in this folder; one killed before its first event cannot."""
+    """Whether a session can be resumed in this folder; one killed before its first event cannot."""
     return journal_path(folder).exists() and read_journal(folder).whole_bytes > 0
 
 

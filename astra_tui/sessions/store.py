@@ -36,7 +36,7 @@ class SessionSummary(msgspec.Struct, frozen=True):
     says why. `trust` is the verdict on the journal, without the texts; None where it is unreadable.
     `rounds` counts the closed ones without the baseline; `best` is the hash of the best candidate.
     `started` and `ended` are times of the first and last event, UTC. `parent` is the session that
-    it branched off, and `fork_seq` the event behind which it did; "" and 0 where it is no branch.
+    it branched off, and `fork_seq` the event after which it did; "" and 0 where it is no branch.
     """
 
     name: str
@@ -98,7 +98,7 @@ def find_session(name_or_path: str, root: Path) -> Path:
 
 
 def settings_of(folder: Path) -> RunSettings | None:
-    """What a session was last run with; None where the folder has no session that can go on.
+    """What a session was last run with; None where the folder has no session that can be resumed.
 
     Raises UserError when its journal cannot be read, or was altered.
     """

@@ -130,7 +130,7 @@ class Timeline:
         return bisect_right(self._seqs, seq)
 
     def following(self, position: int, kinds: Collection[MomentKind]) -> Moment | None:
-        """The next turning point of some kinds behind a position."""
+        """The next turning point of some kinds after a position."""
         start = bisect_right(self._positions, position)
         return next((m for m in self.moments[start:] if m.kind in kinds), None)
 
@@ -192,7 +192,7 @@ def paced(seconds: float, speed: float, longest: float) -> Wait:
 
 
 def position_after(timeline: Timeline, seq: int | None, folder: Path) -> int:
-    """The position behind the event with a number, or the end for None.
+    """The position after the event with a number, or the end for None.
 
     Raises UserError where the session of this folder ends before it.
     """

@@ -37,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="messag
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """The engine's first words: what it works on, and how far it is.
+    """The engine's first message: what it works on, and how far it is.
 
     `session` is the session's name and `folder` its absolute path; `status` is a SessionStatus.
     """
@@ -81,7 +81,7 @@ class Refused(Message, frozen=True, tag="refused"):
 
 
 class Greeting(Message, frozen=True, tag="greeting"):
-    """The front end's first words: who sits there, and what it is for."""
+    """The front end's first message: its user, and what it is for."""
 
     protocol: int
     by: Author

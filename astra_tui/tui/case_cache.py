@@ -18,7 +18,7 @@ MAX_HELD = 8
 
 
 class Evicted:
-    """Stands for results that were let go; another one for each time."""
+    """Stands for results that were evicted; another one for each time."""
 
     problem: str = ""
     """Why they could not be read again, if they could not."""

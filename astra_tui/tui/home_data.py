@@ -50,7 +50,7 @@ class ListedSession:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an engine can go on with it: no one does, and its journal can be read and added
+        """Whether an engine can resume it: no one does, and its journal can be read and added
         to, as a packed one cannot.
         """
         is_free = self.socket is None and bool(self.summary.task)

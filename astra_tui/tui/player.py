@@ -80,7 +80,7 @@ class Player:
         self._wake()
 
     def step(self, count: int) -> None:
-        """Stops, and goes on or back by some records."""
+        """Stops, and goes forward or back by some records."""
         self.playing = False
         self.seek(self.position + count)
 

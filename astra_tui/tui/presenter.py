@@ -143,7 +143,7 @@ class Presenter:
         return self._with_cases(view)
 
     def _with_cases(self, view: View) -> View:
-        """The view; where the cases of its candidate were let go, they are read again."""
+        """The view; where the cases of its candidate were evicted, they are read again."""
         known = view.candidate
         gone = self._held.evicted(known.hash) if known else None
         if known is None or gone is None:

@@ -27,7 +27,7 @@ CRASH_FILE = "screen-crash.txt"
 
 
 class Breakdown(UserError):
-    """A fault of the screen itself. Engines are other processes and go on."""
+    """A fault of the screen itself. Engines are other processes and keep running."""
 
 
 class Shell(App[Result], Generic[Result], inherit_bindings=False):

@@ -617,7 +617,7 @@ def test_missing_files_are_named(tmp_path: Path, missing: str) -> None:
 def test_a_folder_without_a_task_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(TaskError) as caught:
         load_task(tmp_path)
-    assert caught.value.message == "this folder has no task.toml, so it is no kernel task"
+    assert caught.value.message == "not a kernel task: this folder has no task.toml"
     assert caught.value.file == str(tmp_path)
     assert "astra-tui new" in caught.value.hint
 
@@ -782,7 +782,7 @@ def test_two_cases_of_one_name(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_name_that_no_file_or_function_can_have_is_refused(name: str) -> None:
     text = SMALL.replace('name = "scale"', f"name = {json.dumps(name)}")
-    with pytest.raises(TaskError, match="is no name of a task") as caught:
+    with pytest.raises(TaskError, match="is not a valid task name") as caught:
         parse_task(text, FOLDER)
     assert (caught.value.file, caught.value.place) == (str(FOLDER / "task.toml"), Place(1))
     assert "small letter" in caught.value.hint

@@ -103,7 +103,7 @@ def test_a_folder_that_holds_no_task_is_an_error(here: Path) -> None:
     (here / "mine").mkdir()
     with pytest.raises(TaskError) as caught:
         find_task("mine")
-    assert caught.value.message == "this folder has no task.toml, so it is no kernel task"
+    assert caught.value.message == "not a kernel task: this folder has no task.toml"
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path
         assert isinstance(home, HomeScreen)
         settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, device="cuda:99")
         folder = str(tmp_path / saved.name)
-        home.run_worker(home._go_on(RunRequest("silu_and_mul", settings, folder)))
+        home.run_worker(home._resume(RunRequest("silu_and_mul", settings, folder)))
         told = desk.app._notifications
         await desk.until(lambda: any("cuda:99" in n.message for n in told), "a notice")
         assert isinstance(desk.app.screen, HomeScreen)

@@ -61,7 +61,7 @@ def _issue(decoder: Decoder, instruction: Instruction) -> Run:
 
 
 def _fetch(group: Group, spec: AccessSpec, addresses: Any, count: Any, data: Any) -> None:
-    """Reads the source bytes; lanes whose source size is smaller get zeros behind it."""
+    """Reads the source bytes; lanes whose source size is smaller get zeros after it."""
     if count is not None and not (count == spec.size).all():
         reading = np.flatnonzero(count == spec.size)
         if ((count != 0) & (count != spec.size)).any():

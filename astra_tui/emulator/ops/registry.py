@@ -20,7 +20,7 @@ HANDLERS: dict[str, Handler] = {}
 def opcode(*names: str) -> Callable[[Handler], Handler]:
     """Registers a function that decodes the named opcodes.
 
-    It returns either what to run, for instructions that simply go on to the next one, or a Step.
+    It returns either what to run, for instructions that simply continue with the next, or a Step.
     """
 
     def register(handler: Handler) -> Handler:

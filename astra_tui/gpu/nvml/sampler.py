@@ -95,7 +95,7 @@ RATE_HZ = 4.0
 
 
 class GpuSampler:
-    """Calls `read` at a rate on a thread of its own and gives what came to `on_sample`.
+    """Calls `read` at a rate on a thread of its own and gives the samples to `on_sample`.
 
     `on_sample` runs on that thread. If it raises, sampling ends and `close` raises the same.
     Samples are taken only between `start` and `close`, not while paused, and never closer to each
@@ -145,7 +145,7 @@ class GpuSampler:
             return self._changed.wait_for(lambda: not self._busy, within_s)
 
     def resume(self) -> None:
-        """Goes on at once."""
+        """Continues at once."""
         with self._changed:
             self._paused = False
             self._changed.notify_all()

@@ -317,7 +317,7 @@ def _facts(ordinal: int) -> DeviceFacts:
 
 
 def _call(name: str, *arguments: Any) -> Any:
-    """Calls the driver; what it returns beside the error code. Raises DriverError."""
+    """Calls the driver; what it returns besides the error code. Raises DriverError."""
     code, *values = getattr(cuda, name)(*arguments)
     if code != cuda.CUresult.CUDA_SUCCESS:
         text = cuda.cuGetErrorName(code)[1]

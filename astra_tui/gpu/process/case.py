@@ -79,7 +79,7 @@ class CaseRunner:
         written: tuple[ProducedBuffer, ...],
         late_cycles: int,
     ) -> Any:
-        """One run, behind a producer of what is `written`."""
+        """One run, after a producer of what is `written`."""
         self._driver.upload(self._memory, image)
         if not written:
             for launch in launches:

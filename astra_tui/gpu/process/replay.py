@@ -228,7 +228,7 @@ class Replayer:
         return SetsRan(tuple(outputs), (before, after), (zones_before, zones_after), early)
 
     def _call_all(self, request: RunSets) -> bool:
-        """The first version on all sets; behind a late producer where a launch may begin early.
+        """The first version on all sets; after a late producer where a launch may begin early.
 
         Whether it stored before it waited.
         """

@@ -12,7 +12,7 @@ from astra_tui.model.timing import Caveat, Ratio, TimingVerdict
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A candidate beside its base, and the base beside its copy, by the same rounds."""
+    """A candidate against its base, and the base against its copy, by the same rounds."""
 
     speedup: Ratio
     control: Ratio

@@ -34,7 +34,7 @@ def cold_size(
 ) -> GraphSize:
     """The graph for cold launches: every launch of the long graph has a set of its own.
 
-    So no replay comes back to what it has written. `fastest_us` is about one call of the fastest
+    So no replay reads what it has written. `fastest_us` is about one call of the fastest
     version, `set_bytes` what one set takes with the pristine copies of what is changed in place,
     `copies` how often the sets are there.
     """

@@ -14,7 +14,7 @@ MIN_DIFFERENCE = 0.003
 """No smaller difference counts, however quiet the machine."""
 
 LOOKS = (40, 60, 100, 140, 200, 280, 400)
-"""Rounds after which it is decided whether to go on."""
+"""Rounds after which it is decided whether to continue."""
 
 ROUND_LIMIT = LOOKS[-1]
 
@@ -29,7 +29,7 @@ intervals of about 99.7 %, and the looks together are wrong about as often as th
 def minimum_detectable(control: Ratio) -> float:
     """How large a difference could hide in this measurement, as a fraction.
 
-    `control` is the base beside a copy of itself, so that its true ratio is 1: the end of its
+    `control` is the base against a copy of itself, so that its true ratio is 1: the end of its
     interval that is further from 1 tells how far a ratio can be read wrong. It counts both the
     width of the interval and how far its centre is off.
     """

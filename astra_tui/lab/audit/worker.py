@@ -42,7 +42,7 @@ def main() -> None:
         answer = _answer(gate, request)
         write_frame(write_fd, answer)
         if answer["outcome"] == Outcome.HANG:
-            return  # What was interrupted may be in no state to go on.
+            return  # What was interrupted may be in no state to continue.
 
 
 def _answer(gate: Gate, request: dict[str, Any]) -> dict[str, Any]:

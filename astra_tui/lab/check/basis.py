@@ -100,7 +100,7 @@ class Basis:
         return self.task.elements(case.dims, case.dtype) <= MAX_JUDGED_ELEMENTS
 
     def prove(self, suite: tuple[Case, ...]) -> Iterator[FakeResult]:
-        """What the fakes come to on a suite; computed once, since no candidate takes part."""
+        """The result of the fakes on a suite; computed once, since no candidate takes part."""
         if self._proof is None or self._proof[0] != suite:
             found = []
             for fake in prove_suite(self.task, suite, self.oracle):

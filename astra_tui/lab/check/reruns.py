@@ -149,12 +149,12 @@ def _differing(first: Run, other: Run) -> str:
 
 
 class ErrorBoundRuns:
-    """Which cases of a check run at the edge of what approximate instructions may err."""
+    """Which cases of a check run with approximate instructions at their error bounds."""
 
     def __init__(self) -> None:
         self.tried: dict[tuple[str, ...], set[bytes]] = {}
         self.lines: dict[str, tuple[int, ...]] = {}
-        """Of the instructions at whose edges a case ran, by its id."""
+        """Of the instructions at whose error bounds a case ran, by its id."""
 
     def wants(self, case: Case, run: Run, elements: int) -> bool:
         """Whether this case reached such an instruction, and is small and the first of its kind.

@@ -230,7 +230,7 @@ class SourceCheck:
                 yield result
 
     def _on_gpu(self, compilation: Compilation, workload: str) -> CaseResult | None:
-        """What all rows of a workload came to at its own size."""
+        """The result of all rows of a workload at its own size."""
         # Only where there is a GPU: its package knows this one.
         from astra_tui.gpu.device import CudaDevice
         from astra_tui.lab.on_gpu.own_size import OwnSize

@@ -1,4 +1,4 @@
-"""Times candidates beside a base on all workloads of a task, and says what that amounts to."""
+"""Times candidates against a base on all workloads of a task, and says what that amounts to."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Bench:
     def time(
         self, workloads: Sequence[Workload], base: Compiled, candidates: Sequence[Compiled]
     ) -> Iterator[BenchEvent]:
-        """Times candidates that passed their check beside a base.
+        """Times candidates that passed their check against a base.
 
         Raises UserError for a launch plan that refuses a workload, MeasurementFailed otherwise.
         """

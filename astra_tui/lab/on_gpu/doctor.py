@@ -108,7 +108,7 @@ def _gpu_contained(gpu: Gpu) -> Probe:
 
 
 def _self_comparison(gpu: Gpu, compiler: Compiler) -> Probe:
-    """Times a kernel beside itself: the A/A test."""
+    """Times a kernel against itself: the A/A test."""
     gives = "speedups that can be trusted"
     try:
         timing = time_against_itself(gpu, compiler)
@@ -131,7 +131,7 @@ def _self_comparison(gpu: Gpu, compiler: Compiler) -> Probe:
 
 
 def time_against_itself(gpu: Gpu, compiler: Compiler) -> Timing:
-    """The tuned kernel of a task beside itself, on the first workload.
+    """The tuned kernel of a task against itself, on the first workload.
 
     Raises UserError for a task that cannot be used, MeasurementFailed.
     """

@@ -91,7 +91,7 @@ class Chain(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured beside the cold launches, which always are."""
+    """What is measured in addition to the cold launches, which always are."""
 
     warm: bool = True
     paper: bool = False
@@ -124,7 +124,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Measured:
-    """One candidate beside the base on one workload."""
+    """One candidate against the base on one workload."""
 
     timing: WorkloadTiming
     log_ratios: Floats
@@ -161,7 +161,7 @@ class Timer:
         *,
         is_first: bool = True,
     ) -> Iterator[Progress | tuple[Measured, ...]]:
-        """Times candidates beside a base; the last that it yields has one entry a candidate.
+        """Times candidates against a base; the last that it yields has one entry a candidate.
 
         All of them must have passed their check. Raises UserError when a launch plan refuses the
         workload, MeasurementFailed when the GPU does not do it.
@@ -180,7 +180,7 @@ def late_cycles(slowest_us: float) -> int:
 
 
 class _Seen:
-    """What replays gave beside their times: digests of outputs, and times on old outputs."""
+    """What replays gave besides their times: digests of outputs, and times on old outputs."""
 
     def __init__(self, versions: int):
         self.key = secrets.randbits(63) + 1
@@ -542,7 +542,7 @@ class _Run:
             )
 
     def _chained(self, size: GraphSize) -> dict[int, PairedTime]:
-        """Each version behind itself alone, where it was timed behind a producer."""
+        """Each version after itself alone, where it was timed after a producer."""
         if not self.behind_producer or self.timer.options.chain is not Chain.AS_PLANNED:
             return {}
         self._build(size)

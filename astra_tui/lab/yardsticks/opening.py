@@ -1,6 +1,6 @@
 """Opens yardsticks: fetches their package, takes out or compiles the kernel, checks parameters.
 
-What comes of it is a `Compiled` like a candidate's, which the lab times and runs in the same way.
+The result is a `Compiled` like a candidate's, which the lab times and runs in the same way.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ async def write_code(
 ) -> CodeDraft:
     """The source after a plan. Raises AnswerLost after two answers that cannot be used.
 
-    A plan that names a playbook move gets the move's own rewrite, and the model mends what fails.
+    A plan that names a playbook move gets the move's own rewrite, and the model repairs what fails.
     Where the engineer has edited what such a plan changes, the model writes it from the beginning.
     """
     if plan.move and failure is None:

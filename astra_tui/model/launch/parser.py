@@ -151,7 +151,7 @@ class _PlanParser(ExpressionParser):
         return Dispatch(tuple(branches), place)
 
     def _join_condition(self) -> None:
-        """A condition may go on over several lines, up to its colon."""
+        """A condition may continue over several lines, up to its colon."""
         index = self.index
         while self.tokens[index].text not in (":", "when", "otherwise", "=", ""):
             index += 1

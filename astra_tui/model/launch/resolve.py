@@ -79,7 +79,7 @@ class ResolvedPlan:
     workspaces: tuple[ResolvedWorkspace, ...]
     launches: tuple[ResolvedLaunch, ...]
     choices: frozenset[tuple[int, int, bool]] = frozenset()
-    """What `or` and `if else` came to on the way, see `Evaluator.choices`."""
+    """What `or` and `if else` chose on the way, see `Evaluator.choices`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def load_task(folder: Path) -> KernelTask:
     file = folder / "task.toml"
     if not file.is_file():
         raise TaskError(
-            "this folder has no task.toml, so it is no kernel task",
+            "not a kernel task: this folder has no task.toml",
             file=str(folder),
             hint="make one with: astra-tui new FOLDER --from kernel.cu",
         )
@@ -100,7 +100,7 @@ class _Loader:
         top = self.top
         name = top.take("name", str)
         if not is_task_name(name):
-            top.fail(f"{name[:MAX_SHOWN]!r} is no name of a task", "name", f"it is {NAME_RULE}")
+            top.fail(f"{name[:MAX_SHOWN]!r} is not a valid task name", "name", f"it is {NAME_RULE}")
         summary = top.take("summary", str)
         origin = top.take("origin", str, "")
         dtypes = self._dtypes()

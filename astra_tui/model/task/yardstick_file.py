@@ -98,7 +98,9 @@ class _Loader:
     def _yardstick(self, entry: Table, pins: Mapping[str, Pin]) -> Yardstick:
         name = entry.take("name", str)
         if not _NAME.fullmatch(name):
-            entry.fail(f"{name[:80]!r} is no name: small letters, digits and underscores", "name")
+            entry.fail(
+                f"{name[:80]!r} is not a name: small letters, digits and underscores", "name"
+            )
         arch = entry.take("arch", str)
         if not _ARCH.fullmatch(arch):
             entry.fail(f"{arch[:80]!r} is no architecture such as sm_90a", "arch")

@@ -22,9 +22,9 @@ class TriggerEarly:
     """Programmatic dependent launch: the next launch is placed while this one has all its work."""
 
     name = "trigger_early"
-    summary = "the trigger right behind the wait, where it stood at the end of the kernel"
+    summary = "the trigger right after the wait, where it stood at the end of the kernel"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell what runs beside the launch before"
+    needs_gpu = "counters cannot tell what overlaps the launch before"
     priority = 17
     gain = (0.9, 1.05)
 
@@ -50,12 +50,12 @@ class TriggerEarly:
         waits = [wait for wait, _ in found]
         late = [trigger for _, triggers in found for trigger in triggers]
         return Plan(
-            title="Trigger right behind the wait",
+            title="Trigger right after the wait",
             bottleneck="the launch after may begin only when the blocks here have come to their "
             "end, so that its start is hidden behind nothing but their last stores",
             evidence=tuple(f"line {line_of(n)}: the trigger comes at the end" for n in late)
             or ("no thread triggers before it ends",),
-            change=f"The trigger moves behind the wait at {lines_text(waits)}. What comes after "
+            change=f"The trigger moves after the wait at {lines_text(waits)}. What comes after "
             "waits itself for all that is written here. Its blocks take room from the blocks of "
             "this launch that have not begun: with many of them it may cost more than it saves.",
             prediction=Prediction(0.9, 1.05, Counter.WARP_INSTRUCTIONS, 1.0),
@@ -66,7 +66,7 @@ class TriggerEarly:
 
 
 def _wait_and_triggers(source: KernelText, kernel: Function) -> tuple[Node, list[Node]]:
-    """The one wait of a kernel, and the triggers that stand behind it."""
+    """The one wait of a kernel, and the triggers that stand after it."""
     if all(launch.pdl is None for launch in source.launches_of(kernel)):
         raise _Unsuitable("its launches have no pdl=")
     statements = statements_of(kernel.body)

@@ -137,8 +137,8 @@ def other_table(timing: Timing, caption: str, names: Names) -> Table:
          _EMPTY, _EMPTY, paper)
     )  # fmt: skip
     columns = (
-        "workload", f"behind itself {names[0]} µs", f"behind itself {names[1]} µs",
-        "behind itself speedup", "95 % interval",
+        "workload", f"after itself {names[0]} µs", f"after itself {names[1]} µs",
+        "after itself speedup", "95 % interval",
         f"warm {names[0]} µs", f"warm {names[1]} µs", "warm speedup",
         "95 % interval", f"paper {names[0]} µs", f"paper {names[1]} µs", "paper speedup",
     )  # fmt: skip

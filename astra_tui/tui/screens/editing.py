@@ -36,7 +36,7 @@ class Editing:
         self._app = screen.app
         self._deciding = deciding
         self._kept: dict[Question, Edit] = {}
-        """What was written for questions, and not taken; edits of them go on with it."""
+        """What was written for questions, and not taken; edits of them continue with it."""
         self.is_open = False
         """Whether the engineer's editor is open, or about to be."""
 
@@ -191,11 +191,11 @@ class Editing:
         self._kept[question] = edit
         hint = f"what you wrote is in {edit.file}"
         if question == self._deciding.question and self._screen.engine is not None:
-            hint += _how_to_go_on(question)
+            hint += _how_to_continue(question)
         return UserError(error.message, hint=f"{hint}; {error.hint}" if error.hint else hint)
 
 
-def _how_to_go_on(question: Question) -> str:
+def _how_to_continue(question: Question) -> str:
     if editor_command():
         return "; ctrl+g continues with it"
     return "; e continues with it" if question.gate is ApprovalGate.DIFF else ""

@@ -141,7 +141,7 @@ class EngineRequests:
         self._app.say(f"branched off: {made}. Home resumes it, as does astra-tui resume")
 
     def ask_how_to_leave(self) -> None:
-        """Asks whether the engine is to go on."""
+        """Asks whether the engine is to keep running."""
         from astra_tui.tui.screens.dialogs import ChoiceDialog, Option
 
         options = (

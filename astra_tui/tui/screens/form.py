@@ -245,7 +245,7 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         self.call_after_refresh(self._fit)
 
     def action_cancel(self) -> None:
-        """Closes the form, and nothing comes of it; where it was changed, another Esc does."""
+        """Closes the form, without a result; where it was changed, another Esc does."""
         if self.values in (self._begun, self._warned_of):
             self.dismiss(None)
             return

@@ -1,4 +1,4 @@
-"""Home: kernels with their best known results, and sessions to go on with or to look at."""
+"""Home: kernels with their best known results, and sessions to resume or to look at."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         return self._sessions[index] if 0 <= index < len(self._sessions) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Going on needs a session that can, and comparing one that can be read."""
+        """Resuming needs a session that can be, and comparing one that can be read."""
         if action in ("resume", "compare"):
             chosen = self._chosen_session if self.is_mounted else None
             if chosen is None or not isinstance(self.focused, SessionList):
@@ -281,7 +281,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self.app.open_session(partial(open_saved, Path(chosen.summary.folder)))
 
     def action_resume(self) -> None:
-        """Goes on with the chosen session."""
+        """Resumes the chosen session."""
         chosen = self._chosen_session
         if chosen is not None and chosen.can_resume:
             self._ask_for_run(chosen.summary.task, Path(chosen.summary.folder))
@@ -331,13 +331,13 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             if values is not None and folder is None:
                 self.app.open_session(partial(start, run_of(values, request)))
             elif values is not None:
-                self.run_worker(self._go_on(run_of(values, request)), name="go on")
+                self.run_worker(self._resume(run_of(values, request)), name="resume")
 
         title = f"Continue {folder.name}" if folder else f"Optimise {task}"
         form = FormScreen(title, run_fields(request), lambda values: _check_run(values, request))
         self.app.push_screen(form, run)
 
-    async def _go_on(self, request: RunRequest) -> None:
+    async def _resume(self, request: RunRequest) -> None:
         """Goes on with a session, which says first what differs from when it ran."""
         self.app.say("looking at this machine ...")
         folder, device = Path(request.folder), request.settings.device

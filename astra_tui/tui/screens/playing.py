@@ -45,7 +45,7 @@ class PlayingActions(SessionPanes):
             self.show_status()
 
     def action_step(self, count: int) -> None:
-        """Goes some events on or back."""
+        """Goes some events forward or back."""
         if self.player is not None:
             self.player.step(count)
             self.show_status()

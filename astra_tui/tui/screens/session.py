@@ -192,7 +192,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         self.ask_how_to_leave()
 
     def ask_how_to_leave(self) -> None:
-        """Asks whether the engine is to go on."""
+        """Asks whether the engine is to keep running."""
         self._requests.ask_how_to_leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

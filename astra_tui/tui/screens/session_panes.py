@@ -233,7 +233,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         self.board.zoom()
 
     def action_follow(self) -> None:
-        """Shows what is being worked on, and goes on to do so."""
+        """Shows what is being worked on, and continues to do so."""
         self.choose(None)
 
     def action_copy(self) -> None:

@@ -36,7 +36,7 @@ class Highlighter:
         self.done = not text
 
     def advance(self, seconds: float) -> bool:
-        """Goes on for about some seconds; whether all lines are done."""
+        """Continues for about some seconds; whether all lines are done."""
         end = time.perf_counter() + seconds
         while not self.done:
             if next(self._tokens, None) is None:

@@ -50,7 +50,7 @@ def draw_workload(page: Page, timing: WorkloadTiming, pointer: CitationFinder) -
     if timing.chained is not None:
         alone = timing.chained
         times = f"{microseconds(alone.base_us)} to {microseconds(alone.candidate_us)}"
-        page.field("  chained", f"{ratio_words(alone.speedup)}  {times}, behind itself alone")
+        page.field("  chained", f"{ratio_words(alone.speedup)}  {times}, after itself alone")
         pointer.drawn(page, timing.workload, "chained_us")
     if timing.warm is not None:
         warm = timing.warm

@@ -57,7 +57,7 @@ def base(instruction: RawInstruction) -> str:
 def loops_forever(instruction: RawInstruction, labels: Mapping[str, int]) -> bool:
     """Whether it branches to itself, as the instruction does that ends a function."""
     own = tuple(labels.get(label) for label in instruction.labels) == (instruction.address,)
-    return own and base(instruction) in _JUMPS and not _may_go_on(instruction)
+    return own and base(instruction) in _JUMPS and not _may_fall_through(instruction)
 
 
 def _places(
@@ -73,21 +73,21 @@ def _graph(code: Sequence[RawInstruction], targets: Sequence[tuple[int, ...]]) -
     for i, instruction in enumerate(code):
         kind = base(instruction)
         following: tuple[int, ...] = (
-            (i + 1,) if i + 1 < len(code) and _may_go_on(instruction) else ()
+            (i + 1,) if i + 1 < len(code) and _may_fall_through(instruction) else ()
         )
         if kind == _OPEN_REGION and instruction.operands:
             opened[instruction.operands[0]] = targets[i]
         elif kind in _JUMPS:
             following += targets[i]
         elif kind == _CLOSE_REGION and instruction.operands:
-            # Threads that meet here go on where the region was said to end.
+            # Threads that meet here continue where the region was said to end.
             ahead = tuple(t for t in opened.get(instruction.operands[0], ()) if t > i)
             following += ahead
         graph[i] = tuple(dict.fromkeys(following))
     return graph
 
 
-def _may_go_on(instruction: RawInstruction) -> bool:
+def _may_fall_through(instruction: RawInstruction) -> bool:
     """Whether the next instruction can follow."""
     if instruction.predicate not in _ALWAYS:
         return True

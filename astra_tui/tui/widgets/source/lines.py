@@ -74,7 +74,7 @@ class SourceLines(CodeView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self.view = SourceView("")
-        self.beside = ColumnsChoice.COUNTERS
+        self.shown_columns = ColumnsChoice.COUNTERS
         self._sass: Sass | None = None
         self._unfolded: set[int] = set()
         self._document = document_of("")
@@ -105,9 +105,9 @@ class SourceLines(CodeView):
     @property
     def columns(self) -> tuple[LineColumn, ...]:
         """What stands next to the lines now."""
-        if self.beside is ColumnsChoice.COUNTERS:
+        if self.shown_columns is ColumnsChoice.COUNTERS:
             return self.view.columns
-        return self.sass.columns if self.beside is ColumnsChoice.SASS else ()
+        return self.sass.columns if self.shown_columns is ColumnsChoice.SASS else ()
 
     @property
     def sass(self) -> Sass:
@@ -193,7 +193,7 @@ class SourceLines(CodeView):
 
     def column_titles(self) -> str:
         """What stands above the columns, or nothing where none are shown."""
-        if self.beside is ColumnsChoice.SASS and self.sass.problem:
+        if self.shown_columns is ColumnsChoice.SASS and self.sass.problem:
             return f"No SASS: {visible_inline(self.sass.problem)}"
         if not self._column_widths:
             return ""
@@ -244,8 +244,8 @@ class SourceLines(CodeView):
     def action_columns(self) -> None:
         """Shows the next columns: counters, machine code, none."""
         choices = self._choices()
-        place = choices.index(self.beside) if self.beside in choices else -1
-        self.beside = choices[(place + 1) % len(choices)]
+        place = choices.index(self.shown_columns) if self.shown_columns in choices else -1
+        self.shown_columns = choices[(place + 1) % len(choices)]
         self.show(self.view)
         self.post_message(self.Changed())
 

@@ -84,7 +84,7 @@ The arrow keys move the cursor and scroll sideways.
         ]
         if self._view.marks:
             parts.append(count_marks(self._view.marks))
-        if self.lines.beside is ColumnsChoice.SASS:
+        if self.lines.shown_columns is ColumnsChoice.SASS:
             parts.append(self.lines.sass.words)
         return " · ".join(part for part in parts if part)
 
