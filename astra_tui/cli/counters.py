@@ -43,7 +43,7 @@ _NO_BUDGET = 1 << 40
 def run(options: Options) -> int:
     """Prints the annotated source, next to another version if there is one, or JSON."""
     from astra_tui.cli.answers import CountersAnswer
-    from astra_tui.cli.hardware import compare
+    from astra_tui.cli.hardware import compare_counters
     from astra_tui.lab.check.counting import workload_case
     from astra_tui.model.task import find_task
     from astra_tui.plain.hardware import print_compared
@@ -62,7 +62,7 @@ def run(options: Options) -> int:
     else:
         _print(task, case, compulsory, counted)
         for file, count in ((file, count) for file, _, count in counted if file in on_gpu):
-            print_compared(str(file), on_gpu[file], compare(count.counters, on_gpu[file]))
+            print_compared(str(file), on_gpu[file], compare_counters(count.counters, on_gpu[file]))
     if not all(count.compilation.ok for _, _, count in counted):
         return ExitCode.COMPILE_ERROR
     return ExitCode.FAILED if any(count.faults for _, _, count in counted) else ExitCode.OK
@@ -97,7 +97,7 @@ def _on_gpu(
 
 def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> CountedEntry:
     from astra_tui.cli.answers import CountedEntry
-    from astra_tui.cli.hardware import compare
+    from astra_tui.cli.hardware import compare_counters
 
     return CountedEntry(
         source=str(file),
@@ -112,7 +112,7 @@ def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> Co
         counters=count.counters,
         findings=count.faults,
         hardware=on_gpu,
-        compared=compare(count.counters, on_gpu) if on_gpu is not None else (),
+        compared=compare_counters(count.counters, on_gpu) if on_gpu is not None else (),
     )
 
 

@@ -41,7 +41,7 @@ def read_on_gpu(
     return reports
 
 
-def compare(counters: Counters, report: NcuReport) -> tuple[ComparedCounter, ...]:
+def compare_counters(counters: Counters, report: NcuReport) -> tuple[ComparedCounter, ...]:
     """The counters that both have; the GPU's added up over the launches."""
     from astra_tui.gpu.ncu.metrics import REQUESTS, SECTORS
 

@@ -114,8 +114,8 @@ def free_name(name: str) -> str:
 class Rewriter:
     """Rewrites trees of C++ expressions; None stands for what a plan cannot say."""
 
-    def __init__(self, meaning: SymbolTable):
-        self.meaning = meaning
+    def __init__(self, symbols: SymbolTable):
+        self.symbols = symbols
         self._depth = 0
         self._steps = 0
         self._open: set[str] = set()
@@ -129,11 +129,11 @@ class Rewriter:
     def sizes(self, node: Node) -> list[Expression] | None:
         """What a grid or block consists of: the parts of a dim3, or one number."""
         text = text_of(node)
-        if node.type == "identifier" and text not in self.meaning.leaves:
-            definition = self.meaning.definitions.get(text)
+        if node.type == "identifier" and text not in self.symbols.leaves:
+            definition = self.symbols.definitions.get(text)
             if definition is not None and is_dim3(definition):
                 return self.sizes(definition)
-            parts = [self.meaning.definitions.get(f"{text}.{axis}") for axis in _AXES]
+            parts = [self.symbols.definitions.get(f"{text}.{axis}") for axis in _AXES]
             if any(parts):
                 return self._all([p for p in parts if p is not None])
         if is_dim3(node):
@@ -151,8 +151,8 @@ class Rewriter:
         self._depth += 1
         try:
             text = text_of(node)
-            if text in self.meaning.leaves:
-                return Name(self.meaning.leaves[text])
+            if text in self.symbols.leaves:
+                return Name(self.symbols.leaves[text])
             return self._of_kind(node, text)
         finally:
             self._depth -= 1
@@ -190,23 +190,23 @@ class Rewriter:
     # -- leaves ----------------------------------------------------------------------------------
 
     def _identifier(self, name: str) -> Expression | None:
-        meaning = self.meaning
+        symbols = self.symbols
         if name in self._bound:
             return self._bound[name]
-        if name in meaning.numbers:
-            return Integer(meaning.numbers[name])
-        if name in meaning.attributes:
-            return Name(meaning.attributes[name])
-        definition = meaning.definitions.get(name) or meaning.constants.get(name)
+        if name in symbols.numbers:
+            return Integer(symbols.numbers[name])
+        if name in symbols.attributes:
+            return Name(symbols.attributes[name])
+        definition = symbols.definitions.get(name) or symbols.constants.get(name)
         if definition is not None:
             return self._once(name, definition)
         if name in PROPERTIES:
             return Name(PROPERTIES[name])
-        return Name(free_name(name)) if meaning.known(name) else None
+        return Name(free_name(name)) if symbols.known(name) else None
 
     def _qualified(self, text: str) -> Expression | None:
         name = text.rpartition("::")[2]
-        definition = self.meaning.constants.get(name)
+        definition = self.symbols.constants.get(name)
         return self._once(name, definition) if definition is not None else None
 
     def _field(self, node: Node) -> Expression | None:
@@ -216,10 +216,10 @@ class Rewriter:
         )
         if part in PROPERTIES:
             return Name(PROPERTIES[part])
-        assigned = self.meaning.definitions.get(text_of(node))
+        assigned = self.symbols.definitions.get(text_of(node))
         if assigned is not None:
             return self._once(text_of(node), assigned)
-        value = self.meaning.definitions.get(text_of(owner))
+        value = self.symbols.definitions.get(text_of(owner))
         if part in _AXES and value is not None and is_dim3(value):
             parts = arguments_of(value)
             axis = _AXES.index(part)
@@ -292,14 +292,14 @@ class Rewriter:
 
     def _sizeof(self, text: str) -> Expression | None:
         name = " ".join(text[len("sizeof") :].strip().strip("()").split())
-        known = self.meaning.types.get(name) or _SIZES.get(name.removeprefix("const "))
+        known = self.symbols.types.get(name) or _SIZES.get(name.removeprefix("const "))
         return Call("sizeof", (Name(known),)) if known else None
 
     def _call(self, node: Node) -> Expression | None:
         name, arguments = called_name(node), arguments_of(node)
         if is_cast(node):
             return self._value(arguments[0])
-        helper = self.meaning.helpers.get(name)
+        helper = self.symbols.helpers.get(name)
         if helper is not None and len(helper.parameters) == len(arguments):
             return self._expanded(name, helper, arguments)
         if name in ("ceil", "ceilf") and len(arguments) == 1:
@@ -322,7 +322,7 @@ class Rewriter:
     def _stride(self, call: Node, axis: Node) -> Expression | None:
         function = call.child_by_field_name("function")
         owner = function.child_by_field_name("argument") if function is not None else None
-        tensor = self.meaning.tensors.get(text_of(owner))
+        tensor = self.symbols.tensors.get(text_of(owner))
         number = 0 if text_of(axis) == "-2" else integer_value(text_of(axis))
         if tensor is None or number is None:
             return None

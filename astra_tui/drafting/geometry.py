@@ -224,7 +224,7 @@ def _number_argument(node: Node | None, default: str, host: HostCode | None) -> 
         value = parse_expression(text_of(node))
         return host.expression(value) if value is not None else None
     value = parse_expression(default) if default else None
-    return Rewriter(host.meaning() if host else SymbolTable()).expression(value) if value else None
+    return Rewriter(host.symbols() if host else SymbolTable()).expression(value) if value else None
 
 
 # -- grid, block and shared memory -----------------------------------------------------------------

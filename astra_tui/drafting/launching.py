@@ -74,7 +74,7 @@ class HostCode:
 
     # -- names -----------------------------------------------------------------------------------
 
-    def meaning(self, leaves: Mapping[str, str] | None = None) -> SymbolTable:
+    def symbols(self, leaves: Mapping[str, str] | None = None) -> SymbolTable:
         """What names in this host code stand for."""
         return SymbolTable(
             leaves=self.sizes.leaves if leaves is None else leaves,
@@ -90,12 +90,12 @@ class HostCode:
     def expression(self, node: Node) -> Expression | None:
         """A host expression over the sizes; names that it needs become sizes."""
         self._choose_leaves(node)
-        return Rewriter(self.meaning()).expression(node)
+        return Rewriter(self.symbols()).expression(node)
 
     def geometry(self, node: Node) -> list[Expression] | None:
         """The parts of a grid or a block."""
         self._choose_leaves(node)
-        return Rewriter(self.meaning()).sizes(node)
+        return Rewriter(self.symbols()).sizes(node)
 
     def _tensors(self) -> Iterator[tuple[str, str]]:
         """Host names of tensors with the kernel's names for them."""
@@ -152,13 +152,13 @@ class HostCode:
 
     def _over_names(self, node: Node, leaves: Mapping[str, str]) -> Expression | None:
         """A host expression with every name in it allowed."""
-        return Rewriter(replace(self.meaning(leaves), known=lambda _name: True)).expression(node)
+        return Rewriter(replace(self.symbols(leaves), known=lambda _name: True)).expression(node)
 
     def _known_value(self, node: Node) -> int | None:
         """The number that the host code gives a variable, as main() often does."""
         definition = self.values.get(text_of(node))
         found = (
-            Rewriter(self.meaning({})).expression(definition) if definition is not None else None
+            Rewriter(self.symbols({})).expression(definition) if definition is not None else None
         )
         return found.value if isinstance(found, Integer) else None
 

@@ -15,7 +15,7 @@ MIN_OCCUPANCY = 0.25
 _KEY_NAMES = ("sectors", "requests", "warp instructions")
 
 
-def compare(base: Profile, candidate: Profile) -> Comparison:
+def compare_counters(base: Profile, candidate: Profile) -> Comparison:
     """Counters of both, workload by workload added up."""
     ratios = {}
     for counter in Counter:
@@ -25,7 +25,9 @@ def compare(base: Profile, candidate: Profile) -> Comparison:
     return Comparison("counters", base.ranking_key(), candidate.ranking_key(), ratios)
 
 
-def judge(base_hash: str, base: Profile, candidate_hash: str, candidate: Profile) -> RoundVerdict:
+def judge_counters(
+    base_hash: str, base: Profile, candidate_hash: str, candidate: Profile
+) -> RoundVerdict:
     """Better when the ranking key is less and no parallelism was given up for it.
 
     The key cannot see parallelism: a grid of one block could win by it. A candidate that leaves
@@ -33,7 +35,7 @@ def judge(base_hash: str, base: Profile, candidate_hash: str, candidate: Profile
     fit on one, is INCONCLUSIVE and never becomes the base. Where it does so on smaller workloads
     only, as wider accesses do, the verdict says so as a caution.
     """
-    comparison = compare(base, candidate)
+    comparison = compare_counters(base, candidate)
     reasons: tuple[str, ...]
     before, after = comparison.base_key, comparison.candidate_key
     if after == before:
@@ -64,7 +66,7 @@ OUTCOMES = {
 
 def judge_timed(base: Profile, candidate: Profile, timing: Timing) -> RoundVerdict:
     """The verdict of the paired timing. Counters are shown with it and decide nothing."""
-    comparison = replace(compare(base, candidate), basis="time", speedup=timing.speedup)
+    comparison = replace(compare_counters(base, candidate), basis="time", speedup=timing.speedup)
     wrong = tuple(
         f"{w.workload}: {caveat.message}"
         for w in timing.workloads

@@ -22,7 +22,7 @@ from astra_tui.engine.candidate_steps import (
 )
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
-from astra_tui.engine.judging import judge, judge_timed
+from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
@@ -307,7 +307,7 @@ class Proposal:
         timing = self.record.state.candidate(candidate).timing(self._base)
         if timing is not None:
             return judge_timed(base, mine, timing)
-        return judge(self._base, base, candidate, mine)
+        return judge_counters(self._base, base, candidate, mine)
 
 
 def _by_engineer(attempt: CodeWritten | CodeFailed) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from astra_tui.engine.agreement import disagreement, tolerance
-from astra_tui.engine.judging import judge
+from astra_tui.engine.judging import judge_counters
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, named_source, time_pair
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict, worst_error
@@ -121,7 +121,7 @@ class Verifier:
         if verdict.base not in self._profiles:
             return [f"the verdict rests on {verdict.base[:12]}, which was not accepted"]
         base, mine = self._profiles[verdict.base], self._profiles[accepted.hash]
-        again = judge(verdict.base, base, accepted.hash, mine)
+        again = judge_counters(verdict.base, base, accepted.hash, mine)
         if again.outcome is verdict.outcome:
             return []
         return [f"the verdict was {verdict.outcome.value}, and is {again.outcome.value}"]

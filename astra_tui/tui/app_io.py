@@ -13,7 +13,7 @@ from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.sessions.wire import Welcome
 
 TICK = 0.25
-"""Seconds between two pictures while events stream."""
+"""Seconds between two views while events stream."""
 
 
 @dataclass(frozen=True)

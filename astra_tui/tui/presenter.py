@@ -1,4 +1,4 @@
-"""From a source's events to pictures: whatever came in meanwhile makes one picture a tick.
+"""From a source's events to views: all that came in meanwhile makes one view a tick.
 
 Panes that would be redrawn for each event could not keep up with a busy engine. A first event
 after a quiet time is shown at once, a stream of them four times a second.
@@ -45,7 +45,7 @@ from astra_tui.tui.source import Item, Source
 from astra_tui.tui.view import Choice, LogEntry, View, entry_of, newest_choice
 
 GATHER_SECONDS = 0.02
-"""Seconds in which events that come together are gathered before the first picture."""
+"""Seconds in which events that come together are gathered before the first view."""
 
 LOG_LENGTH = 2000
 """Entries that the log keeps; the journal keeps them all."""
@@ -60,9 +60,9 @@ _BATCH = 200
 
 
 class Presenter:
-    """Folds a source's events, and shows pictures of what they make.
+    """Folds a source's events, and shows views of what they make.
 
-    `clock` gives seconds; `tick` is how many pass between two pictures at least.
+    `clock` gives seconds; `tick` is how many pass between two views at least.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Presenter:
         self._samples: deque[GpuSample] = deque(maxlen=SAMPLES)
 
     async def run(self) -> None:
-        """Shows pictures until the source ends."""
+        """Shows views until the source ends."""
         reading = asyncio.ensure_future(self._read())
         try:
             while not self._ended or self._changed.is_set():
@@ -121,7 +121,7 @@ class Presenter:
         self.refresh()
 
     def refresh(self) -> None:
-        """Shows a picture now."""
+        """Shows a view now."""
         self._shown_at = self._clock()
         self._show(self.view())
 

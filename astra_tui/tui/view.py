@@ -1,4 +1,4 @@
-"""What the panes draw: one immutable picture of a session, made once a tick."""
+"""What the panes draw: one immutable view of a session, made once a tick."""
 
 from __future__ import annotations
 

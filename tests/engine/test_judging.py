@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from astra_tui.engine.judging import MULTIPROCESSORS, judge
+from astra_tui.engine.judging import MULTIPROCESSORS, judge_counters
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, RoundVerdict, WorkloadProfile
@@ -39,7 +39,7 @@ def _workload(name: str, made: Made) -> WorkloadProfile:
 
 
 def verdict(base: Profile, candidate: Profile) -> RoundVerdict:
-    return judge("b" * 64, base, "c" * 64, candidate)
+    return judge_counters("b" * 64, base, "c" * 64, candidate)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from astra_tui.gpu.timing.intervals import Floats
-from astra_tui.gpu.timing.overall import geometric_mean, judge
+from astra_tui.gpu.timing.overall import geometric_mean, judge_overall
 from astra_tui.gpu.timing.pairing import BadSamples, ratio_of
 from astra_tui.model.dtypes import DType
 from astra_tui.model.timing import Caveat, PairedTime, Ratio, TimingVerdict, WorkloadTiming
@@ -96,39 +96,42 @@ def test_too_little_has_no_mean(workloads: list[Floats]) -> None:
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(1.1, FASTER), (0.9, SLOWER), (1.0, SAME)])
 def test_the_mean_decides(ratio: float, verdict: TimingVerdict) -> None:
-    overall = judge([timing("a", ratio)], narrow(ratio), LEAST)
+    overall = judge_overall([timing("a", ratio)], narrow(ratio), LEAST)
     assert overall.verdict is verdict
     assert f"geometric mean {ratio:.4f}" in overall.reasons[0]
     assert "threshold of 0.30 %" in overall.reasons[0]
 
 
 def test_a_workload_that_loses_much_holds_up_a_faster_candidate() -> None:
-    overall = judge([timing("small", 0.95), timing("large", 1.4)], narrow(1.15), LEAST)
+    overall = judge_overall([timing("small", 0.95), timing("large", 1.4)], narrow(1.15), LEAST)
     assert overall.verdict is INCONCLUSIVE
     assert "small is 5.3 % slower (cold)" in overall.reasons[0]
     assert "more than the 2 %" in overall.reasons[0]
-    assert judge([timing("small", 0.985), timing("large", 1.4)], narrow(1.17), LEAST)[0] is FASTER
-    allowed = judge([timing("small", 0.95)], narrow(1.15), LEAST, largest_loss=0.1)
+    assert (
+        judge_overall([timing("small", 0.985), timing("large", 1.4)], narrow(1.17), LEAST)[0]
+        is FASTER
+    )
+    allowed = judge_overall([timing("small", 0.95)], narrow(1.15), LEAST, largest_loss=0.1)
     assert allowed.verdict is FASTER
 
 
 def test_what_a_win_loses_warm_is_named_and_decides_nothing() -> None:
-    overall = judge([timing("a", 1.2, warm=0.9)], narrow(1.2), LEAST)
+    overall = judge_overall([timing("a", 1.2, warm=0.9)], narrow(1.2), LEAST)
     assert overall.verdict is FASTER
     assert "11.1 % slower (warm)" in overall.reasons[1]
-    assert len(judge([timing("a", 1.2, warm=0.99)], narrow(1.2), LEAST).reasons) == 1
+    assert len(judge_overall([timing("a", 1.2, warm=0.99)], narrow(1.2), LEAST).reasons) == 1
 
 
 def test_gains_that_losses_cancel_are_not_the_same() -> None:
     workloads = [timing("up", 1.1), timing("down", 1 / 1.1)]
-    overall = judge(workloads, narrow(1.0), LEAST)
+    overall = judge_overall(workloads, narrow(1.0), LEAST)
     assert overall.verdict is INCONCLUSIVE
     assert "down is 10.0 % slower" in overall.reasons[0]
     assert "up is 10.0 % faster" in overall.reasons[1]
 
 
 def test_a_slower_candidate_stays_so_and_its_gain_is_named() -> None:
-    overall = judge([timing("up", 1.1), timing("down", 0.5)], narrow(0.74), LEAST)
+    overall = judge_overall([timing("up", 1.1), timing("down", 0.5)], narrow(0.74), LEAST)
     assert overall.verdict is SLOWER
     assert "geometric mean" in overall.reasons[0]
     assert any("up is 10.0 % faster" in reason for reason in overall.reasons)
@@ -138,13 +141,13 @@ def test_a_voided_workload_decides_nothing() -> None:
     void = msgspec.structs.replace(
         timing("a", 1.5), caveats=(Caveat("clock", "the clock fell", invalidates=True),)
     )
-    overall = judge([void, timing("b", 1.5)], narrow(1.5), LEAST)
+    overall = judge_overall([void, timing("b", 1.5)], narrow(1.5), LEAST)
     assert overall == (INCONCLUSIVE, ("a may decide nothing: the clock fell",))
     doubted = msgspec.structs.replace(void, caveats=(Caveat("clock", "unknown"),))
-    assert judge([doubted], narrow(1.5), LEAST).verdict is FASTER
+    assert judge_overall([doubted], narrow(1.5), LEAST).verdict is FASTER
 
 
 def test_without_a_control_there_is_no_verdict() -> None:
-    overall = judge([timing("a", 1.5)], narrow(1.5), math.inf)
+    overall = judge_overall([timing("a", 1.5)], narrow(1.5), math.inf)
     assert overall.verdict is INCONCLUSIVE
     assert "without a control" in overall.reasons[0]

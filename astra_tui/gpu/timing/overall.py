@@ -63,7 +63,7 @@ def _resampled_medians(values: Floats, resamples: int, random: np.random.Generat
     return np.asarray((ordered[places[0]] + ordered[places[1]]) / 2, dtype=np.float64)
 
 
-def judge(
+def judge_overall(
     workloads: Sequence[WorkloadTiming],
     mean: Ratio,
     threshold: float,

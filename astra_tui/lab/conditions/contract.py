@@ -61,7 +61,7 @@ class Number:
 class Launches:
     """The launches of one kernel at one place of the plan, over the whole contract."""
 
-    surroundings: LaunchContext
+    context: LaunchContext
     dims: Mapping[str, Any]
     scalars: Mapping[str, Any]
     shifts: Mapping[str, Any]
@@ -267,7 +267,7 @@ class _Model:
             if given is not None:
                 parameters[parameter.offset] = given
         return Launches(
-            surroundings=LaunchContext(special, parameters),
+            context=LaunchContext(special, parameters),
             dims={n: v.term for n, v in self.dims.items()},
             scalars={n: v.term for n, v in self.scalars.items()},
             shifts={n: v.term for n, v in self.shifts.items()},

@@ -71,7 +71,7 @@ class Query:
 
 def query_for(number: int, side: bool, flow: ControlFlowGraph, launch: Launches) -> Query:
     """The query for one side of a condition under one launch."""
-    terms = Terms(flow, launch.surroundings)
+    terms = Terms(flow, launch.context)
     sides, ways = [], []
     for index, instruction in enumerate(flow.instructions):
         reachable = flow.idom[flow.block_of[index]] >= 0

@@ -12,7 +12,7 @@ from typing import Self
 from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.gpu.timing.intervals import Floats
-from astra_tui.gpu.timing.overall import geometric_mean, judge
+from astra_tui.gpu.timing.overall import geometric_mean, judge_overall
 from astra_tui.gpu.timing.verdict import threshold
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.gpu.watch import Watch
@@ -130,7 +130,7 @@ class Bench:
         workloads = tuple(one.timing for one in measured)
         mean = geometric_mean([one.log_ratios for one in measured])
         control = geometric_mean([one.control_ratios for one in measured])
-        overall = judge(workloads, mean, threshold(control))
+        overall = judge_overall(workloads, mean, threshold(control))
         return Timing(
             device=f"cuda:{self._facts.ordinal}",
             gpu=self._facts.name,

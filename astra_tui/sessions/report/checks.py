@@ -49,11 +49,11 @@ def checks_section(facts: Facts) -> Section:
 def _versions(facts: Facts) -> list[tuple[str, CandidateState]]:
     """Every version with a finished check once, under its first name."""
     named = {facts.baseline.hash: "baseline"}
-    for trial in facts.trials:
-        for attempt in trial.proposal.attempts:
+    for entry in facts.reported:
+        for attempt in entry.proposal.attempts:
             hash_ = getattr(attempt, "candidate", "")
             if hash_:
-                named.setdefault(hash_, f"round {trial.label}")
+                named.setdefault(hash_, f"round {entry.label}")
     for final in facts.finals:
         named.setdefault(final.timing.base, final.beside)
     versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]

@@ -38,7 +38,7 @@ def counters_section(facts: Facts) -> Section | None:
 def _versions(facts: Facts) -> list[tuple[str, CandidateState, Profile]]:
     """Name, version and profile of the baseline and of every candidate that was counted."""
     named = [("baseline", facts.baseline)]
-    named += [(f"round {t.label}", t.candidate) for t in facts.trials if t.candidate]
+    named += [(f"round {t.label}", t.candidate) for t in facts.reported if t.candidate]
     return [(n, c, c.profile) for n, c in named if c.profile is not None and c.profile.workloads]
 
 

@@ -82,7 +82,7 @@ class Facts:
     ended: str
     """Times of the first and last event, UTC."""
     events: int
-    trials: tuple[ReportedProposal, ...]
+    reported: tuple[ReportedProposal, ...]
     finals: tuple[FinalTiming, ...]
     timings: tuple[Timing, ...]
     """All of them, round by round and then the final ones."""
@@ -156,7 +156,7 @@ def gather(session: Session) -> Facts:
         started=contents.records[0].time,
         ended=contents.records[-1].time,
         events=len(contents.records),
-        trials=tuple(_trials(state)),
+        reported=tuple(_reported(state)),
         finals=final_timings(state),
         timings=timings,
         caveats=tuple(dict.fromkeys(d for t in timings for w in t.workloads for d in w.caveats)),
@@ -174,7 +174,7 @@ def gather(session: Session) -> Facts:
     )
 
 
-def _trials(state: SessionState) -> Iterator[ReportedProposal]:
+def _reported(state: SessionState) -> Iterator[ReportedProposal]:
     for round_ in state.rounds:
         for proposal in round_.proposals:
             verdict = proposal.verdict

@@ -17,7 +17,7 @@ def sources_section(facts: Facts) -> Section:
     if not facts.won:
         blocks: tuple[Block, ...] = (Paragraph(("The best is the baseline: nothing changed.",)),)
         return Section("Sources", "sources", (*blocks, _whole(facts, "baseline", first)))
-    steps = [t for t in facts.trials if t.became_best and t.proposal.verdict]
+    steps = [t for t in facts.reported if t.became_best and t.proposal.verdict]
     names = [(f"Round {t.label}: {t.plan.title}", t.round.base, t.round.best) for t in steps]
     shown: list[Block] = [Paragraph(("From the baseline to the best:",))]
     shown.append(_change(facts, first, last))

@@ -43,7 +43,7 @@ _DECIDED = {
 def story_section(facts: Facts) -> Section:
     """An overview in a table and a plot, then a section for each round."""
     blocks: list[Block] = []
-    if facts.trials:
+    if facts.reported:
         blocks.append(_overview(facts))
     figure = speedup_figure(facts)
     if figure is not None:
@@ -59,13 +59,13 @@ def _overview(facts: Facts) -> Table:
     columns = ["round", "plan", "written by", "outcome"]
     columns += ["speedup (95 % interval)"] if timed else []
     rows = []
-    for trial in facts.trials:
-        verdict = trial.proposal.verdict
+    for entry in facts.reported:
+        verdict = entry.proposal.verdict
         comparison = verdict.comparison if verdict else None
-        outcome: list[Inline] = [outcome_badge(trial.outcome)]
-        outcome += [", the new best"] if trial.became_best else []
+        outcome: list[Inline] = [outcome_badge(entry.outcome)]
+        outcome += [", the new best"] if entry.became_best else []
         cells: list[Line] = [
-            (trial.label,), (trial.plan.title,), (trial.proposal.author.describe(),),
+            (entry.label,), (entry.plan.title,), (entry.proposal.author.describe(),),
             tuple(outcome),
         ]  # fmt: skip
         if timed:
@@ -86,7 +86,7 @@ def _said(facts: Facts) -> Items:
 
 
 def _round(facts: Facts, round_: RoundState) -> Section:
-    trials = [t for t in facts.trials if t.round.number == round_.number]
+    reported = [t for t in facts.reported if t.round.number == round_.number]
     blocks: list[Block] = []
     if round_.number == 0:
         blocks += _baseline(facts)
@@ -94,8 +94,8 @@ def _round(facts: Facts, round_: RoundState) -> Section:
         base: Line = ("From ", Code(round_.base[:12]))
         parent = f", the best of round {round_.parent}." if round_.parent else ", the baseline."
         blocks.append(Paragraph((*base, parent)))
-    for trial in trials:
-        blocks += _trial(facts, trial)
+    for entry in reported:
+        blocks += _entry(facts, entry)
     if round_.no_plan:
         blocks.append(Paragraph((Strong("No further plan: "), round_.no_plan)))
     if round_.refused:
@@ -104,13 +104,13 @@ def _round(facts: Facts, round_: RoundState) -> Section:
         blocks.append(Details(title, (refused,)))
     if not round_.closed:
         blocks.append(Paragraph(("The session ended before this round did.",)))
-    return Section(_title(round_, trials), f"round-{round_.number}", tuple(blocks))
+    return Section(_title(round_, reported), f"round-{round_.number}", tuple(blocks))
 
 
-def _title(round_: RoundState, trials: list[ReportedProposal]) -> str:
+def _title(round_: RoundState, reported: list[ReportedProposal]) -> str:
     if round_.number == 0:
         return "Round 0: the baseline"
-    plans = "; ".join(t.plan.title for t in trials) or "no plan"
+    plans = "; ".join(t.plan.title for t in reported) or "no plan"
     return f"Round {round_.number}: {plans}"
 
 
@@ -122,27 +122,27 @@ def _baseline(facts: Facts) -> list[Block]:
     return blocks + round_timings(facts, own)
 
 
-def _trial(facts: Facts, trial: ReportedProposal) -> list[Block]:
-    blocks: list[Block] = [_plan_head(trial), _plan_body(facts, trial)]
-    if trial.decisions:
-        blocks.append(Items(tuple(_decision(q, d) for q, d in trial.decisions)))
-    blocks += _attempts(trial)
-    blocks += _verdict(trial)
-    prediction = _prediction(facts, trial)
+def _entry(facts: Facts, entry: ReportedProposal) -> list[Block]:
+    blocks: list[Block] = [_plan_head(entry), _plan_body(facts, entry)]
+    if entry.decisions:
+        blocks.append(Items(tuple(_decision(q, d) for q, d in entry.decisions)))
+    blocks += _attempts(entry)
+    blocks += _verdict(entry)
+    prediction = _prediction(facts, entry)
     if prediction is not None:
         blocks.append(prediction)
-    if trial.candidate is not None:
-        for analysis in trial.candidate.analyses:
+    if entry.candidate is not None:
+        for analysis in entry.candidate.analyses:
             words = f"{analysis.role} agent, {analysis.author.describe()}:"
             blocks += [Paragraph((words,)), Quote(analysis.text)]
-        own = [t.timing for t in trial.candidate.timings if not t.final]
+        own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += round_timings(facts, own)
     return blocks
 
 
-def _plan_head(trial: ReportedProposal) -> Paragraph:
-    proposal, plan = trial.proposal, trial.plan
-    words: list[Inline] = [Strong(f"Plan {trial.label}: "), plan.title]
+def _plan_head(entry: ReportedProposal) -> Paragraph:
+    proposal, plan = entry.proposal, entry.plan
+    words: list[Inline] = [Strong(f"Plan {entry.label}: "), plan.title]
     words.append(f", by {proposal.author.describe()}, {plan.risk.value} risk")
     if plan.move:
         words += [", move ", Code(plan.move)]
@@ -151,8 +151,8 @@ def _plan_head(trial: ReportedProposal) -> Paragraph:
     return Paragraph((*words, "."))
 
 
-def _plan_body(facts: Facts, trial: ReportedProposal) -> Items:
-    plan, base = trial.plan, facts.state.candidate(trial.round.base)
+def _plan_body(facts: Facts, entry: ReportedProposal) -> Items:
+    plan, base = entry.plan, facts.state.candidate(entry.round.base)
     lines: list[Line] = [(Strong("Bottleneck: "), plan.bottleneck)]
     lines += [_evidence(observation, base) for observation in plan.observations]
     lines.append((Strong("Change: "), plan.change))
@@ -184,11 +184,11 @@ def _decision(question: Question, decision: Decision) -> Line:
     return tuple(words)
 
 
-def _attempts(trial: ReportedProposal) -> list[Block]:
+def _attempts(entry: ReportedProposal) -> list[Block]:
     lines: list[Line] = []
-    for attempt in trial.proposal.attempts:
+    for attempt in entry.proposal.attempts:
         if isinstance(attempt, CodeWritten):
-            new = attempt.summary and attempt.summary != trial.plan.change
+            new = attempt.summary and attempt.summary != entry.plan.change
             summary = f": {attempt.summary}" if new else ""
             head: Line = (Strong("Code: "), Code(attempt.candidate[:12]))
             lines.append((*head, f" by {attempt.author.describe()}{summary}"))
@@ -197,10 +197,10 @@ def _attempts(trial: ReportedProposal) -> list[Block]:
     return [Items(tuple(lines))] if lines else []
 
 
-def _verdict(trial: ReportedProposal) -> list[Block]:
-    verdict = trial.proposal.verdict
-    words: list[Inline] = [Strong("Verdict: "), outcome_badge(trial.outcome)]
-    if trial.became_best:
+def _verdict(entry: ReportedProposal) -> list[Block]:
+    verdict = entry.proposal.verdict
+    words: list[Inline] = [Strong("Verdict: "), outcome_badge(entry.outcome)]
+    if entry.became_best:
         words.append(", the new best")
     if verdict is None:
         return [Paragraph(tuple(words))]
@@ -214,9 +214,9 @@ def _verdict(trial: ReportedProposal) -> list[Block]:
     return blocks
 
 
-def _prediction(facts: Facts, trial: ReportedProposal) -> Table | None:
-    predicted = trial.plan.prediction
-    verdict = trial.proposal.verdict
+def _prediction(facts: Facts, entry: ReportedProposal) -> Table | None:
+    predicted = entry.plan.prediction
+    verdict = entry.proposal.verdict
     comparison = verdict.comparison if verdict else None
     found = score(predicted, comparison) if comparison else None
     name = predicted.counter.value.replace("_", " ")
@@ -237,7 +237,7 @@ def _prediction(facts: Facts, trial: ReportedProposal) -> Table | None:
         measured = speedup_line(speedup) or ("not measured",)
         rows.append((("speedup",), bounds, measured, (remark,)))
     columns = ("what", "predicted", "measured", "direction or range")
-    return Table(f"Prediction of round {trial.label}", columns, tuple(rows), frozenset({1, 2}))
+    return Table(f"Prediction of round {entry.label}", columns, tuple(rows), frozenset({1, 2}))
 
 
 def ledger_section(facts: Facts) -> Section:

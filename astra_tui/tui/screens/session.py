@@ -1,6 +1,6 @@
 """The session screen: draws what a source tells, and takes the engineer's decisions to the engine.
 
-What it shows comes from pictures that the bridge makes; what it does goes through `EngineClient`.
+What it shows comes from views that the presenter makes; what it does goes through `EngineClient`.
 A saved session has no engine, so that the same screen can decide nothing.
 """
 
@@ -85,7 +85,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
     # -- drawing ---------------------------------------------------------------------------------
 
     def show_view(self, view: View) -> None:
-        """Draws a picture: only panes that are on the screen, and of them only what changed."""
+        """Draws a view: only panes that are on the screen, and of them only what changed."""
         if not self.is_drawn or self.app.is_away:
             return
         before, self.view = self.view, view

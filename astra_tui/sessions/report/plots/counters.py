@@ -70,15 +70,15 @@ def counters_figure(facts: Facts) -> Figure | None:
 
 def _points(facts: Facts) -> list[_Point]:
     points = [_Point("0", "the baseline", facts.baseline.profile, Tone.PLAIN, True)]
-    for trial in facts.trials:
-        outcome = trial.outcome.value.replace("_", " ") if trial.outcome else "not judged"
+    for entry in facts.reported:
+        outcome = entry.outcome.value.replace("_", " ") if entry.outcome else "not judged"
         points.append(
             _Point(
-                label=trial.label,
-                title=f"round {trial.label}, {trial.plan.title}: {outcome}",
-                profile=_counted(trial.candidate.profile) if trial.candidate else None,
-                tone=OUTCOMES[trial.outcome] if trial.outcome else Tone.PLAIN,
-                kept=trial.became_best,
+                label=entry.label,
+                title=f"round {entry.label}, {entry.plan.title}: {outcome}",
+                profile=_counted(entry.candidate.profile) if entry.candidate else None,
+                tone=OUTCOMES[entry.outcome] if entry.outcome else Tone.PLAIN,
+                kept=entry.became_best,
             )
         )
     return points

@@ -41,7 +41,7 @@ class _Point:
 
 def speedup_figure(facts: Facts) -> Figure | None:
     """None where no round was timed."""
-    points = [_of_trial(t) for t in facts.trials]
+    points = [_of_entry(t) for t in facts.reported]
     values = [v for p in points if p.speedup for v in _plottable(p.speedup)]
     if not values:
         return None
@@ -63,16 +63,16 @@ def speedup_figure(facts: Facts) -> Figure | None:
     return Figure(title, description, svg)
 
 
-def _of_trial(trial: ReportedProposal) -> _Point:
-    verdict = trial.proposal.verdict
+def _of_entry(entry: ReportedProposal) -> _Point:
+    verdict = entry.proposal.verdict
     comparison = verdict.comparison if verdict else None
-    outcome = trial.outcome.value.replace("_", " ") if trial.outcome else "not judged"
+    outcome = entry.outcome.value.replace("_", " ") if entry.outcome else "not judged"
     return _Point(
-        label=trial.label,
-        title=f"round {trial.label}, {trial.plan.title}: {outcome}",
+        label=entry.label,
+        title=f"round {entry.label}, {entry.plan.title}: {outcome}",
         speedup=comparison.speedup if comparison else None,
-        tone=OUTCOMES[trial.outcome] if trial.outcome else Tone.PLAIN,
-        kept=trial.became_best,
+        tone=OUTCOMES[entry.outcome] if entry.outcome else Tone.PLAIN,
+        kept=entry.became_best,
     )
 
 
