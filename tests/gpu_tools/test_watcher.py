@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import ROOT
 
 LAUNCHER = (
-    "import sys, threading; from astra_tui.gpu.process.once import end_with; "
-    "end_with(int(sys.argv[1])); print('ready', flush=True); threading.Event().wait()"
+    "import sys, threading; from astra_tui.gpu.process.once import exit_with; "
+    "exit_with(int(sys.argv[1])); print('ready', flush=True); threading.Event().wait()"
 )
 
 

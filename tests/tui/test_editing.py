@@ -93,7 +93,7 @@ async def test_the_engine_is_heard_while_the_editor_is_open(
         async with await other(source) as bob:
             for _ in range(NOTES):
                 await bob.note(NOTE)
-        bridge = desk.session._bridge
+        bridge = desk.session._presenter
         await desk.until(lambda: len(bridge.view().state.notes) == NOTES, "the notes")  # type: ignore[union-attr]
         assert not desk.session.view.state.notes, "nothing may be drawn"  # type: ignore[union-attr]
         assert editor.file.parent.parent.name == "edits"

@@ -69,7 +69,7 @@ def test_keys_go_through_columns_and_unfold_a_line() -> None:
         pane.show(SourceView("one\ntwo\nthree\n", columns=(LineColumn("sectors", {2: "7"}),)))
         async with opened(pane) as pilot:
             await pilot.press("i", "c", "c")
-            assert pane.lines.beside is ColumnsChoice.COUNTERS
+            assert pane.lines.shown_columns is ColumnsChoice.COUNTERS
             pane.show(SourceView("one\ntwo\nthree\n", columns=(), sass=read))
             assert not asked
             await pilot.press("down", "c")
@@ -83,7 +83,7 @@ def test_keys_go_through_columns_and_unfold_a_line() -> None:
             await pilot.press("down", "i")
             assert "no instruction of its own" in screen_lines(pilot)[5]
             await pilot.press("c")
-            assert pane.lines.beside is ColumnsChoice.NOTHING
+            assert pane.lines.shown_columns is ColumnsChoice.NOTHING
             assert len(asked) == 1
 
     run(test())

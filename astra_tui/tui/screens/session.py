@@ -62,11 +62,11 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             self.app.leave_session(self, self.left(detached=False), error)
             return
         self._say_what_is_damaged(self._source)
-        self._bridge = Presenter(self._source, self.show_view, self.app.clock, self.app.tick)
+        self._presenter = Presenter(self._source, self.show_view, self.app.clock, self.app.tick)
         try:
-            await self._bridge.run()
-            if self._bridge.trouble is not None:
-                self.app.report(self._bridge.trouble)
+            await self._presenter.run()
+            if self._presenter.trouble is not None:
+                self.app.report(self._presenter.trouble)
                 self.show_status()
         finally:
             await self._source.close()

@@ -51,7 +51,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         super().__init__()
         self._open_source = open_source
         self._source: Source | None = None
-        self._bridge: Presenter | None = None
+        self._presenter: Presenter | None = None
         self.view: View | None = None
         self.diff = SessionDiff(self.read_text, id="diff")
         self.source_pane = SessionSource(self.read_text, id="source")
@@ -94,7 +94,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
     @property
     def engine(self) -> EngineClient | None:
         """The engine, while it can be talked to."""
-        if self._source is None or self._bridge is None or self._bridge.ended:
+        if self._source is None or self._presenter is None or self._presenter.ended:
             return None
         return self._source.engine
 
@@ -148,13 +148,13 @@ class SessionPanes(Screen[None], inherit_bindings=False):
                 self.view,
                 self.app.clock(),
                 player=self.player,
-                gone=self._bridge is not None and self._bridge.trouble is not None,
+                gone=self._presenter is not None and self._presenter.trouble is not None,
             )
 
     def catch_up(self) -> None:
         """Draws what there was nothing to draw on for."""
-        if self._bridge is not None:
-            self._bridge.refresh()
+        if self._presenter is not None:
+            self._presenter.refresh()
 
     # -- panes -----------------------------------------------------------------------------------
 
@@ -175,8 +175,8 @@ class SessionPanes(Screen[None], inherit_bindings=False):
 
     def choose(self, choice: Choice | None) -> None:
         """What all panes are about; None follows the work."""
-        if self._bridge is not None:
-            self._bridge.choose(choice)
+        if self._presenter is not None:
+            self._presenter.choose(choice)
 
     @on(RoundsPane.Chosen)
     def _chosen(self, event: RoundsPane.Chosen) -> None:

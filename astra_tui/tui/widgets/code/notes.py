@@ -43,7 +43,7 @@ def count_marks(marks: Sequence[LineMark]) -> str:
 
 
 def most_severe(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
-    """The gravest kind of each marked line, counted from 0."""
+    """The most severe kind of each marked line, counted from 0."""
     ordered = sorted(marks, key=lambda mark: _GRAVITY.index(mark.kind), reverse=True)
     return {_place(mark, lines): mark.kind for mark in ordered}
 
