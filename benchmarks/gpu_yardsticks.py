@@ -74,28 +74,37 @@ def write_sources(task: str, folder: Path) -> list[Path]:
 
 
 def table(task: str, answer: dict[str, Any]) -> list[str]:
-    """A row a shape: microseconds after itself, and the ratio in both chains."""
-    alone, behind = ({s["workload"]: s for s in c["shapes"]} for c in answer["chains"])
+    """A row a shape: microseconds after itself, and the ratio in both chains.
+
+    A shape has no ratio where a shipped kernel that serves it was not timed.
+    """
+    alone, producer = ({s["workload"]: s for s in c["shapes"]} for c in answer["chains"])
     lines = [
-        f"| {task} | floor | baseline.cu | best | best, pdl | fastest shipped "
-        "| shipped / best, pdl | after a producer |",
+        f"| {task} | floor | baseline.cu | best | best, pdl | fastest timed "
+        "| fastest timed / best, pdl | after a producer |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     source = f"{task}_{LATE}.cu"
     for name, shape in alone.items():
         us = {version["name"]: version["us"] for version in shape["versions"]}
-        fastest = shape["fastest"][source]["name"]
+        fastest = shape["fastest"].get(source)
+        shown = f"{us[fastest['name']]:.2f} {fastest['name']}" if fastest else "-"
+        found = (s["fastest"].get(source, {}).get("speedup") for s in (shape, producer[name]))
         lines.append(
             f"| {name} | {shape['floor_us']:.2f} | {shape['base_us']:.2f} "
-            f"| {us[f'{task}_{BEST}.cu']:.2f} | {us[source]:.2f} | {us[fastest]:.2f} {fastest} "
-            f"| {_ratio(shape['fastest'][source]['speedup'])} "
-            f"| {_ratio(behind[name]['fastest'][source]['speedup'])} |"
+            f"| {us[f'{task}_{BEST}.cu']:.2f} | {us[source]:.2f} | {shown} "
+            f"| {' | '.join(map(_ratio, found))} |"
         )
     means = (_ratio(chain["means"][source]) for chain in answer["chains"])
-    return [*lines, f"| mean | | | | | | {' | '.join(means)} |", ""]
+    plain = (_ratio(chain["means"][f"{task}_{BEST}.cu"]) for chain in answer["chains"])
+    lines.append(f"| mean | | | | | | {' | '.join(means)} |")
+    lines.append(f"| mean, best without pdl | | | | | | {' | '.join(plain)} |")
+    return [*lines, ""]
 
 
-def _ratio(found: dict[str, float]) -> str:
+def _ratio(found: dict[str, float] | None) -> str:
+    if found is None:
+        return "-"
     return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
 
 

@@ -73,7 +73,7 @@ def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, 
     from astra_tui.cli.devices import open_compiler
     from astra_tui.emulator.device import Emulator
     from astra_tui.lab.check.counting import count
-    from astra_tui.lab.check.runner import read_source
+    from astra_tui.lab.check.execution import read_source
 
     sources = [(file, read_source(task, read_text(file), str(file))) for file in files]
     counted: list[tuple[Path, str, Count]] = []

@@ -82,8 +82,8 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 def _try_it(folder: Path) -> list[str]:
     """Loads the draft and compiles its baseline; what does not work yet, in words."""
+    from astra_tui.lab.check.execution import read_source
     from astra_tui.lab.check.kernels import kernels_to_compile
-    from astra_tui.lab.check.runner import read_source
     from astra_tui.lab.check.suite import build_suite
     from astra_tui.lab.compiler import Compiler, CompilerUnavailable
     from astra_tui.model.task import load_task

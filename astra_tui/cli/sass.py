@@ -70,7 +70,7 @@ def run(options: Options) -> int:
 def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> list[_Version]:
     """Each source with its machine code. Raises UnavailableHere when that cannot be had."""
     from astra_tui.cli.devices import open_compiler
-    from astra_tui.lab.check.runner import read_source
+    from astra_tui.lab.check.execution import read_source
     from astra_tui.lab.explain.sass import disassemble
     from astra_tui.lab.explain.sass.compiling import compile_workload
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from astra_tui.emulator.address_space import GLOBAL, other_base, to_generic
-from astra_tui.emulator.dependents import GridDependency, dependency_of
 from astra_tui.emulator.faults import EmulationStopped, Unsupported
+from astra_tui.emulator.grid_dependency import GridDependency, dependency_of
 from astra_tui.emulator.machine import MAX_BLOCKS, Machine
 from astra_tui.emulator.memory import (
     GlobalMemory,

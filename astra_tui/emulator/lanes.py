@@ -138,7 +138,7 @@ class Chunk:
 
     @cached_property
     def waited(self) -> Any:
-        """Which lanes know that the launches before have ended; see dependents.py."""
+        """Which lanes know that the launches before have ended; see grid_dependency.py."""
         return np.zeros(self.width, np.bool_)
 
     def note_meeting(self, group: Group, mask: Any, synchronises: bool) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from astra_tui.emulator.dependents import GridDependency
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.fences import Fences
+from astra_tui.emulator.grid_dependency import GridDependency
 from astra_tui.emulator.lanes import WARP, Chunk, Group
 from astra_tui.emulator.memory import GlobalMemory, LocalMemory, SharedMemory
 from astra_tui.emulator.program import Program

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator.data_dependence import Dependence
 from astra_tui.emulator.decode import Decoder, type_of
-from astra_tui.emulator.dependence import Dependence
 from astra_tui.emulator.faults import Unsupported
 from astra_tui.emulator.opcodes import opcode_of, refusal
 from astra_tui.emulator.ops import HANDLERS

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.dependents import share_waits
 from astra_tui.emulator.faults import EmulationStopped, Fault
+from astra_tui.emulator.grid_dependency import share_waits
 from astra_tui.emulator.lanes import Chunk, Group
 from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind

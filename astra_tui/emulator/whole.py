@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.dependents import dependency_of
 from astra_tui.emulator.device import Emulator, Kernel, parameters_of
 from astra_tui.emulator.faults import EmulationStopped
+from astra_tui.emulator.grid_dependency import dependency_of
 from astra_tui.emulator.machine import Machine
 from astra_tui.emulator.memory import Buffer, LocalMemory, PagedMemory, SharedMemory
 from astra_tui.emulator.program import condition_number, is_condition

@@ -21,11 +21,11 @@ from astra_tui.export import (
 )
 from astra_tui.export.cases import all_cases, full_size_cases
 from astra_tui.export.checks import ExportChecks, Tools
-from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.execution import Source, read_source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle

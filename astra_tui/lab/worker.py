@@ -17,8 +17,9 @@ import msgspec
 from astra_tui.emulator.device import Emulator
 from astra_tui.gpu.device import CudaDevice
 from astra_tui.lab.check.emulator_check import EmulatorCheck
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.devices import Opened, open_device

@@ -18,7 +18,7 @@ from astra_tui.packages import pip
 from astra_tui.packages.wheel import Wheel
 
 LICENCES = "licences"
-"""The folder beside a wheel that holds METADATA and its licence files."""
+"""The folder next to a wheel that holds METADATA and its licence files."""
 
 
 _UNFINISHED = ".new-"
@@ -110,7 +110,7 @@ class Packages:
 
 
 def _keep_licences(wheel: Wheel, folder: Path) -> None:
-    """Copies METADATA and licence files beside the wheel. Raises UserError for another package."""
+    """Copies METADATA and licence files next to the wheel. Raises UserError for another package."""
     origin = wheel.origin()
     pin = wheel.pin
     if normalised(origin.name) != normalised(pin.name) or origin.version != pin.version:

@@ -8,6 +8,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from rich.console import Console
+
+from astra_tui.model.timing import Ratio
 from astra_tui.model.yardsticks import ChainTimes, ShapeTimes, YardstickEntry
 from astra_tui.plain.console import console, indented, print_table, table
 from astra_tui.plain.output import is_live, note, visible
@@ -41,7 +44,7 @@ def print_yardsticks(
 
 
 def print_chain(task: str, chain: ChainTimes) -> None:
-    """Microseconds a launch, a row a version and a column a shape; below it the comparison."""
+    """Microseconds a launch, a row a version and a column a shape; then each source compared."""
     out = console()
     out.print("")
     follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
@@ -52,15 +55,24 @@ def print_chain(task: str, chain: ChainTimes) -> None:
     rows.add_row(visible(base), *(_us(shape.base_us) for shape in chain.shapes))
     for name in dict.fromkeys(v.name for shape in chain.shapes for v in shape.versions):
         rows.add_row(visible(name), *(_time_of(shape, name) for shape in chain.shapes))
-    for source in chain.means:
-        cells = (_compared(shape, source) for shape in chain.shapes)
-        rows.add_row(visible(f"fastest shipped / {source}"), *cells, style="bold")
     print_table(out, rows)
     for source, mean in chain.means.items():
-        words = ratio_words(mean) if mean else "no mean: a shape has no fastest shipped kernel"
-        out.print(visible(f"geometric mean, fastest shipped / {source}: {words}"))
+        out.print("")
+        _print_compared(out, chain, source, mean)
     for line in dict.fromkeys(line for shape in chain.shapes for line in _remarks(shape)):
         indented(out, line, 2)
+
+
+def _print_compared(out: Console, chain: ChainTimes, source: str, mean: Ratio | None) -> None:
+    """A row a shape: the fastest shipped kernel, and its time over the source's."""
+    rows = table("shape", "fastest shipped", visible(f"its time / {source}"))
+    for shape in chain.shapes:
+        found = shape.fastest.get(source)
+        cells = (found.name, ratio_words(found.speedup)) if found else ("not all were timed", "-")
+        rows.add_row(*map(visible, (shape.workload, *cells)))
+    words = ratio_words(mean) if mean else "-"
+    rows.add_row("geometric mean", "", words, style="bold")
+    print_table(out, rows)
 
 
 def _time_of(shape: ShapeTimes, name: str) -> str:
@@ -69,11 +81,6 @@ def _time_of(shape: ShapeTimes, name: str) -> str:
     if found is None:
         return "-"
     return "void" if found.caveats else _us(found.us)
-
-
-def _compared(shape: ShapeTimes, source: str) -> str:
-    found = shape.fastest.get(source)
-    return f"{found.speedup.value:.3f} {visible(found.name)}" if found else "-"
 
 
 def _remarks(shape: ShapeTimes) -> Iterator[str]:

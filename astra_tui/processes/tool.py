@@ -1,4 +1,4 @@
-"""Somebody else's program, run once on a file of ours: within limits of time, memory and output."""
+"""A program of others, run once on a file of ours: within limits of time, memory and output."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.emulator.ptx.inline import inline_calls
 from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.lab.check import source_check
-from astra_tui.lab.check.execution import Run, Source, resolve_case, run_case
+from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.contract import launches_of
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting

@@ -12,12 +12,12 @@ from astra_tui.emulator import device, whole
 from astra_tui.emulator.device import Emulator
 from astra_tui.emulator.machine import Machine
 from astra_tui.emulator.step import side_bit
-from astra_tui.lab.check.execution import resolve_case
+from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult

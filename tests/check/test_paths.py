@@ -9,10 +9,11 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import untried_paths
 from astra_tui.lab.check.properties import split_cases
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict

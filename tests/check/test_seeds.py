@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.combinations import cover_pairs, draw_dims
 from astra_tui.lab.check.constants import around, compared_constants
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import source_cases
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CaseResult

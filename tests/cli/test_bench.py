@@ -199,3 +199,55 @@ def test_the_doctor_times_a_kernel_beside_itself(scripted: Shell) -> None:
     assert "reads same" in timing["detail"]
     assert re.search(r"differences down to 0\.\d\d % can be told", timing["detail"])
     assert not any(probes[name]["needed"] for name in ("GPU", "NVML", "GPU timing", "ncu"))
+
+
+# -- against what others ship ----------------------------------------------------------------------
+
+OUT_OF_REACH = """\
+[packages.tiny-kernels]
+version = "1.2.0"
+wheel = "tiny_kernels-1.2.0-py3-none-any.whl"
+sha256 = "abababababababababababababababababababababababababababababababab"
+licence = "Apache-2.0"
+released = "2026-10-01"
+
+[[yardsticks]]
+name = "tiny"
+about = "an example"
+package = "tiny-kernels"
+arch = "sm_90a"
+requires = "tokens > 8"
+
+[yardsticks.out_of_reach]
+reason = "compiled by Triton"
+"""
+TIME = ("yardstick", "time", "silu_and_mul")
+
+
+def test_yardsticks_are_timed_in_both_chains_and_what_is_missing_is_said(scripted: Shell) -> None:
+    file = scripted.folder / "kernels" / "silu_and_mul" / "yardsticks.toml"
+    file.write_text(OUT_OF_REACH, encoding="utf-8")
+    outcome = scripted.run(*TIME, "fast.cu", "--json")
+    answer = msgspec.json.decode(outcome.out, type=answers.YardstickTimesAnswer)
+    assert outcome.code == answer.exit_code == ExitCode.OK
+    assert "tiny is not timed: compiled by Triton" in outcome.err
+    assert [chain.chain for chain in answer.chains] == ["itself", "producer"]
+    for chain, more in zip(answer.chains, (0, 1), strict=True):
+        assert chain.means == {"fast.cu": None}
+        large, small = chain.shapes
+        assert (large.not_timed, small.not_timed) == ({"tiny": "compiled by Triton"}, {})
+        assert small.base_us == pytest.approx(50 + more, rel=0.005)
+        (ours,) = small.versions
+        assert (ours.name, ours.us) == ("fast.cu", pytest.approx(40 + more, rel=0.005))
+    shown = scripted.run(*TIME, "fast.cu", "--chain", "itself", "--workload", "16x256")
+    assert "silu_and_mul: microseconds a launch, each after itself" in shown.out
+    assert "not all were timed" in shown.out
+    assert "tiny is not timed: compiled by Triton" in shown.out
+
+
+def test_a_baseline_alone_has_nothing_to_be_timed_against(scripted: Shell) -> None:
+    (scripted.folder / "kernels" / "silu_and_mul" / "yardsticks.toml").unlink()
+    outcome = scripted.run(*TIME)
+    assert outcome.code == ExitCode.BAD_INPUT
+    assert "nothing is timed against baseline.cu on 16x256" in outcome.err
+    assert "name a source" in outcome.err

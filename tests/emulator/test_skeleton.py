@@ -13,10 +13,9 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.emulator.stores import first_missing
 from astra_tui.emulator.whole import GridSkeleton, WholePlan
 from astra_tui.lab.check.binding import bind_launch
-from astra_tui.lab.check.execution import resolve_case
+from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.layout import device_buffers, layouts_of
-from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
 from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.lab.check.runner import read_source
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.sass import disassemble
 from astra_tui.lab.explain.sass.compiling import compile_workload, named_workload

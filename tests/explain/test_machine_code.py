@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.check.runner import read_source
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.explain.sass import disassembly, nvdisasm

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_tui.export import Files, Subject, Winner, find_winner
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
-from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.author import Author, AuthorKind

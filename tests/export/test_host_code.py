@@ -19,7 +19,7 @@ from astra_tui.export.host import (
     python_answers,
 )
 from astra_tui.export.python_host import python_contract, python_plan
-from astra_tui.lab.check.runner import read_source
+from astra_tui.lab.check.execution import read_source
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, resolve

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile
-from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.check import Case

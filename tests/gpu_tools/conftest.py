@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile
-from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import Compiled

@@ -8,7 +8,7 @@ import pytest
 
 from astra_tui.gpu.launcher import tools
 from astra_tui.gpu.launcher.tools import WatchedRun
-from astra_tui.lab.check.runner import read_source
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.on_gpu.sanitizing import cases_to_sanitize, find_sanitizer, sanitize
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.findings import FindingKind

@@ -185,12 +185,12 @@ def test_a_safe_name_never_leaves_its_folder(name):
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("name", "tiny kernels", "no name of a package"),
+        ("name", "tiny kernels", "not a valid package name"),
         ("name", "other", "no wheel of other"),
         ("version", "1 --pre", "no version"),
         ("sha256", "AB" * 32, "hexadecimal"),
-        ("wheel", "tiny_kernels-1.2.0.tar.gz", "no name of a wheel"),
-        ("wheel", "../tiny_kernels-1.2.0-py3-none-any.whl", "no name of a wheel"),
+        ("wheel", "tiny_kernels-1.2.0.tar.gz", "not a valid wheel name"),
+        ("wheel", "../tiny_kernels-1.2.0-py3-none-any.whl", "not a valid wheel name"),
     ],
 )
 def test_a_pin_that_cannot_be_meant_says_why(tmp_path, field, value, problem):

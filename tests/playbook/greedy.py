@@ -12,8 +12,9 @@ from pathlib import Path
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.counting import Count, count, workload_case
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, CheckReport, CheckVerdict

@@ -23,9 +23,9 @@ from astra_tui.lab.yardsticks import (
     Shipped,
     machine_code,
     open_yardstick,
-    yardstick_versions,
 )
 from astra_tui.lab.yardsticks.headers import included_headers
+from astra_tui.lab.yardsticks.timing import timed_versions
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
@@ -126,7 +126,7 @@ def test_a_source_is_compiled_and_bound_to_a_workload(index, task, compiler, pac
     assert isinstance(shipped, Shipped)
     for pdl in (False, True):
         buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 64}, DType.FLOAT16), 1)
-        (kernel,) = shipped.version(buffers, DEVICE_ATTRIBUTES, pdl).kernels
+        (kernel,) = buffers.bind(shipped.compiled(pdl), DEVICE_ATTRIBUTES).kernels
         assert (kernel.grid, kernel.block, kernel.pdl) == ((1, 1, 1), (256, 1, 1), pdl)
         assert kernel.parameters == struct.pack("<QQIfQI", 0, 0, 192, 0.0, 0, 64)
         assert kernel.pointers == ((0, "input"), (8, "out"))
@@ -147,23 +147,22 @@ def test_a_shape_that_it_does_not_serve_is_refused(index, task, compiler, packag
     assert isinstance(shipped, Shipped)
     buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 63}, DType.FLOAT16), 1)
     with pytest.raises(UserError, match="tiny serves float16 where d % 8 == 0"):
-        shipped.version(buffers, DEVICE_ATTRIBUTES, False)
+        buffers.bind(shipped.compiled(False), DEVICE_ATTRIBUTES)
 
 
-def test_entrants_are_versions_or_reasons(index, task, compiler, packages) -> None:
+def test_one_that_waits_is_timed_with_and_without_dependent_launch(
+    index, task, compiler, packages
+) -> None:
     shipped = opened(index, task, compiler, packages, FILES)
     missing = NotBuilt(replace(shipped.yardstick, name="missing"), "not there")
-
-    def entering(d: int) -> list[tuple[str, bool, bool, str]]:
-        buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": d}, DType.FLOAT16), 1)
-        found = yardstick_versions([shipped, missing], buffers, DEVICE_ATTRIBUTES)
-        return [(e.yardstick.name, e.pdl, e.version is not None, e.reason) for e in found]
-
-    served = [("tiny", True, True, ""), ("tiny", False, True, "")]
-    assert entering(64) == [*served, ("missing", True, False, "not there")]
-    refused, _ = entering(63)
-    assert refused[:3] == ("tiny", True, False)
-    assert "tiny serves float16 where d % 8 == 0" in refused[3]
+    found = list(timed_versions([shipped, missing]))
+    assert [v.name for v in found] == ["tiny", "tiny + pdl"]
+    served, refused = (Workload("", {"tokens": 3, "d": d}, DType.FLOAT16) for d in (64, 63))
+    for version, pdl in zip(found, (False, True), strict=True):
+        assert version.serves(served, DEVICE_ATTRIBUTES)
+        assert not version.serves(refused, DEVICE_ATTRIBUTES)
+        bound = WorkloadBuffers(task, served, 1).bind(version.compiled, DEVICE_ATTRIBUTES)
+        assert [kernel.pdl for kernel in bound.kernels] == [pdl]
 
 
 def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, packages) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from astra_tui.gpu.device import CudaDevice
 from astra_tui.gpu.elf import loaded_sections
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
-from astra_tui.lab.check.runner import Checker, read_source
+from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device

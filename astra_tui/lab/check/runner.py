@@ -19,8 +19,6 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 
-__all__ = ["Checker", "NoSuchCase", "read_source", "select_cases"]
-
 
 class NoSuchCase(UserError):
     """A filter that matches no case."""

@@ -105,7 +105,7 @@ def _opened(directive: Directive, skipped: bool, touched: set[str]) -> _Open:
 
 
 def _turn(opened: _Open, directive: Directive, touched: set[str]) -> None:
-    """Goes on to the next branch."""
+    """Moves to the next branch."""
     opened.last = directive.name == "else"
     truth = True if directive.name == "else" else _condition(directive, touched)
     opened.dead = opened.skipped or opened.taken or truth is False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
-from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import Compiled

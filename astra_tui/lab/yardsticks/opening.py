@@ -6,18 +6,17 @@ The result is a `Compiled` like a candidate's, which the lab times and runs in t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from astra_tui.gpu.elf import ElfError, kernel_parameters
-from astra_tui.gpu.messages import Version
 from astra_tui.lab.cache import cache_root
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Build, Compiler, CompilerUnavailable
-from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
+from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks.headers import headers_of
 from astra_tui.lab.yardsticks.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.yardsticks.machine_code import cubin_of
@@ -88,12 +87,6 @@ class Shipped:
         text = f"{yardstick.package}: {yardstick.name}\n{yardstick.plan_text(pdl)}\n"
         return Compiled(Source(text, plan, f"{yardstick.name} ({KERNEL})"), self.compilation)
 
-    def version(
-        self, buffers: WorkloadBuffers, attributes: Mapping[str, int], pdl: bool
-    ) -> Version:
-        """Its launches on a workload. Raises UserError for a shape that it does not serve."""
-        return buffers.bind(self.compiled(pdl), attributes)
-
 
 @dataclass(frozen=True)
 class NotBuilt:
@@ -102,39 +95,6 @@ class NotBuilt:
     yardstick: Yardstick
     reason: str
     hint: str = ""
-
-
-@dataclass(frozen=True)
-class YardstickVersion:
-    """A yardstick on one workload, with or without dependent launch: a version to be timed.
-
-    Where `version` is None it is not timed, for the `reason`.
-    """
-
-    yardstick: Yardstick
-    pdl: bool
-    version: Version | None = None
-    reason: str = ""
-
-
-def yardstick_versions(
-    opened: Iterable[Shipped | NotBuilt], buffers: WorkloadBuffers, attributes: Mapping[str, int]
-) -> Iterator[YardstickVersion]:
-    """Opened yardsticks on a workload; never raises.
-
-    One that ships with programmatic dependent launch enters twice, as it ships first.
-    """
-    for each in opened:
-        if isinstance(each, NotBuilt):
-            yield YardstickVersion(each.yardstick, each.yardstick.pdl, reason=each.reason)
-            continue
-        for pdl in (True, False) if each.yardstick.pdl else (False,):
-            try:
-                version = each.version(buffers, attributes, pdl)
-            except UserError as error:
-                yield YardstickVersion(each.yardstick, pdl, reason=error.message)
-                break
-            yield YardstickVersion(each.yardstick, pdl, version)
 
 
 def open_yardsticks(

@@ -15,6 +15,7 @@ from astra_tui.lab.on_gpu.bench import Bench, BenchEvent, WorkloadDone
 from astra_tui.lab.on_gpu.measuring import Progress
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks.opening import NotBuilt, Shipped, refusal
+from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Ratio
 from astra_tui.model.yardsticks import ChainTimes, FastestShipped, ShapeTimes, VersionTimes
@@ -63,7 +64,8 @@ class YardstickTimer:
     def time(self, workloads: Sequence[Workload]) -> Iterator[Progress | ShapeTimes | ChainTimes]:
         """A ShapeTimes a workload, the ChainTimes last.
 
-        Raises UserError for a source that refuses a workload, MeasurementFailed.
+        Raises UserError for a source that refuses a workload, or where there is nothing to time
+        on one, and MeasurementFailed.
         """
         shapes: list[ShapeTimes] = []
         means: dict[str, list[Floats]] = {source.name: [] for source in self.sources}
@@ -88,6 +90,12 @@ class YardstickTimer:
     ) -> Iterator[Progress | tuple[ShapeTimes, dict[str, Floats]]]:
         rivals = [c for c in timed_versions(self.shipped) if c.serves(workload, self.attributes)]
         versions = [*self.sources, *rivals]
+        if not versions:
+            raise UserError(
+                f"nothing is timed against {self.base.name} on {workload.name}: no shipped kernel "
+                "that serves it is to be had",
+                hint="name a source",
+            )
         found: dict[int, WorkloadDone] = {}
         for event in self.bench.time(
             [workload], self.base.compiled, [v.compiled for v in versions]

@@ -17,10 +17,9 @@ import numpy as np
 
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.counting import workload_case
-from astra_tui.lab.check.execution import resolve_case
+from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import Inputs, scalars_of
 from astra_tui.lab.check.layout import device_buffers, layouts_of
-from astra_tui.lab.check.runner import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel
