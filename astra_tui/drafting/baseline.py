@@ -15,8 +15,6 @@ from astra_tui.model.launch.expression import Expression
 
 _CUDA_HEADERS = re.compile(r"cuda[\w/]*\.hp?p?|cub/.*|cuda/std/.*|mma\.h|cooperative_groups.*")
 
-_TYPE_HEADERS = {DType.FLOAT16: "cuda_fp16.h", DType.BFLOAT16: "cuda_bf16.h"}
-
 
 def plan_text(
     kernel: KernelText,
@@ -70,7 +68,7 @@ def baseline_text(
 def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[str]:
     """The headers of the element types that the source got through a header of its framework."""
     text = "\n".join(includes)
-    needed = [_TYPE_HEADERS[d] for d in dtypes if d in _TYPE_HEADERS]
+    needed = dict.fromkeys(d.header for d in dtypes if d.header)
     return [f"#include <{header}>" for header in needed if header not in text]
 
 

@@ -27,15 +27,12 @@ from astra_tui.drafting.polynomial import (
     quotient,
     remainder,
 )
+from astra_tui.model.dtypes import DType
 
 MAX_DEPTH = 24
 
 _AXES = {"x": 0, "y": 1, "z": 2}
-_VECTOR_BYTES = {
-    "float2": 8, "float3": 12, "float4": 16, "int2": 8, "int4": 16, "uint2": 8, "uint4": 16,
-    "double2": 16, "half2": 4, "__half2": 4, "nv_bfloat162": 4, "__nv_bfloat162": 4, "short2": 4,
-    "short4": 8, "ushort4": 8, "char4": 4, "uchar4": 4, "longlong2": 16, "ulonglong2": 16,
-}  # fmt: skip
+_VECTOR_BYTES = {name: d.bytes_of(n) for d in DType for name, n in d.vectors.items()}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.drafting import linear
+from astra_tui.model.dtypes import OF_SPELLING, TENSOR_ONLY, DType
 from astra_tui.model.errors import Place
 from astra_tui.model.launch import PlanError, print_expression
 from astra_tui.model.launch.expression import (
@@ -48,12 +49,10 @@ PROPERTIES = {
 }
 _AXES = ("x", "y", "z")
 _SIZES = {
-    "float": "float32", "double": "float64", "half": "float16", "__half": "float16",
-    "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "int": "int32", "int32_t": "int32",
-    "unsigned": "uint32", "unsigned int": "uint32", "uint32_t": "uint32", "char": "int8",
-    "int8_t": "int8", "uint8_t": "uint8", "unsigned char": "uint8", "int64_t": "int64",
-    "long long": "int64", "at::Half": "float16", "c10::Half": "float16",
-}  # fmt: skip
+    **{n: d.value for n, d in OF_SPELLING.items() if d not in TENSOR_ONLY},
+    "at::Half": DType.FLOAT16.value,
+    "c10::Half": DType.FLOAT16.value,
+}
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,6 @@ _MANY_SIZES = (1, 2, 7, 8, 31, 64, 100)
 """For each of three dimensions or more, so that the product stays small."""
 _MULTIPLES = (1, 2, 3, 7, 32, 33)
 _WORKLOAD = {1: 1 << 20, 2: 1024, 3: 128}
-_TOLERANCES = {
-    DType.FLOAT16: (1e-3, 1e-3),
-    DType.BFLOAT16: (1e-2, 1.6e-2),
-    DType.FLOAT32: (1e-5, 1e-5),
-    DType.FLOAT64: (1e-12, 1e-12),
-}
 
 
 @dataclass(frozen=True)
@@ -161,7 +155,7 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     if not _written_floats(task):
         yield "\n[tolerance]  # whole numbers have to be equal, unless an atol is given"
     for dtype in _written_floats(task):
-        atol, rtol = _TOLERANCES[dtype]
+        atol, rtol, _ = dtype.common_tolerance
         yield f"\n[tolerance.{dtype.value}]"
         yield f"atol = {atol}"
         yield f"rtol = {rtol}"

@@ -17,40 +17,22 @@ from astra_tui.drafting.reading import (
     function_name,
     template_of,
 )
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import FLOATS, OF_SPELLING, DType
 
-_TYPES = {
-    "half": DType.FLOAT16, "__half": DType.FLOAT16, "Half": DType.FLOAT16,
-    "__nv_bfloat16": DType.BFLOAT16, "nv_bfloat16": DType.BFLOAT16, "BFloat16": DType.BFLOAT16,
-    "float": DType.FLOAT32, "double": DType.FLOAT64, "bool": DType.BOOL,
-    "char": DType.INT8, "signed char": DType.INT8, "int8_t": DType.INT8,
-    "unsigned char": DType.UINT8, "uint8_t": DType.UINT8,
-    "short": DType.INT16, "int16_t": DType.INT16,
-    "unsigned short": DType.UINT16, "uint16_t": DType.UINT16,
-    "int": DType.INT32, "signed": DType.INT32, "int32_t": DType.INT32, "signed int": DType.INT32,
-    "unsigned": DType.UINT32, "unsigned int": DType.UINT32, "uint32_t": DType.UINT32,
-    "uint": DType.UINT32,
-    "long": DType.INT64, "long int": DType.INT64, "long long": DType.INT64,
-    "long long int": DType.INT64, "int64_t": DType.INT64, "ptrdiff_t": DType.INT64,
-    "ssize_t": DType.INT64,
-    "unsigned long": DType.UINT64, "unsigned long int": DType.UINT64,
-    "unsigned long long": DType.UINT64, "unsigned long long int": DType.UINT64,
-    "size_t": DType.UINT64, "uint64_t": DType.UINT64,
+_OF_TORCH = {
+    "Half": DType.FLOAT16, "BFloat16": DType.BFLOAT16,
+    "Float8_e4m3fn": DType.FLOAT8_E4M3FN, "Float8_e5m2": DType.FLOAT8_E5M2,
 }  # fmt: skip
+_TYPES = OF_SPELLING | _OF_TORCH
 _VECTORS = {
-    "half2": (DType.FLOAT16, 2), "__half2": (DType.FLOAT16, 2),
-    "nv_bfloat162": (DType.BFLOAT16, 2), "__nv_bfloat162": (DType.BFLOAT16, 2),
-    "float2": (DType.FLOAT32, 2), "float4": (DType.FLOAT32, 4), "double2": (DType.FLOAT64, 2),
-    "int2": (DType.INT32, 2), "int4": (DType.INT32, 4),
-    "uint2": (DType.UINT32, 2), "uint4": (DType.UINT32, 4),
-    "char4": (DType.INT8, 4), "uchar4": (DType.UINT8, 4),
-}  # fmt: skip
+    name: (d, n) for d in DType for name, n in d.vectors.items() if not name.endswith("_raw")
+}
 _DISPATCHED = (
     ("BFLOAT16|BFloat16|VLLM_DISPATCH|DTYPE_TO_CTYPE", DType.BFLOAT16),
     ("HALF|Half|REDUCED_FLOATING|VLLM_DISPATCH|FP16|DTYPE_TO_CTYPE", DType.FLOAT16),
     ("FLOATING_TYPES|ALL_TYPES|FLOAT_FP16", DType.FLOAT32),
 )
-ELEMENTS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
+ELEMENTS = tuple(FLOATS.values())
 """The types that `T` can be."""
 
 DTYPE_BYTES = {name: dtype.size for name, dtype in _TYPES.items()}
@@ -65,7 +47,7 @@ def vector_of(name: str, aliases: dict[str, str]) -> tuple[DType | None, int]:
         if last in _VECTORS:
             return _VECTORS[last]
         if last in _TYPES:
-            return _TYPES[last], 1
+            return _TYPES[last], _TYPES[last].per_item
         if last not in aliases:
             break
         name = aliases[last]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.launch.evaluate import Evaluator, Value
 from astra_tui.model.launch.expression import (
     Binary,
@@ -132,7 +132,7 @@ class CppExpressions:
 
     def constant(self, expression: Expression) -> Value | None:
         """The value, where it is the same for every call with this element type."""
-        known = {"T", *(d.value for d in DType), *TRUTH_VALUES, *self.constants}
+        known = {"T", *PLAN_TYPES, *TRUTH_VALUES, *self.constants}
         if not names_in(expression) <= known:
             return None
         evaluator = Evaluator(Bindings(self.element, {}, {}, device={}))

@@ -16,7 +16,7 @@ from astra_tui.export.cpp_expression import (
 )
 from astra_tui.export.header import plain
 from astra_tui.export.names import names_of_plan
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import (
     DEVICE_ATTRIBUTES,
@@ -288,7 +288,7 @@ class _Writer:
 
     def _verbatim(self, argument: Verbatim, named: Mapping[Expression, Value]) -> str:
         known: dict[str, Value] = {
-            **{d.value: d for d in DType},
+            **PLAN_TYPES,
             ELEMENT_TYPE: self.element,
             **self.cpp.constants,
             **{e.id: v for e, v in named.items() if isinstance(e, Name)},

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from astra_tui.export.dims import DimSource, dim_sources
 from astra_tui.export.names import names_of_plan
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.launch import (
     DEVICE_ATTRIBUTES,
     Dispatch,
@@ -115,7 +115,7 @@ def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
 class _PlanWriter:
     def __init__(self, tensors: set[str], values: set[str]):
         self.tensors = tensors
-        self.values = values | {d.value for d in DType} | set(DEVICE_ATTRIBUTES)
+        self.values = values | set(PLAN_TYPES) | set(DEVICE_ATTRIBUTES)
 
     def body(self, plan: LaunchPlan) -> Iterator[str]:
         for declaration in plan.declarations:
@@ -252,7 +252,7 @@ def _violated_function(task: KernelTask) -> list[str]:
 
 
 def _types(names: set[str]) -> list[str]:
-    return sorted(d.value for d in DType if d.value in names)
+    return sorted(name for name in PLAN_TYPES if name in names)
 
 
 def _declared(plan: LaunchPlan) -> set[str]:

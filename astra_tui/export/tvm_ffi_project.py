@@ -9,11 +9,9 @@ from astra_tui.export.cpp_expression import CppExpressions, cpp_name
 from astra_tui.export.cpp_project import cpp_project
 from astra_tui.export.dims import DimSource, dim_sources
 from astra_tui.export.header import comment, header_lines
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import DType, NumberKind
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.task import Argument, KernelTask
-
-_DL_CODES = {"float": "kDLFloat", "bfloat": "kDLBfloat", "int": "kDLInt", "uint": "kDLUInt"}
 
 
 def tvm_ffi_project(subject: Subject) -> Files:
@@ -179,10 +177,13 @@ def _pointer(argument: Argument) -> Iterator[str]:
 
 
 def _is_type(view: str, dtype: DType) -> str:
-    if dtype is DType.BOOL:
-        return f"is_type({view}, kDLBool, 8)"
-    kind = dtype.value.rstrip("0123456789")
-    return f"is_type({view}, {_DL_CODES[kind]}, {8 * dtype.size})"
+    return f"is_type({view}, {_dlpack_code(dtype)}, {dtype.bits})"
+
+
+def _dlpack_code(dtype: DType) -> str:
+    """DLPack's name of a type: without its bits, where they do not tell formats apart."""
+    name = dtype.value if dtype.is_narrow else dtype.value.rstrip("0123456789")
+    return f"kDL{'UInt' if dtype.kind is NumberKind.UNSIGNED else name.capitalize()}"
 
 
 def _view(argument: Argument) -> str:

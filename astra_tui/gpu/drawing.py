@@ -22,13 +22,15 @@ import msgspec
 import numpy as np
 
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode
+from astra_tui.model.encoding import encode, largest_code
 
 POOL = 8
 """Special values that can be planted at most."""
 
 _KINDS = ("normal", "uniform", "integers", "constant", "arange")
 _FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
+_INTEGERS = len(_FLOATS)
+_NARROW = _INTEGERS + 4
 _LARGEST_WHOLE = float(np.nextafter(2.0**63, 0.0))
 """The device counts in 64 bits with a sign."""
 
@@ -82,18 +84,23 @@ def seed_of(seed: int | str, name: str) -> int:
 
 
 def draw(fill: Fill, seed: int, number: int, indices: Any) -> Any:
-    """The elements of set `number` at flat indices, as bit patterns of their type.
+    """The items of set `number` at flat indices, as bit patterns of their type.
 
-    `indices` are whole numbers of any shape, in any order; the answer has their shape.
+    `indices` are whole numbers of any shape, in any order; the answer has their shape. An item is
+    an element, or the elements that share a byte.
     """
     fill = _whole(fill)
     dtype = DType(fill.dtype)
+    if dtype.per_item > 1:
+        firsts = np.asarray(indices, np.uint64)[..., None] * np.uint64(dtype.per_item)
+        indices = firsts + np.arange(dtype.per_item, dtype=np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
         of_set = _mix(np.array([seed], np.uint64) + np.uint64(number))
         values = _values(fill, of_set, np.asarray(indices, np.uint64))
         # By way of float32, as the device does: each conversion rounds once.
         single = dtype.is_float and dtype is not DType.FLOAT64
-        return encode(values.astype(np.float32) if single else values, dtype)
+        bits = encode(values.astype(np.float32) if single else values, dtype)
+    return bits[..., 0] if dtype.per_item > 1 else bits
 
 
 def standard_normal(random: Any) -> Any:
@@ -141,10 +148,18 @@ def _whole(fill: Fill) -> Fill:
 
 
 def _type_code(dtype: DType) -> int:
-    """The enum Type of tools.cu: integers of one size are written alike."""
+    """The type as tools.cu takes it: integers of one size are written alike.
+
+    A narrow float is told by its format, so that the device needs no table of them: bits, bits of
+    exponent and mantissa, its largest code, whether infinity comes next, and whether it has NaN.
+    """
+    if dtype.is_narrow:
+        code = largest_code(dtype) << 8 | dtype.has_infinity << 16 | dtype.has_nan << 17
+        code |= dtype.mantissa_bits << 18 | dtype.exponent_bits << 22 | dtype.bits << 26
+        return code | _NARROW
     if dtype in _FLOATS:
         return _FLOATS.index(dtype)
-    return len(_FLOATS) + dtype.size.bit_length() - 1
+    return _INTEGERS + dtype.size.bit_length() - 1
 
 
 def _values(fill: Fill, seed: Any, i: Any) -> Any:

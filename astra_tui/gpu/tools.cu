@@ -18,7 +18,7 @@ __device__ u64 mix(u64 x) {
 __constant__ unsigned short quantiles[257] = {QUANTILES};
 
 enum Kind { NORMAL, UNIFORM, INTEGERS, CONSTANT, ARANGE };
-enum Type { F16, BF16, F32, F64, I8, I16, I32, I64 };
+enum Type { F16, BF16, F32, F64, I8, I16, I32, I64, NARROW };
 
 struct Draw {
     u64 seed;
@@ -73,6 +73,32 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
     return v;
 }
 
+// A float of at most 8 bits, as `_type_code` of drawing.py packs what is to be known of its format.
+struct Narrow {
+    int largest, has_infinity, has_nan, mantissa, exponent, bits;
+
+    __device__ explicit Narrow(int type)
+        : largest(type >> 8 & 0xFF), has_infinity(type >> 16 & 1), has_nan(type >> 17 & 1),
+          mantissa(type >> 18 & 0xF), exponent(type >> 22 & 0xF), bits(type >> 26 & 0xF) {}
+
+    // Rounded to nearest even; what is too large becomes infinite, or the largest number.
+    __device__ unsigned code(float f) const {
+        const unsigned of_nan = (1u << (bits - 1)) - 1, sign = 1u << (bits - 1);
+        if (f != f) return has_nan ? of_nan : largest;
+        const double size = fabs(double(f));
+        int code = largest + has_infinity;
+        if (size < 1e6) {
+            const int bias = (1 << (exponent - 1)) - 1;
+            const int power = int(u64(__double_as_longlong(size)) >> 52) - 1023;
+            const int of_step = max(power, 1 - bias);
+            const u64 scale = u64(1023 + mantissa - of_step) << 52;
+            const int steps = __double2int_rn(__dmul_rn(size, __longlong_as_double(scale)));
+            code = min(code, steps + ((of_step + bias - 1) << mantissa));
+        }
+        return code | (__float_as_uint(f) >> 31 ? sign : 0);
+    }
+};
+
 // Draws one buffer of every set; blockIdx.y is the set. All NaNs get the bits of NumPy's.
 __global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 stride, int kind,
                      int type, double low, double high, double limit, int planted, double p0,
@@ -82,10 +108,21 @@ __global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 strid
     void* out = first + blockIdx.y * d.stride;
     const u64 seed = mix(d.seed + blockIdx.y);
     const u64 step = u64(gridDim.x) * blockDim.x;
+    const bool is_narrow = (d.type & 0xFF) == NARROW;
+    const Narrow narrow(d.type);
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < d.elements; i += step) {
         const double v = value(d, seed, i);
         const float f = float(v);
         const bool nan = v != v;
+        if (is_narrow) {
+            unsigned char* const bytes = static_cast<unsigned char*>(out);
+            if (narrow.bits == 8) {
+                bytes[i] = narrow.code(f);
+            } else if (i % 2 == 0) {  // Two share a byte.
+                bytes[i / 2] = narrow.code(f) | narrow.code(float(value(d, seed, i + 1))) << 4;
+            }
+            continue;
+        }
         unsigned short* const halves = static_cast<unsigned short*>(out);
         switch (d.type) {
             case F16: halves[i] = nan ? 0x7E00 : __half_as_ushort(__float2half_rn(f)); break;

@@ -31,8 +31,6 @@ from astra_tui.plain.sanitizer import print_sanitizer
 
 MAX_SHOWN_CAUSES = 5
 
-_SHORT_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
-
 _STYLES = {
     CheckVerdict.PASSED: "green",
     CheckVerdict.FAILED: "bold red",
@@ -47,7 +45,7 @@ def print_tasks(tasks: Sequence[KernelTask]) -> None:
     """The kernel tasks in a table."""
     rows = table("task", "types", "workloads", "what it does")
     for task in tasks:
-        types = " ".join(_SHORT_TYPES[d.value] for d in task.dtypes)
+        types = " ".join(d.short for d in task.dtypes)
         rows.add_row(task.name, types, str(len(task.workloads)), visible(task.summary))
     print_table(console(), rows)
 

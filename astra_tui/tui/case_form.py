@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from astra_tui.model.check import Case
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import FLOATS, DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.task.values import ValueKind, Values
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.view import View
 
-_ELEMENTS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32)
-
 
 def case_fields(view: View) -> tuple[Field, ...]:
     """The fields, filled in from a case that the candidate has been checked with."""
     cases = _known_cases(view)
-    dtypes = tuple(dict.fromkeys(case.dtype for case in cases)) or _ELEMENTS
+    dtypes = tuple(dict.fromkeys(case.dtype for case in cases)) or tuple(FLOATS.values())
     sizes = ", ".join(f"{name} = {size}" for name, size in _known_dims(cases).items())
     return (
         Field("case_name", "name", ""),

@@ -28,7 +28,7 @@ TOLERANCES = (
     Tolerance(0.0, 0.0, 2e-3, ""),
     Tolerance(2.0, 0.0, 1.0, ""),
 )
-FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
+FLOATS = tuple(d for d in DType if d.is_float)
 
 
 def by_worker(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +17,15 @@ from astra_tui.emulator.numerics import (
 )
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves
 from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import encode, narrow_values
 
 if TYPE_CHECKING:
     from astra_tui.emulator.decode import Decoder
     from astra_tui.emulator.ptx.module import Instruction
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_FP8 = {"e4m3x2": (4, 3, 7), "e5m2x2": (5, 2, 15)}
+_FP8 = {"e4m3x2": DType.FLOAT8_E4M3FN, "e5m2x2": DType.FLOAT8_E5M2}
 
 
 @opcode("cvt")
@@ -223,40 +224,10 @@ def _to_tf32(decoder: Decoder, instruction: Instruction) -> Run:
     return run
 
 
-@lru_cache(maxsize=4)
-def fp8_values(kind: str) -> Any:
-    """The values of all 256 codes of an 8-bit float format, as float64."""
-    exponent_bits, mantissa_bits, bias = _FP8[kind]
-    codes = np.arange(256)
-    exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
-    mantissa = (codes & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
-    value = np.where(
-        exponent == 0,
-        mantissa * 2.0 ** (1 - bias),
-        (1 + mantissa) * 2.0 ** (exponent - float(bias)),
-    )
-    if kind == "e4m3x2":
-        value[(codes & 0x7F) == 0x7F] = np.nan
-    else:
-        value[(codes & 0x7C) == 0x7C] = np.inf
-        value[((codes & 0x7C) == 0x7C) & ((codes & 3) != 0)] = np.nan
-    return np.where(codes & 0x80, -value, value)
-
-
 def _encode_fp8(value: Any, kind: str) -> Any:
     """float32 to the nearest code, ties to even, too large a value to the largest finite one."""
-    table = fp8_values(kind)[:128]
-    finite = np.flatnonzero(np.isfinite(table))
-    levels = table[finite]
-    size = np.abs(np.asarray(value).astype(np.float64))
-    above = np.minimum(np.searchsorted(levels, size, "left"), len(levels) - 1)
-    below = np.maximum(above - 1, 0)
-    up, down = levels[above] - size, size - levels[below]
-    tie_to_below = (up == down) & (below % 2 == 0)
-    code = np.where((down < up) | tie_to_below, below, above)
-    code = np.where(size >= levels[-1], len(levels) - 1, code)
-    code = np.where(np.isnan(value), 0x7F, code)
-    return np.where(np.signbit(value) & ~np.isnan(value), code | 0x80, code).astype(np.uint16)
+    dtype = _FP8[kind]
+    return encode(np.clip(value, -dtype.largest, dtype.largest), dtype).astype(np.uint16)
 
 
 def _to_fp8(decoder: Decoder, instruction: Instruction, to: str, source: str) -> Run:
@@ -285,7 +256,7 @@ def _from_fp8(decoder: Decoder, instruction: Instruction, to: str, source: str) 
         decoder.refuse(instruction)
     read = decoder.read(instruction.operands[1], "b16")
     write = decoder.write(instruction.operands[0], to)
-    table = fp8_values(source).astype(np.float16).view(np.uint16)
+    table = narrow_values(_FP8[source]).astype(np.float16).view(np.uint16)
 
     def run(regs: dict[int, Any], group: Any) -> None:
         codes = np.asarray(read(regs))

@@ -13,13 +13,15 @@ GRID_LIMITS = ((1 << 31) - 1, 65_535, 65_535)
 BLOCK_LIMITS = (1024, 1024, 64)
 
 SIZES = {
-    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "bool": 1,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "bool": 1,
     "int8": 1, "int16": 2, "int32": 4, "int64": 8,
     "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
 }  # fmt: skip
 
 CUDA_NAMES = {
     "float16": "__half", "bfloat16": "__nv_bfloat16", "float32": "float", "float64": "double",
+    "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2",
     "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
     "uint64": "unsigned long long", "bool": "bool",

@@ -31,14 +31,6 @@ _CARRIERS = {
 }
 """Types that kernels use to move bytes of any element type."""
 
-_VECTORS = {
-    DType.FLOAT16: {"__half2", "__half_raw", "__half2_raw"},
-    DType.BFLOAT16: {"__nv_bfloat162", "__nv_bfloat16_raw"},
-    DType.FLOAT32: {"float2", "float3", "float4"},
-    DType.FLOAT64: {"double2"},
-    DType.BOOL: {"unsigned char", "char"},
-}
-
 
 def bind_launch(
     kernel: CompiledKernel,
@@ -95,7 +87,7 @@ def _pointer_problem(name: str, dtype: DType, parameter: Parameter) -> str:
     pointee = parameter.type
     same = parameter.dtype is dtype
     carrier = pointee in _UNTYPED or pointee in _CARRIERS
-    if same or carrier or pointee in _VECTORS.get(dtype, ()):
+    if same or carrier or pointee in dtype.vectors:
         return ""
     return f"'{name}' holds {dtype.value}, the kernel takes a pointer to {pointee}"
 

@@ -13,10 +13,9 @@ from collections.abc import Iterable
 import msgspec
 
 from astra_tui.gpu.drawing import Fill
-from astra_tui.lab.check.judge import Allowance
+from astra_tui.lab.check.judge import Allowance, overflow_words, subnormal_slack
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import spacing
 from astra_tui.model.task import Tolerance
 
 
@@ -146,7 +145,7 @@ class BulkOutputJudge:
         number, index = part.mismatch_at
         count = sum(p.mismatched for p, _, _ in self._parts)
         got, expected = part.mismatch_got, part.mismatch_expected
-        word = "infinite where the reference is finite, or the other way round"
+        word = overflow_words(self.dtype)
         if math.isnan(got):
             word = "NaN where the reference is a number"
         if math.isnan(expected):
@@ -170,7 +169,10 @@ class BulkOutputJudge:
             return 0.0, 0.0
         size = math.prod(self.shape)
         found = [
-            (math.sqrt(errors[number] / square), spacing(self.dtype) * math.sqrt(size / square))
+            (
+                math.sqrt(errors[number] / square),
+                subnormal_slack(self.dtype, size) / math.sqrt(square),
+            )
             for number, square in squares.items()
             if square > 0
         ]

@@ -14,8 +14,9 @@ import numpy as np
 
 from astra_tui.gpu import drawing
 from astra_tui.lab.check.bulk import BulkAnswer, BulkInput, BulkJob, BulkOutput, BulkPart
+from astra_tui.lab.check.judge import overflow_bounds
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode
+from astra_tui.model.encoding import codes, encode, narrow_values, rounding_reach
 from astra_tui.processes.shared_window import window_bytes
 
 _DRAWN_AT_ONCE = 1 << 20
@@ -75,8 +76,7 @@ class BulkWorker:
                         f"reference() returns {output.name} of shape {tuple(values_of.shape)}, "
                         f"the task says {output.shape}"
                     )
-                wide = values_of.double() if DType(output.dtype).is_float else values_of.long()
-                found[output.name].append(wide.reshape(-1))
+                found[output.name].append(widened(values_of).reshape(-1))
         window = window_bytes(job.window)
         return tuple(
             compare(output, window, torch.stack(found[output.name])) for output in job.outputs
@@ -123,8 +123,9 @@ class OracleGpu:
 
         from astra_tui.gpu.process.driver import Launch
 
-        elements, size = math.prod(each.shape), DType(each.fill.dtype).size
-        stride = -(-max(elements * size, 1) // _ALIGNMENT) * _ALIGNMENT
+        elements = math.prod(each.shape)
+        size = DType(each.fill.dtype).bytes_of(elements)
+        stride = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
         memory = torch.empty((sets, stride), dtype=torch.uint8, device=self.device)
         torch.cuda.current_stream(memory.device).synchronize()
         if elements:
@@ -135,13 +136,18 @@ class OracleGpu:
             grid, block = (blocks, sets, 1), (_THREADS, 1, 1)
             self._driver.launch(Launch(self._tools.function("draw"), grid, block, 0, parameters))
         self._driver.wait()
-        return memory[:, : elements * size]
+        return memory[:, :size]
 
     def release(self) -> None:
         """Gives back what torch keeps for later."""
         import torch
 
         torch.cuda.empty_cache()
+
+
+def widened(tensor: Any) -> Any:
+    """A reference's answer as float64 or, if it is whole numbers, int64."""
+    return tensor.double() if tensor.is_floating_point() else tensor.long()
 
 
 def first_words(error: BaseException) -> str:
@@ -154,36 +160,45 @@ def _draw(each: BulkInput, first: int, sets: int) -> Any:
     """The same by the twin in NumPy."""
     import torch
 
-    elements, dtype = math.prod(each.shape), DType(each.fill.dtype)
-    drawn = np.empty((sets, elements), f"u{dtype.size}")
+    dtype = DType(each.fill.dtype)
+    items = math.prod(each.shape) // dtype.per_item
+    drawn = np.empty((sets, items), f"u{dtype.size}")
     for number in range(sets):
-        for start in range(0, elements, _DRAWN_AT_ONCE):
-            places = np.arange(start, min(start + _DRAWN_AT_ONCE, elements))
+        for start in range(0, items, _DRAWN_AT_ONCE):
+            places = np.arange(start, min(start + _DRAWN_AT_ONCE, items))
             bits = drawing.draw(each.fill, each.seed, first + number, places)
             drawn[number, start : start + len(places)] = bits
-    return torch.from_numpy(drawn.view(np.uint8).reshape(sets, elements * dtype.size))
+    return torch.from_numpy(drawn.view(np.uint8).reshape(sets, items * dtype.size))
 
 
 def _rows_of(job: BulkJob, each: BulkInput, raw: Any) -> Any:
     """The bytes of one set's rows, of shape (rows, ..., bytes of the last dimension)."""
-    size = DType(each.fill.dtype).size
-    shape = (*each.shape[:-1], each.shape[-1] * size) if each.shape else (size,)
-    tensor = raw.reshape(shape)
-    if each.has_rows:
-        tensor = tensor[job.first_row : job.first_row + job.rows]
-    return tensor if each.shape else tensor.reshape(size)
+    tensor = raw.reshape((*each.shape[:-1], DType(each.fill.dtype).bytes_of(each.shape[-1])))
+    return tensor[job.first_row : job.first_row + job.rows] if each.has_rows else tensor
 
 
 def _decoded(raw: Any, dtype: DType) -> Any:
     """Bytes (the last dimension) to float64, or to int64 for integers (uint64 wraps)."""
     import torch
 
+    if dtype.is_narrow:
+        values = torch.from_numpy(narrow_values(dtype).copy()).to(raw.device)
+        return values[_codes(raw, dtype)]
     if dtype.is_float:
-        return raw.contiguous().view(getattr(torch, dtype.value)).double()
-    if dtype in (DType.UINT8, DType.BOOL):
+        return raw.contiguous().view(getattr(torch, dtype.torch)).double()
+    if dtype.size == 1 and not dtype.is_signed:
         return raw.long()
     signed = raw.contiguous().view(getattr(torch, f"int{8 * dtype.size}")).long()
     return signed if dtype.is_signed or dtype.size == 8 else signed & (2 ** (8 * dtype.size) - 1)
+
+
+def _codes(raw: Any, dtype: DType) -> Any:
+    """Bytes (the last dimension) to the code of every element of a narrow type, as int64."""
+    import torch
+
+    if dtype.per_item == 1:
+        return raw.long()
+    return torch.stack((raw & 15, raw >> 4), -1).reshape(*raw.shape[:-1], -1).long()
 
 
 def compare(output: BulkOutput, window: Any, expected: Any) -> BulkPart:
@@ -191,7 +206,7 @@ def compare(output: BulkOutput, window: Any, expected: Any) -> BulkPart:
     import torch
 
     dtype, (sets, count) = DType(output.dtype), expected.shape
-    size = count * dtype.size
+    size = dtype.bytes_of(count)
     if not count:
         return BulkPart(0, 0.0, (0, 0), 0, 0, 0, 0, (0, 0), 0, 0, 0.0, (0.0,) * sets, (0.0,) * sets)
     host = window[output.at : output.at + sets * size]
@@ -203,6 +218,8 @@ def compare(output: BulkOutput, window: Any, expected: Any) -> BulkPart:
     finite = torch.isfinite(got) & torch.isfinite(expected)
     reference = torch.where(finite, expected, 0.0)
     difference = torch.where(finite, got, 0.0).sub_(reference).abs_()
+    if dtype.is_narrow:
+        difference = _without_rounding(difference, raw, got, expected, dtype)
     squared_errors = difference.square().sum(1)
     bound = reference.abs().mul_(output.rtol).add_(output.atol).clamp_(min=1e-300)
     error = torch.where(difference == 0, 0.0, difference / bound)
@@ -218,6 +235,16 @@ def compare(output: BulkOutput, window: Any, expected: Any) -> BulkPart:
         squared_errors,
         reference.square_().sum(1),
     )
+
+
+def _without_rounding(difference: Any, raw: Any, got: Any, expected: Any, dtype: DType) -> Any:
+    """What is left of a difference when half a step of a narrow type is no error."""
+    import torch
+
+    code = _codes(raw, dtype)
+    towards, away = (torch.from_numpy(r).to(raw.device)[code] for r in rounding_reach(dtype))
+    beyond = torch.where(torch.signbit(got), expected < got, expected > got)
+    return (difference - torch.where(beyond, away, towards)).clamp_(min=0.0)
 
 
 def _compare_integers(output: BulkOutput, got: Any, expected: Any) -> BulkPart:
@@ -240,8 +267,9 @@ def _mismatched(got: Any, reference: Any, dtype: DType, rtol: float) -> Any:
 
     nan = torch.isnan(got) != torch.isnan(reference)
     size = reference.abs()
-    must = size > dtype.largest * (1 + rtol)
-    may = must | (size >= dtype.largest * (1 - rtol))
+    may_overflow, must_overflow = overflow_bounds(dtype, rtol)
+    must = size > must_overflow
+    may = must | (size >= may_overflow)
     infinite = torch.isinf(got)
     wrong = (infinite & ~may) | (must & ~infinite)
     wrong |= infinite & may & (torch.signbit(got) != torch.signbit(reference))
@@ -254,7 +282,7 @@ def _unrounded(error: Any, raw: Any, expected: Any, dtype: DType) -> Any:
 
     rounded = encode(expected.cpu().numpy(), dtype)
     bits = np.ascontiguousarray(raw.cpu().numpy()).view(rounded.dtype).reshape(rounded.shape)
-    same = torch.from_numpy(bits == rounded).to(error.device)
+    same = torch.from_numpy(codes(bits, dtype) == codes(rounded, dtype)).to(error.device)
     return torch.where(same, 0.0, error)
 
 

@@ -13,6 +13,7 @@ from astra_tui.gpu import drawing
 from astra_tui.gpu.drawing import Fill
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
+from astra_tui.model.encoding import item_shape
 from astra_tui.model.task import Argument, KernelTask, Values
 
 VERSION = "2"
@@ -34,18 +35,19 @@ def draw_inputs(task: KernelTask, case: Case) -> Inputs:
     tensors = {}
     for argument in task.tensors:
         if argument.is_read:
-            shape = task.shape_of(argument, case.dims, case.dtype)
+            dtype = task.dtype_of(argument, case.dtype)
+            shape = item_shape(task.shape_of(argument, case.dims, case.dtype), dtype)
             places = np.arange(math.prod(shape), dtype=np.uint64)
             tensors[argument.name] = draw_elements(task, case, argument.name, places).reshape(shape)
     return Inputs(tensors, scalars_of(task, case))
 
 
 def draw_elements(task: KernelTask, case: Case, name: str, places: Any) -> Any:
-    """Elements of one input of a case as bit patterns, without the others.
+    """Items of one input of a case as bit patterns, without the others.
 
-    `places` are flat indices into the tensor's logical shape (row-major, gaps between rows do not
+    `places` are flat indices into the tensor's shape in items (row-major, gaps between rows do not
     count), of any shape and in any order; the answer has their shape. The whole tensor is
-    `draw_elements(task, case, name, np.arange(elements)).reshape(shape)`.
+    `draw_elements(task, case, name, np.arange(items)).reshape(shape)`.
     """
     argument = task.args[name]
     dtype = task.dtype_of(argument, case.dtype)

@@ -4,6 +4,10 @@ An output is right if its NaNs and infinities stand exactly where the reference 
 element's error is above atol + rtol * |reference| (or twice what the baseline makes there), and
 if the relative L2 error of the whole output is small. The last is what a zero output fails when
 all values lie below atol.
+
+Of a float of 8 bits or less a step is far larger than what kernels compute wrongly, so half of it
+is no error: there the tolerance bounds how far the number was from the reference before it was
+rounded to nearest. Two codes are right only where the reference lies that close to their middle.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import numpy as np
 
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import decode, encode, spacing, ulp_distance
+from astra_tui.model.encoding import codes, decode, encode, rounding_reach, ulp_distance
 from astra_tui.model.task import Tolerance
 
 
@@ -38,10 +42,13 @@ def judge_output(
     dtype: DType,
     tolerance: Tolerance | None,
     baseline: Allowance | None = None,
+    *,
+    rounded: bool = False,
 ) -> OutputError:
     """Judges one output. `bits` are its bit patterns, `reference` float64 (int64) values.
 
-    Integer outputs have to be equal, or within `atol` where the task gives one.
+    Integer outputs have to be equal, or within `atol` where the task gives one. `rounded` says
+    that the reference has been rounded to the output's type itself, perhaps to the other side.
     """
     if reference.size == 0:
         return OutputError(name, 0.0)
@@ -60,7 +67,22 @@ def judge_output(
             expected=float(reference.flat[index]),
             problem=problem,
         )
-    return _judge_finite(name, bits, got, reference, dtype, tolerance, baseline or Allowance())
+    difference = _difference(bits, got, reference, dtype, 1.0 if rounded else 0.5)
+    return _judge_finite(
+        name, bits, got, reference, dtype, tolerance, baseline or Allowance(), difference
+    )
+
+
+def _difference(bits: Any, got: Any, reference: Any, dtype: DType, steps: float) -> Any:
+    """How far finite elements are from the reference, rounding to a narrow type taken off."""
+    finite = np.isfinite(got) & np.isfinite(reference)
+    difference = np.where(finite, np.abs(got - np.where(finite, reference, 0.0)), 0.0)
+    if dtype.is_narrow:
+        code = codes(bits, dtype)
+        towards, away = (2 * steps * reach[code] for reach in rounding_reach(dtype))
+        beyond = np.where(np.signbit(got), reference < got, reference > got)
+        difference = np.maximum(difference - np.where(beyond, away, towards), 0.0)
+    return difference
 
 
 def _judge_integers(
@@ -97,16 +119,32 @@ def _mask_mismatch(
             word = "a number where the reference is NaN"
         return index, f"{word}, at {int(nan.sum())} of {nan.size} elements"
     size = np.abs(reference)
-    must = size > dtype.largest * (1 + tolerance.rtol)
-    may = must | (size >= dtype.largest * (1 - tolerance.rtol))
+    may_overflow, must_overflow = overflow_bounds(dtype, tolerance.rtol)
+    must = size > must_overflow
+    may = must | (size >= may_overflow)
     infinite = np.isinf(got)
     wrong = (infinite & ~may) | (must & ~infinite)
     wrong |= infinite & may & (np.signbit(got) != np.signbit(reference))
     if wrong.any():
         index = int(wrong.argmax())
-        text = "infinite where the reference is finite, or the other way round"
-        return index, f"{text}, at {int(wrong.sum())} of {wrong.size} elements"
+        return index, f"{overflow_words(dtype)}, at {int(wrong.sum())} of {wrong.size} elements"
     return None
+
+
+def overflow_bounds(dtype: DType, rtol: float) -> tuple[float, float]:
+    """The magnitudes from which a result may be infinite, and beyond which it has to be."""
+    last = dtype.largest + (rounding_reach(dtype)[1].max() if dtype.is_narrow else 0.0)
+    return last * (1 - rtol), last * (1 + rtol)
+
+
+def overflow_words(dtype: DType) -> str:
+    """What is wrong where only one of output and reference is beyond the type's numbers."""
+    if dtype.has_infinity:
+        return "infinite where the reference is finite, or the other way round"
+    return (
+        f"the reference is beyond {dtype.largest:g}, the largest {dtype.value}, which has no "
+        "infinity: have reference.py clamp it"
+    )
 
 
 def _judge_finite(
@@ -117,16 +155,16 @@ def _judge_finite(
     dtype: DType,
     tolerance: Tolerance,
     allowance: Allowance,
+    difference: Any,
 ) -> OutputError:
     finite = np.isfinite(got) & np.isfinite(reference)
     if not finite.any():
         return OutputError(name, 0.0)
-    difference = np.where(finite, np.abs(got - np.where(finite, reference, 0.0)), 0.0)
     bound = tolerance.atol + tolerance.rtol * np.abs(np.where(finite, reference, 0.0))
     # A bound of zero asks for the reference rounded to the output's type.
     error = np.where(difference == 0, 0.0, difference / np.maximum(bound, 1e-300))
     if tolerance.atol == 0 and tolerance.rtol == 0:
-        error = np.where(bits == encode(reference, dtype), 0.0, error)
+        error = np.where(codes(bits, dtype) == codes(encode(reference, dtype), dtype), 0.0, error)
     index = int(error.argmax())
     worst = float(error.flat[index])
     allowed = max(1.0, 2 * allowance.error)
@@ -157,6 +195,8 @@ def _judge_finite(
 def _relative_l2(difference: Any, reference: Any, finite: Any, dtype: DType) -> tuple[float, float]:
     """||got - ref|| / ||ref||, and what rounding to subnormals alone may add to it.
 
+    Of a narrow type rounding is no part of the difference.
+
     Nothing is relative to a reference of zeros: there the bound of the elements decides.
     """
     # Not linalg.norm: its BLAS call starts threads, which cost more than these small sums.
@@ -164,7 +204,12 @@ def _relative_l2(difference: Any, reference: Any, finite: Any, dtype: DType) -> 
     error = math.sqrt(float(np.square(difference).sum()))
     if norm == 0.0:
         return 0.0, 0.0
-    return error / norm, spacing(dtype) * math.sqrt(difference.size) / norm
+    return error / norm, subnormal_slack(dtype, difference.size) / norm
+
+
+def subnormal_slack(dtype: DType, elements: int) -> float:
+    """What rounding to subnormals alone may add to the L2 error of so many elements."""
+    return 0.0 if dtype.is_narrow else dtype.smallest_step * math.sqrt(elements)
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from astra_tui.lab.check.inputs import Inputs
 from astra_tui.model.check import Case
 from astra_tui.model.device import BASE_ALIGNMENT, BufferUse, DeviceBuffer
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode, raw_dtype
+from astra_tui.model.encoding import encode, item_shape, raw_dtype
 from astra_tui.model.launch.resolve import ResolvedWorkspace, contiguous_strides
 from astra_tui.model.launch.scope import Layout
 from astra_tui.model.task import Argument, KernelTask
@@ -29,7 +29,10 @@ _USES = {"in": BufferUse.IN, "inout": BufferUse.INOUT, "out": BufferUse.OUT}
 
 @dataclass(frozen=True)
 class TensorLayout:
-    """One tensor of a case: shape, strides in elements, and how far off its alignment it begins."""
+    """One tensor of a case: shape, strides, and how far off its alignment it begins.
+
+    All are in items of memory: elements, or the pairs of a type of four bits.
+    """
 
     argument: Argument
     dtype: DType
@@ -39,7 +42,7 @@ class TensorLayout:
 
     @property
     def elements(self) -> int:
-        """Elements from the first to the last, the gaps between rows included."""
+        """Items from the first to the last, the gaps between rows included."""
         if math.prod(self.shape) == 0:
             return 0
         return 1 + sum((s - 1) * t for s, t in zip(self.shape, self.strides, strict=True))
@@ -56,7 +59,7 @@ class TensorLayout:
         return self.elements == math.prod(self.shape)
 
     def window(self, memory: Any) -> Any:
-        """The elements of flat memory (of the raw type) in the tensor's shape; a view."""
+        """The items of flat memory (of the raw type) in the tensor's shape; a view."""
         if math.prod(self.shape) == 0:
             return np.zeros(self.shape, memory.dtype)
         size = memory.itemsize
@@ -70,7 +73,8 @@ def layouts_of(task: KernelTask, case: Case) -> dict[str, TensorLayout]:
     found = {}
     shapes = task.shapes(case.dims, case.dtype)
     for argument in task.tensors:
-        shape = shapes[argument.name]
+        dtype = task.dtype_of(argument, case.dtype)
+        shape = item_shape(shapes[argument.name], dtype)
         strides = contiguous_strides(shape)
         padding = case.row_padding.get(argument.name, 0)
         if padding and len(shape) > 1:
@@ -78,11 +82,7 @@ def layouts_of(task: KernelTask, case: Case) -> dict[str, TensorLayout]:
             outer = [s // max(strides[-2], 1) * row for s in strides[:-1]]
             strides = (*outer, 1)
         found[argument.name] = TensorLayout(
-            argument,
-            task.dtype_of(argument, case.dtype),
-            shape,
-            strides,
-            case.offsets.get(argument.name, 0),
+            argument, dtype, shape, strides, case.offsets.get(argument.name, 0)
         )
     return found
 
@@ -153,5 +153,6 @@ def _poison(count: int, dtype: DType, poison: str) -> Any:
     """Undefined memory: all ones (NaN), or a finite number that no kernel is likely to write."""
     if poison == POISON_NAN:
         return np.full(count * dtype.size, 0xFF, np.uint8)
-    sentinel = encode(np.full(count, _SENTINEL if dtype.is_float else 85), dtype)
+    number = max(_SENTINEL, -dtype.largest / 4) if dtype.is_float else 85
+    sentinel = encode(np.full(count * dtype.per_item, number), dtype)
     return np.ascontiguousarray(sentinel).view(np.uint8).reshape(-1)

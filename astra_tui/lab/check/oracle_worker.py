@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from astra_tui.lab.check.bulk import BulkJob
-from astra_tui.lab.check.bulk_worker import BulkWorker, OracleGpu, first_words
+from astra_tui.lab.check.bulk_worker import BulkWorker, OracleGpu, first_words, widened
 from astra_tui.processes.confine import (
     confine,
     driver_roots,
@@ -131,8 +131,7 @@ def evaluate(reference: Callable[..., Any], request: dict[str, Any]) -> dict[str
     outputs = call(reference, values)
     answer = {}
     for name, tensor in outputs.items():
-        array = np.ascontiguousarray(torch.as_tensor(tensor).detach().numpy())
-        array = array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+        array = np.ascontiguousarray(widened(torch.as_tensor(tensor).detach()).numpy())
         answer[name] = [array.dtype.str, list(array.shape), array.tobytes()]
     return answer
 

@@ -95,7 +95,12 @@ def _compare(
         dtype = task.dtype_of(argument, case.dtype)
         reference = decode(wanted[argument.name], dtype)
         judged = judge_output(
-            argument.name, got[argument.name], reference, dtype, task.tolerances.get(dtype)
+            argument.name,
+            got[argument.name],
+            reference,
+            dtype,
+            task.tolerances.get(dtype),
+            rounded=True,
         )
         if not judged.ok:
             return PropertyResult(

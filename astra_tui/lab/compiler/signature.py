@@ -10,7 +10,7 @@ import itanium_demangler as demangler
 import msgspec
 
 from astra_tui.model.compilation import Parameter
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import NUMBERS, OF_CPP_TYPE, NumberKind
 
 POINTER_BYTES = 8
 
@@ -26,23 +26,11 @@ class SignatureError(Exception):
     """A kernel whose parameters a launch plan cannot pass; the message says why."""
 
 
-_SCALARS: dict[str, tuple[str, DType]] = {
-    "bool": ("bool", DType.BOOL),
-    "char": ("integer", DType.INT8),
-    "signed char": ("integer", DType.INT8),
-    "unsigned char": ("integer", DType.UINT8),
-    "short": ("integer", DType.INT16),
-    "unsigned short": ("integer", DType.UINT16),
-    "int": ("integer", DType.INT32),
-    "unsigned int": ("integer", DType.UINT32),
-    "long": ("integer", DType.INT64),
-    "unsigned long": ("integer", DType.UINT64),
-    "long long": ("integer", DType.INT64),
-    "unsigned long long": ("integer", DType.UINT64),
-    "__half": ("float", DType.FLOAT16),
-    "__nv_bfloat16": ("float", DType.BFLOAT16),
-    "float": ("float", DType.FLOAT32),
-    "double": ("float", DType.FLOAT64),
+_PARAMETER_KINDS = {
+    NumberKind.FLOAT: "float",
+    NumberKind.SIGNED: "integer",
+    NumberKind.UNSIGNED: "integer",
+    NumberKind.BOOL: "bool",
 }
 
 
@@ -189,15 +177,14 @@ def _parameter(of: _Type, number: int) -> Parameter:
         const, pointee = _Type(bare.node.value, bare.arguments).bare()
         if pointee.node.kind not in ("func", "data", "method"):
             name = str(pointee)
-            dtype = _SCALARS.get(name, ("", None))[1]
-            return Parameter("pointer", name, POINTER_BYTES, 0, dtype, const)
+            return Parameter("pointer", name, POINTER_BYTES, 0, OF_CPP_TYPE.get(name), const)
     name = str(bare)
-    if name not in _SCALARS:
+    dtype = OF_CPP_TYPE.get(name)
+    if dtype is None or dtype.value not in NUMBERS:
         raise SignatureError(
             f"parameter {number} has the type '{name}'; a launch plan passes pointers and numbers"
         )
-    kind, dtype = _SCALARS[name]
-    return Parameter(kind, name, dtype.size, 0, dtype)
+    return Parameter(_PARAMETER_KINDS[dtype.kind], name, dtype.size, 0, dtype)
 
 
 def _weight(node: Any, arguments: tuple[Any, ...], known: dict[int, int]) -> int:

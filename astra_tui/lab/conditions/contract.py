@@ -19,7 +19,7 @@ from astra_tui.lab.conditions.terms import LaunchContext
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import CompiledKernel
 from astra_tui.model.device import BASE_ALIGNMENT
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.launch.expression import (
     Binary,
     Call,
@@ -132,7 +132,7 @@ class _Model:
         strided = [a.name for a in task.tensors if a.strided]
         self.paddings = {n: self._free(f"padding_{n}", 0, _MAX_PADDING) for n in strided}
         self.names: dict[str, Number | DType] = {
-            **{d.value: d for d in DType},
+            **PLAN_TYPES,
             ELEMENT_TYPE: dtype,
             **self.dims,
             **self.scalars,

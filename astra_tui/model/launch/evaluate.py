@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.errors import Place
 from astra_tui.model.launch.expression import (
     Binary,
@@ -32,7 +32,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
 }
 
-_TYPES: Mapping[str, Value] = {d.value: d for d in DType}
+_TYPES: Mapping[str, Value] = PLAN_TYPES
 
 
 class Evaluator:

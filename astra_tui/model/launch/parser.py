@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.launch.expression_parser import ExpressionParser
@@ -33,7 +33,7 @@ _UNSUPPORTED_FIELDS = {
     "smem": "write shared=BYTES for dynamic shared memory",
 }
 _DECLARATIONS = ("workspace", "tune", "let")
-_DTYPES = {ELEMENT_TYPE, *(d.value for d in DType)}
+_DTYPES = {ELEMENT_TYPE, *PLAN_TYPES}
 
 
 def parse_plan(text: str, start: Place | None = None, file: str = "") -> LaunchPlan:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NoReturn
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import PLAN_TYPES, TENSOR_ONLY, DType
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.launch.expression import (
     Binary,
@@ -78,7 +78,7 @@ class _Checker:
         self.tensors: dict[str, TensorType] = dict(scope.tensors)
         self.kinds: dict[str, Kind] = {
             **dict.fromkeys(DEVICE_ATTRIBUTES, Kind.INTEGER),
-            **dict.fromkeys((d.value for d in DType), Kind.TYPE),
+            **dict.fromkeys(PLAN_TYPES, Kind.TYPE),
             **dict.fromkeys(scope.dims, Kind.INTEGER),
             **dict.fromkeys(scope.tensors, Kind.TENSOR),
             **_scalar_kinds(scope.scalars),
@@ -161,6 +161,12 @@ class _Checker:
             case Integer():
                 return Kind.INTEGER
             case Name(id=name, place=place):
+                if name in {dtype.value for dtype in TENSOR_ONLY}:
+                    self.fail(
+                        f"a launch plan cannot name {name}: no byte is one element",
+                        place,
+                        "count bytes: two elements take one, such as d // 2",
+                    )
                 if name not in self.kinds:
                     self.fail(f"unknown name '{name}'", place, nearest(name, self.kinds))
                 return self.kinds[name]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import FLOATS, NUMBERS, TENSOR_ONLY, DType, NumberKind
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.findings import ACCEPTABLE
 from astra_tui.model.launch.expression import Expression
@@ -39,17 +39,11 @@ MAX_SHOWN = 80
 FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
 """Sizes to try for a dimension whose task names none: tiny, odd, prime, around a warp."""
 
-_ELEMENT_TYPES = {d.value: d for d in (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)}
 _DTYPES: Mapping[str, DType | None] = {ELEMENT_TYPE: None, **{d.value: d for d in DType}}
 _SPECIAL = {"nan", "inf", "-inf"}
+_PLANTED = {*_SPECIAL, "-0", "limit"}
 _WHOLE_KINDS = (ValueKind.INTEGERS, ValueKind.ARANGE)
 _LARGEST_WHOLE = 2.0**53
-_RELATIVE_L2 = {
-    DType.FLOAT16: 2e-3,
-    DType.BFLOAT16: 1.6e-2,
-    DType.FLOAT32: 1e-5,
-    DType.FLOAT64: 1e-12,
-}
 
 
 def load_task(folder: Path) -> KernelTask:
@@ -109,7 +103,7 @@ class _Loader:
         rows = top.take("rows", str, "")
         if rows and rows not in dims:
             top.fail(f"unknown dimension '{rows}'", "rows", nearest(rows, dims))
-        args = self._arguments(top.table("args"))
+        args = self._arguments(top.table("args"), dtypes)
         contract = top.table("contract", required=False)
         accepts_text = contract.strings("accepts", [])
         accepts = tuple(
@@ -148,16 +142,17 @@ class _Loader:
             self._check_workload(table, workload, task)
         if task.rows:
             self._check_rows(task)
+        self._check_pairs(task)
         return task
 
     def _dtypes(self) -> tuple[DType, ...]:
         names = self.top.strings("dtypes")
         for name in names:
-            if name not in _ELEMENT_TYPES:
-                self.top.fail(f"unknown type '{name}'", "dtypes", nearest(name, _ELEMENT_TYPES))
+            if name not in FLOATS:
+                self.top.fail(f"unknown type '{name}'", "dtypes", nearest(name, FLOATS))
         if not names or len(set(names)) != len(names):
             self.top.fail("should list at least one type, each once", "dtypes")
-        return tuple(_ELEMENT_TYPES[name] for name in names)
+        return tuple(FLOATS[name] for name in names)
 
     def _dimensions(self, table: Table) -> dict[str, Dimension]:
         dims = {}
@@ -176,7 +171,7 @@ class _Loader:
             table.fail("an operator has at least one dimension")
         return dims
 
-    def _arguments(self, table: Table) -> dict[str, Argument]:
+    def _arguments(self, table: Table, dtypes: tuple[DType, ...]) -> dict[str, Argument]:
         args = {}
         for name, entry in table.entries("argument"):
             self._check_name(entry, name)
@@ -185,14 +180,18 @@ class _Loader:
             if "role" not in entry.data:
                 entry.fail("this argument has no role", hint="role = in, out, inout or scalar")
             role = entry.choice("role", {r.value: r for r in ArgumentRole})
-            read = self._scalar if role is ArgumentRole.SCALAR else self._tensor
-            args[name] = read(name, role, entry)
+            if role is ArgumentRole.SCALAR:
+                args[name] = self._scalar(name, role, entry)
+            else:
+                args[name] = self._tensor(name, role, entry, dtypes)
             entry.close()
         if not any(a.is_written for a in args.values()):
             table.fail("no argument is written", hint="the result has the role out or inout")
         return args
 
-    def _tensor(self, name: str, role: ArgumentRole, entry: Table) -> Argument:
+    def _tensor(
+        self, name: str, role: ArgumentRole, entry: Table, dtypes: tuple[DType, ...]
+    ) -> Argument:
         shape = tuple(
             self._expression(entry, "shape", text, Kind.INTEGER) for text in entry.strings("shape")
         )
@@ -204,6 +203,8 @@ class _Loader:
         for value in special:
             if value not in _SPECIAL:
                 entry.fail(f"unknown special value '{value}'", "special", nearest(value, _SPECIAL))
+        types = (dtype,) if dtype is not None else dtypes
+        _check_held(entry, "special", special, types)
         limit = entry.take("limit", float, math.inf)
         if not limit > 0 or (not floating and limit != math.inf):
             entry.fail("limit is a positive magnitude, for floating-point tensors", "limit")
@@ -220,14 +221,14 @@ class _Loader:
             dtype=dtype,
             stable=stable,
             shape=shape,
-            values=self._values(entry, "values", _default_values(dtype)),
+            values=self._values(entry, "values", _default_values(dtype), types),
             limit=None if limit == math.inf else limit,
             special=special,
             strided=strided,
         )
 
     def _scalar(self, name: str, role: ArgumentRole, entry: Table) -> Argument:
-        dtype = entry.choice("dtype", {d.value: d for d in DType})
+        dtype = entry.choice("dtype", NUMBERS)
         choices = entry.numbers("choices")
         if not choices:
             entry.fail("name at least one value to pass", "choices")
@@ -244,7 +245,7 @@ class _Loader:
             choices=choices,
         )
 
-    def _values(self, table: Table, key: str, default: Values) -> Values:
+    def _values(self, table: Table, key: str, default: Values, dtypes: tuple[DType, ...]) -> Values:
         if key not in table.data:
             table.known.add(key)
             return default
@@ -257,8 +258,9 @@ class _Loader:
             planted=entry.strings("planted", []),
         )
         for value in values.planted:
-            if value not in (valid := _SPECIAL | {"-0", "limit"}):
-                entry.fail(f"unknown special value '{value}'", "planted", nearest(value, valid))
+            if value not in _PLANTED:
+                entry.fail(f"unknown special value '{value}'", "planted", nearest(value, _PLANTED))
+        _check_held(entry, "planted", values.planted, dtypes)
         entry.close()
         _check_range(entry, values)
         return values
@@ -268,7 +270,7 @@ class _Loader:
     ) -> dict[DType, Tolerance]:
         table = self.top.table("tolerance")
         found: dict[DType, Tolerance] = {}
-        names: dict[str, DType] = {d.value: d for d in DType if d is not DType.BOOL}
+        names: dict[str, DType] = {d.value: d for d in DType if d.kind is not NumberKind.BOOL}
         for name, entry in table.entries("tolerance"):
             if name not in names:
                 entry.fail(f"unknown type '{name}'", hint=nearest(name, names))
@@ -294,7 +296,7 @@ class _Loader:
         return Tolerance(
             atol=entry.take("atol", float),
             rtol=entry.take("rtol", float),
-            relative_l2=entry.take("relative_l2", float, _RELATIVE_L2[dtype]),
+            relative_l2=entry.take("relative_l2", float, dtype.common_tolerance[2]),
             source=entry.take("source", str),
         )
 
@@ -334,7 +336,9 @@ class _Loader:
             if name not in args or not args[name].is_read:
                 readable = [a.name for a in args.values() if a.is_read]
                 values.fail("no such input", name, nearest(name, readable))
-            overrides[name] = self._values(values, name, Values())
+            of_type = args[name].dtype
+            types = (of_type,) if of_type is not None else dtypes
+            overrides[name] = self._values(values, name, Values(), types)
         known = [d.value for d in dtypes]
         names = table.strings("dtypes", known)
         for dtype in names:
@@ -428,6 +432,37 @@ class _Loader:
                     f"{argument.name} does not have {task.rows} as its first size", "rows"
                 )
 
+    def _check_pairs(self, task: KernelTask) -> None:
+        """The contract has to keep elements together that share a byte."""
+        shared = [a for a in task.tensors if a.dtype in TENSOR_ONLY]
+        typical = {name: dim.typical for name, dim in task.dims.items()}
+        tried = [w.dims for w in task.workloads]
+        for name, dim in task.dims.items():
+            tried += [typical | {name: s} for s in (*dim.sizes, dim.typical, dim.typical + 1)]
+        for argument in shared:
+            assert argument.dtype is not None
+            for dims in tried:
+                if task.violated(dims, task.dtypes[0]):
+                    continue
+                last = task.shape_of(argument, dims, task.dtypes[0])[-1]
+                if last % argument.dtype.per_item:
+                    sizes = ", ".join(f"{n} = {size}" for n, size in dims.items())
+                    self.top.fail(
+                        f"{argument.name} holds {argument.dtype.per_item} elements of "
+                        f"{argument.dtype.value} in a byte, and its last size is {last} for "
+                        f"{sizes}, which the contract accepts",
+                        hint='have the contract say so, such as accepts = ["d % 2 == 0"]',
+                    )
+
+
+def _check_held(table: Table, key: str, names: Iterable[str], dtypes: tuple[DType, ...]) -> None:
+    """Whether all types of an argument have the special values that it names."""
+    for dtype in dtypes:
+        for name in names:
+            if name in _SPECIAL and dtype.is_float and name not in dtype.specials:
+                kind = "NaN" if name == "nan" else "infinity"
+                table.fail(f"{dtype.value} has no {kind}", key)
+
 
 def _acceptance(table: Table) -> Acceptance:
     """One ruling of an engineer: what is accepted, where, and the reason."""
@@ -477,4 +512,4 @@ def _check_range(table: Table, values: Values) -> None:
 def _default_values(dtype: DType | None) -> Values:
     if dtype is None or dtype.is_float:
         return Values()
-    return Values(kind=ValueKind.INTEGERS, low=0, high=1 if dtype is DType.BOOL else 100)
+    return Values(kind=ValueKind.INTEGERS, low=0, high=1 if dtype.kind is NumberKind.BOOL else 100)

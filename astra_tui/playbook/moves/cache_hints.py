@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import DType, NumberKind
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.task import ArgumentRole
 from astra_tui.playbook.accesses import Access, accesses_in, offset_of, unknown_accesses
@@ -25,7 +25,13 @@ from astra_tui.playbook.syntax import (
     text_of,
 )
 
-_HINTABLE = frozenset(d.cuda for d in DType if d is not DType.BOOL) | {"half", "int32_t"}
+_HINTABLE = frozenset(
+    name
+    for dtype in DType
+    if dtype.kind is not NumberKind.BOOL and not dtype.is_narrow
+    for name in dtype.spellings
+)
+"""Types of elements that CUDA's loads with a hint take."""
 
 
 class CacheHints:

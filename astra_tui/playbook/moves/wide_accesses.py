@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import OF_SPELLING, PLAN_TYPES, TENSOR_ONLY, DType
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
 from astra_tui.model.plan import Counter, Plan, Risk
@@ -120,25 +120,17 @@ def _element(kernel: Function, launch: Launch, element: str) -> Expression:
     given = template_values(kernel, launch).get(element)
     if given is not None:
         return given
-    found = _BY_NAME.get(element)
-    if found is None:
+    found = OF_SPELLING.get(element)
+    if found is None or found in TENSOR_ONLY:
         raise NotWidenable(f"it accesses elements of type {element}, whose size is not known")
     return Name(found.value)
-
-
-_BY_NAME = {d.cuda: d for d in DType} | {
-    "half": DType.FLOAT16,
-    "nv_bfloat16": DType.BFLOAT16,
-    "int32_t": DType.INT32,
-    "uint32_t": DType.UINT32,
-}
 
 
 def _width_of(elements: list[Expression]) -> Expression:
     """Elements of a pack: 16 bytes of the widest type, so that no access needs two of them."""
     sizes: list[Expression] = []
     for element in dict.fromkeys(elements):
-        fixed = isinstance(element, Name) and element.id in {d.value for d in DType}
+        fixed = isinstance(element, Name) and element.id in PLAN_TYPES
         size = DType(element.id).size if fixed and isinstance(element, Name) else 0
         sizes.append(Integer(size) if size else Call("sizeof", (element,)))
     if all(isinstance(s, Integer) for s in sizes):

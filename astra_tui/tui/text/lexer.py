@@ -12,6 +12,7 @@ from typing import Any
 from pygments.lexers.c_like import CudaLexer
 from pygments.token import Comment, Keyword, Name, Number, String
 
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.tui.text.cuda import TokenKind
 
@@ -28,7 +29,9 @@ _ROLES: tuple[tuple[Any, TokenKind], ...] = (
     (Number, TokenKind.NUMBER),
 )
 
-_CUDA_TYPE = re.compile(r"(?:half2?|__half2?(?:_raw)?|__nv_\w+|nv_bfloat162?|float\d+x?\d*)\Z")
+_CUDA_TYPES = frozenset(
+    name for dtype in DType if dtype.is_float for name in (*dtype.spellings, *dtype.vectors)
+)
 
 _PLAN = re.compile(r"/\*[\s*!]*@launch(?![\w-])")
 
@@ -47,7 +50,7 @@ _PLAN_TOKENS = re.compile(
 _PLAN_BUILTINS = frozenset(
     {"min", "max", "ceil_div", "aligned", "stride", "sizeof", *DEVICE_ATTRIBUTES}
 )
-_PLAN_TYPES = frozenset({"T", "float16", "bfloat16", "float32", "float64", "int32", "int64"})
+_PLAN_TYPES = frozenset({"T", *PLAN_TYPES})
 
 
 def tokens_of(source: str) -> Iterator[tuple[TokenKind | None, str]]:
@@ -64,7 +67,7 @@ def _role(kind: Any, value: str) -> TokenKind | None:
         if kind in ancestor:
             return role
     if kind in Name:
-        if _CUDA_TYPE.match(value):
+        if value in _CUDA_TYPES or value.startswith("__nv_"):
             return TokenKind.TYPE
         if value.startswith("__"):
             return TokenKind.BUILTIN
