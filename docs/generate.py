@@ -19,6 +19,7 @@ from gate_page import audit_sections, kind_table
 from json_page import answer_sections, part_sections
 
 from astra_tui.emulator.opcodes import OPCODES, REFUSED
+from astra_tui.model.dtypes import FLOATS, DType
 from astra_tui.model.findings import EXPLANATIONS, WARNINGS
 
 DOCS = Path(__file__).parent
@@ -42,6 +43,28 @@ def refusal_table() -> str:
     """What is refused, and what to do."""
     lines = ["| instruction | what it is | what to do |", "| --- | --- | --- |"]
     lines += [f"| `{r.prefix}` | {r.what} | {r.advice} |" for r in REFUSED]
+    return "\n".join(lines)
+
+
+def element_type_table() -> str:
+    """The element types, with what their C++ type needs and their numbers hold."""
+    lines = [
+        "| type | in C++ | header | bits | largest | smallest step | special | `T` |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for dtype in DType:
+        step, special = "1", ""
+        if dtype.is_float:
+            largest, step = f"{dtype.largest:.6g}", f"{dtype.smallest_step:.3g}"
+            special = ", ".join(s for s in ("nan", "inf", "-inf") if s in dtype.specials)
+        else:
+            largest = str(dtype.integer_range[1])
+        header = f"`{dtype.header}`" if dtype.header else ""
+        of_t = "yes" if dtype.value in FLOATS else ""
+        lines.append(
+            f"| `{dtype.value}` | `{dtype.cuda}` | {header} | {dtype.bits} | {largest} | {step} | "
+            f"{special} | {of_t} |"
+        )
     return "\n".join(lines)
 
 
@@ -94,6 +117,7 @@ PROMPTS: Parts = {
 }
 
 PAGES: Mapping[str, Parts] = {
+    "kernel-task.md": {"element types": element_type_table},
     "emulator.md": {"opcodes": opcode_table, "refused": refusal_table, "findings": finding_table},
     "commands.md": {"commands": command_sections, "exit codes": exit_code_table},
     "server-faults.md": {"faults": fault_table},

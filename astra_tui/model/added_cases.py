@@ -62,8 +62,11 @@ def _check_contract(case: Case, task: KernelTask) -> None:
         if case.outside_contract and not violated:
             raise UserError("it is said to break the contract, and keeps it")
         elements = task.elements(case.dims, case.dtype)
+        cut = task.cut_item(case.dims, case.dtype)
     except UserError as error:  # One of an expression names a place in the task's file.
         raise UserError(error.message, hint=error.hint) from None
+    if cut is not None:
+        raise UserError(f"a row of {cut.name} would end inside of a byte")
     if elements > MAX_ELEMENTS:
         raise UserError(f"its largest tensor has {elements} elements; the most are {MAX_ELEMENTS}")
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import decode, encode
+from astra_tui.model.encoding import codes, decode, encode, narrow_values
 from astra_tui.model.task import Tolerance
 
+NARROW = tuple(d for d in DType if d.is_narrow)
 HALF = Tolerance(1e-3, 1e-3, 2e-3, "a test")
 
 
@@ -141,3 +142,77 @@ def test_a_larger_error_is_never_judged_better(values: list[float], factor: floa
     small = judge(reference + 5e-4, reference)
     large = judge(reference + 5e-4 * factor, reference)
     assert large.error >= small.error - 0.51  # half a rounding step either way
+
+
+E4M3 = DType.FLOAT8_E4M3FN
+
+
+def judge_narrow(got: Any, reference: Any, dtype: DType = E4M3, **options: Any) -> OutputError:
+    bits = encode(np.asarray(got, float), dtype)
+    return judge_output(
+        "q", bits, np.asarray(reference, float), dtype, Tolerance(1e-6, 1e-4, 1e-3, ""), **options
+    )
+
+
+@given(st.lists(st.floats(-400, 400), min_size=2, max_size=40), st.sampled_from(NARROW))
+def test_the_nearest_code_is_right_and_the_next_one_wrong(
+    values: list[float], dtype: DType
+) -> None:
+    reference = np.clip(values[: len(values) // 2 * 2], -dtype.largest, dtype.largest)
+    right = encode(reference, dtype)
+    judged = judge_narrow(reference, reference, dtype)
+    assert judged.ok
+    assert judged.error == judged.relative_l2 == 0.0
+    # Towards zero the next code is another number; it is right at the middle of both alone.
+    code = codes(right, dtype)
+    smaller = narrow_values(dtype)[
+        np.where(code & (len(narrow_values(dtype)) // 2 - 1), code - 1, code)
+    ]
+    middle = (decode(right, dtype) + smaller) / 2
+    far = np.abs(np.abs(reference) - np.abs(middle)) > 1e-5 + 2e-4 * np.abs(reference)
+    if (far & (smaller != decode(right, dtype))).any():
+        assert "off by more" in judge_narrow(smaller, reference, dtype).problem
+
+
+def test_a_tie_may_round_to_either_side_and_a_truncating_kernel_is_wrong() -> None:
+    tie = 1.0625  # Between 1 and 1.125.
+    for near in (tie, tie * (1 + 5e-5), tie * (1 - 5e-5)):
+        assert judge_narrow([1.0], [near]).ok
+        assert judge_narrow([1.125], [near]).ok
+    assert not judge_narrow([1.0], [tie * 1.001]).ok
+    reference = np.random.Generator(np.random.Philox(1)).normal(0, 20, 1000)
+    codes_below = narrow_values(E4M3)[:127]
+    truncated = codes_below[np.searchsorted(codes_below, np.abs(reference), "right") - 1]
+    wrong = judge_narrow(np.sign(reference) * truncated, reference)
+    assert "elements are off by more" in wrong.problem
+
+
+def test_a_rounded_reference_may_be_one_code_off_and_not_two() -> None:
+    assert judge_narrow([1.125], [1.0], rounded=True).ok
+    assert not judge_narrow([1.25], [1.0], rounded=True).ok
+
+
+def test_what_a_type_without_infinities_cannot_hold_has_to_be_clamped_by_the_reference() -> None:
+    assert judge_narrow([448.0, -448.0], [448.0, -455.0]).ok
+    assert "NaN where the reference is a number" in judge_narrow([math.nan], [448.0]).problem
+    for beyond in (500.0, math.inf):
+        assert "have reference.py clamp it" in judge_narrow([448.0], [beyond]).problem
+    e5m2 = DType.FLOAT8_E5M2
+    assert judge_narrow([57344.0], [60000.0], e5m2).ok
+    assert judge_narrow([math.inf], [70000.0], e5m2).ok
+    assert not judge_narrow([57344.0], [70000.0], e5m2).ok
+    assert not judge_narrow([math.inf], [50000.0], e5m2).ok
+
+
+def test_whole_numbers_of_an_unrounded_reference_are_the_nearest() -> None:
+    reference = np.array([1.4, 2.5, -3.6])
+    tolerance = Tolerance(0.501, 0.0, 0.0, "rounding to nearest, ties either way")
+
+    def judge_integers(*values: int) -> OutputError:
+        return judge_output(
+            "n", encode(np.array(values), DType.INT8), reference, DType.INT8, tolerance
+        )
+
+    assert judge_integers(1, 2, -4).ok
+    assert judge_integers(1, 3, -4).ok
+    assert not judge_integers(1, 2, -3).ok

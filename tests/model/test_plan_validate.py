@@ -126,6 +126,7 @@ def test_every_expression_has_a_kind(text: str, kind: Kind) -> None:
         ("k grid=min(n, ▶T) block=1 args=()", "a value of min() is a type", ""),
         ("k grid=▶ceil_div(n) block=1 args=()", "ceil_div() takes 2 values, not 1", ""),
         ("k grid=ceil_div(n, ▶x) block=1 args=()", "a value of ceil_div() is a tensor", ""),
+        ("k<▶float4_e2m1fn> grid=1 block=1 args=()", "a launch plan cannot name", "count bytes"),
         ("k grid=▶sizeof() block=1 args=()", "sizeof() takes 1 value, not 0", ""),
         ("k grid=sizeof(▶n) block=1 args=()", "the operand of sizeof() is a whole number", ""),
         ("when ▶aligned(x): k grid=1 block=1 args=()", "aligned() takes 2 values, not 1", ""),

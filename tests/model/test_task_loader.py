@@ -322,6 +322,10 @@ _WRONG = [
     # types of elements
     ('"float32", "float16"]', '▶"float23"]', "unknown type 'float23'", "did you mean 'float32'?"),
     ('"float32", "float16"]', '▶"int32"]', "dtypes: unknown type 'int32'", "valid names: bfl"),
+    ('"float32", "float16"]', '▶"float4_e2m1fn"]', "its elements share bytes", "dtype ="),
+    ('special = ["nan"]', 'dtype = "float8_e4m3fn"\n▶special = ["inf"]', "no infinity", ""),
+    ('special = ["nan"]', '▶special = ["nan"]\ndtype = "float4_e2m1fn"', "has no NaN", ""),
+    ('dtype = "int32"\ncho', '▶dtype = "float8_e5m2"\ncho', "unknown dtype 'float8_e5m2'", "float32"),
     ('["float32", "float16"]', "▶[]", "dtypes: should list at least one type, each once", ""),
     ('"float32", "float16"]', '▶"float16", "float16"]', "dtypes: should list at least one", ""),
     ('dtype = "int32"\nshape', '▶dtype = "int23"\nshape', "unknown dtype 'int23'", "'int32'?"),
@@ -791,3 +795,17 @@ def test_a_name_that_no_file_or_function_can_have_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "int8_gemm", "x" * 64, "classy"])
 def test_a_name_like_an_identifier_is_taken(name: str) -> None:
     assert parse_task(SMALL.replace("scale", name, 1), FOLDER).name == name
+
+
+def test_a_contract_keeps_elements_together_that_share_a_byte() -> None:
+    pairs = changed('shape = ["n", "m"]', 'shape = ["n", "m"]\ndtype = "float4_e2m1fn"')
+    pairs += '[tolerance.float4_e2m1fn]\natol = 0\nrtol = 0\nsource = "made up"\n'
+    error = error_of(pairs)
+    assert "out holds 2 elements of float4_e2m1fn in a byte" in error.message
+    assert "n = 2, m = 1" not in error.message
+    assert error.hint == 'have the contract exclude it, such as accepts = ["d % 2 == 0"]'
+    task = parsed(changed('"m >= 1"', '"m >= 1", "m % 2 == 0"', pairs).replace("m = 3", "m = 4"))
+    cut = task.cut_item({"n": 2, "m": 3}, DType.FLOAT16)
+    assert cut is not None
+    assert cut.name == "out"
+    assert task.cut_item({"n": 2, "m": 4}, DType.FLOAT16) is None

@@ -194,16 +194,17 @@ class Basis:
         expected = self.oracle.known(case) or self.oracle.expected(case, inputs())
         judged = []
         for name, part in written.items():
-            places = np.flatnonzero(part.where)
+            items = np.flatnonzero(part.where)
             dtype = self.task.dtype_of(self.task.args[name], case.dtype)
-            bits = part.bits.reshape(-1)[places]
+            bits = part.bits.reshape(-1)[items]
+            places = (items[:, None] * dtype.per_item + np.arange(dtype.per_item)).reshape(-1)
             reference = expected.outputs[name].reshape(-1)[places]
             parts = (name, bits, reference, dtype, self.task.tolerances.get(dtype))
             result = judge_output(*parts)
             if not result.ok and np.isfinite(result.error):
                 result = judge_output(*parts, self.allowance(case, inputs(), name))
             if result.at:
-                at = np.unravel_index(places[result.at[0]], part.bits.shape)
+                at = np.unravel_index(places[result.at[0]], expected.outputs[name].shape)
                 result = msgspec.structs.replace(result, at=tuple(int(i) for i in at))
             judged.append(result)
         return judged

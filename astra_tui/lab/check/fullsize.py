@@ -437,8 +437,9 @@ class FullSize:
         if not layout.is_contiguous:
             row, column = divmod(place, layout.strides[-2])
             place = row * layout.shape[-1] + min(column, layout.shape[-1] - 1)
-        index = np.unravel_index(place, layout.shape)
-        return f"{argument.name}[{', '.join(str(int(i)) for i in index)}]"
+        index = [int(i) for i in np.unravel_index(place, layout.shape)]
+        index[-1] *= layout.dtype.per_item
+        return f"{argument.name}[{', '.join(map(str, index))}]"
 
     def _chosen(self, decided: bool) -> list[set[int]]:
         """The blocks of each launch that are to run."""

@@ -148,6 +148,12 @@ class _Loader:
     def _dtypes(self) -> tuple[DType, ...]:
         names = self.top.strings("dtypes")
         for name in names:
+            if name in {dtype.value for dtype in TENSOR_ONLY}:
+                self.top.fail(
+                    f"{name} cannot be T: its elements share bytes",
+                    "dtypes",
+                    f'give the tensor dtype = "{name}"',
+                )
             if name not in FLOATS:
                 self.top.fail(f"unknown type '{name}'", "dtypes", nearest(name, FLOATS))
         if not names or len(set(names)) != len(names):
@@ -434,25 +440,21 @@ class _Loader:
 
     def _check_pairs(self, task: KernelTask) -> None:
         """The contract has to keep elements together that share a byte."""
-        shared = [a for a in task.tensors if a.dtype in TENSOR_ONLY]
         typical = {name: dim.typical for name, dim in task.dims.items()}
         tried = [w.dims for w in task.workloads]
         for name, dim in task.dims.items():
             tried += [typical | {name: s} for s in (*dim.sizes, dim.typical, dim.typical + 1)]
-        for argument in shared:
-            assert argument.dtype is not None
-            for dims in tried:
-                if task.violated(dims, task.dtypes[0]):
-                    continue
-                last = task.shape_of(argument, dims, task.dtypes[0])[-1]
-                if last % argument.dtype.per_item:
-                    sizes = ", ".join(f"{n} = {size}" for n, size in dims.items())
-                    self.top.fail(
-                        f"{argument.name} holds {argument.dtype.per_item} elements of "
-                        f"{argument.dtype.value} in a byte, and its last size is {last} for "
-                        f"{sizes}, which the contract accepts",
-                        hint='have the contract say so, such as accepts = ["d % 2 == 0"]',
-                    )
+        for dims in tried:
+            if task.violated(dims, task.dtypes[0]):
+                continue
+            cut = task.cut_item(dims, task.dtypes[0])
+            if cut is not None and cut.dtype is not None:
+                sizes = ", ".join(f"{n} = {size}" for n, size in dims.items())
+                self.top.fail(
+                    f"{cut.name} holds {cut.dtype.per_item} elements of {cut.dtype.value} in a "
+                    f"byte, and the contract accepts {sizes}, where a row ends inside of one",
+                    hint='have the contract exclude it, such as accepts = ["d % 2 == 0"]',
+                )
 
 
 def _check_held(table: Table, key: str, names: Iterable[str], dtypes: tuple[DType, ...]) -> None:

@@ -210,6 +210,14 @@ class KernelTask:
                 )
         return shape
 
+    def cut_item(self, dims: Mapping[str, int], element: DType) -> Argument | None:
+        """The first tensor whose rows would end inside of a byte, for these dimensions."""
+        for argument in self.tensors:
+            per_item = self.dtype_of(argument, element).per_item
+            if per_item > 1 and self.shape_of(argument, dims, element)[-1] % per_item:
+                return argument
+        return None
+
     def violated(self, dims: Mapping[str, int], element: DType) -> str:
         """The first condition of the contract that these dimensions break, or ""."""
         evaluator = self._evaluator(dims, element)
