@@ -75,7 +75,7 @@ def read_element_types(
 def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> ElementTypes:
     """`T` of a kernel that is no template: the type of most of its floating-point tensors."""
     pointees = [vector_of(p.type, source.aliases)[0] for p in kernel.parameters if p.is_pointer]
-    floats = [d for d in pointees if d is not None and d.is_float]
+    floats = [d for d in pointees if d in ELEMENTS]
     if not floats:
         ask("no tensor is known to hold floating-point numbers; dtypes says float32 for want of T")
     task = max(floats, key=floats.count) if floats else DType.FLOAT32

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from astra_tui.drafting.tensors import TensorDraft, product
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import TENSOR_ONLY, DType
 from astra_tui.model.task import ArgumentRole
 
 LARGEST_CHOICE = 63
@@ -186,9 +186,11 @@ def _bytes(task: TaskDraft) -> str:
     """Every input read once and every output written once."""
     parts = []
     for tensor in task.tensors:
-        size = f"sizeof({tensor.dtype.value if tensor.dtype else 'T'})"
+        size = f"* sizeof({tensor.dtype.value if tensor.dtype else 'T'})"
+        if tensor.dtype in TENSOR_ONLY:
+            size = f"// {tensor.dtype.per_item}"
         times = "2 * " if tensor.role is ArgumentRole.INOUT else ""
-        parts.append(f"{times}{_factor(tensor.sizes)} * {size}")
+        parts.append(f"{times}{_factor(tensor.sizes)} {size}")
     return " + ".join(parts) or "0"
 
 

@@ -30,6 +30,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.dtypes import TENSOR_ONLY
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.launch.scope import Bindings
@@ -78,6 +79,7 @@ class Exporter:
         """A winner with its kernels compiled. Raises PlanError, and UserError for another task."""
         task, compiler = self.checker.task, self.checker.compiler
         source = _source(winner, task)
+        _require_addresses(task)
         cases = (*all_cases(winner, task, winner.seed), *full_size_cases(task))
         attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
         kernels = kernels_to_compile(task, source, cases, attributes)
@@ -160,6 +162,18 @@ def _source(winner: Winner, task: KernelTask) -> Source:
             file=str(task.folder),
         )
     return read_source(task, winner.text, f"candidate {winner.candidate[:_SHORT]}")
+
+
+def _require_addresses(task: KernelTask) -> None:
+    """Hosts of packages check shapes and strides in elements, of which each has its address."""
+    shared = next((a for a in task.tensors if a.dtype in TENSOR_ONLY), None)
+    if shared is not None and shared.dtype is not None:
+        raise UserError(
+            f"{shared.name} holds {shared.dtype.value}, two elements in a byte, which generated "
+            "host code cannot describe",
+            file=str(task.file),
+            hint="export the source or a patch",
+        )
 
 
 def _require_new(out: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.model.dtypes import OF_SPELLING
 from astra_tui.playbook.names import Function
 from astra_tui.playbook.syntax import (
     bare,
@@ -25,13 +26,7 @@ from astra_tui.playbook.syntax import field as child
 
 Monomial = tuple[str, ...]
 
-INTEGER_TYPES = frozenset(
-    {
-        *("int", "unsigned", "unsigned int", "long", "unsigned long", "long long", "short"),
-        *("unsigned long long", "size_t", "ptrdiff_t", "bool", "char", "unsigned char", "long int"),
-        *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    }
-)
+INTEGER_TYPES = frozenset(name for name, dtype in OF_SPELLING.items() if not dtype.is_float)
 
 
 @dataclass(frozen=True)

@@ -325,7 +325,12 @@ _WRONG = [
     ('"float32", "float16"]', '▶"float4_e2m1fn"]', "its elements share bytes", "dtype ="),
     ('special = ["nan"]', 'dtype = "float8_e4m3fn"\n▶special = ["inf"]', "no infinity", ""),
     ('special = ["nan"]', '▶special = ["nan"]\ndtype = "float4_e2m1fn"', "has no NaN", ""),
-    ('dtype = "int32"\ncho', '▶dtype = "float8_e5m2"\ncho', "unknown dtype 'float8_e5m2'", "float32"),
+    (
+        'dtype = "int32"\ncho',
+        '▶dtype = "float8_e5m2"\ncho',
+        "unknown dtype 'float8_e5m2'",
+        "float32",
+    ),
     ('["float32", "float16"]', "▶[]", "dtypes: should list at least one type, each once", ""),
     ('"float32", "float16"]', '▶"float16", "float16"]', "dtypes: should list at least one", ""),
     ('dtype = "int32"\nshape', '▶dtype = "int23"\nshape', "unknown dtype 'int23'", "'int32'?"),

@@ -48,6 +48,11 @@ class TensorLayout:
         return 1 + sum((s - 1) * t for s, t in zip(self.shape, self.strides, strict=True))
 
     @property
+    def element_shape(self) -> tuple[int, ...]:
+        """The shape in elements, as the task has it."""
+        return (*self.shape[:-1], self.shape[-1] * self.dtype.per_item)
+
+    @property
     def alignment(self) -> int:
         """The largest power of two, up to BASE_ALIGNMENT, that divides the base address."""
         shift = self.offset * self.dtype.size

@@ -296,7 +296,7 @@ class _Suite:
         for name, why, make in _VALUE_CLASSES:
             if name == _OUTLIERS and not has_limit:
                 continue
-            if name == _BELOW_HALF and self.dtype is DType.FLOAT16:
+            if name == _BELOW_HALF and self.dtype.smallest_normal >= DType.FLOAT16.smallest_normal:
                 continue
             if name == _HUGE and not has_limit:
                 why = _NO_LIMIT

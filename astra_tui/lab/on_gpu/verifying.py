@@ -13,6 +13,7 @@ from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.on_gpu.workload import WorkloadBuffers
 from astra_tui.model.check import OutputError
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.processes.shared_window import WINDOW_BYTES, window_fd
 
@@ -122,7 +123,7 @@ class WholeOutputs:
     def _sizes(self, sets: int) -> tuple[int, int]:
         """Sets, and rows of each, that are judged at once."""
         outputs = self.buffers.outputs()
-        size = sum(math.prod(shape) * dtype.size for _, dtype, shape in outputs)
+        size = sum(dtype.bytes_of(math.prod(shape)) for _, dtype, shape in outputs)
         elements = sum(b.elements for b in self.buffers.buffers) + sum(
             math.prod(shape) for _, _, shape in outputs
         )
@@ -155,9 +156,9 @@ class WholeOutputs:
             yield BulkOutput(
                 name, dtype.value, part, at, tolerance.atol, tolerance.rtol, judge.allowed
             )
-            at += -(-sets * math.prod(part) * dtype.size // _ALIGNMENT) * _ALIGNMENT
+            at += -(-sets * dtype.bytes_of(math.prod(part)) // _ALIGNMENT) * _ALIGNMENT
 
     def _range(self, output: BulkOutput, job: BulkJob) -> tuple[str, int, int, int]:
-        size = next(d.size for name, d, _ in self.buffers.outputs() if name == output.name)
-        first = math.prod(output.shape[1:]) * size * job.first_row
-        return output.name, first, math.prod(output.shape) * size, output.at
+        dtype = DType(output.dtype)
+        first = dtype.bytes_of(math.prod(output.shape[1:])) * job.first_row
+        return output.name, first, dtype.bytes_of(math.prod(output.shape)), output.at

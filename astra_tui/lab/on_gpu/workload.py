@@ -88,7 +88,7 @@ class WorkloadBuffers:
                 b.name,
                 b.fill,
                 drawing.seed_of(self.seed, b.name),
-                self._layouts[b.name].shape,
+                self._layouts[b.name].element_shape,
                 self._has_rows(self.task.args[b.name]),
             )
             for b in self.buffers
@@ -105,7 +105,7 @@ class WorkloadBuffers:
     def outputs(self) -> tuple[tuple[str, DType, tuple[int, ...]], ...]:
         """Name, type and shape of every output."""
         layouts = (self._layouts[a.name] for a in self.task.outputs)
-        return tuple((t.argument.name, t.dtype, t.shape) for t in layouts)
+        return tuple((t.argument.name, t.dtype, t.element_shape) for t in layouts)
 
     def _has_rows(self, argument: Argument) -> bool:
         first = argument.shape[0] if argument.shape else None
@@ -120,7 +120,7 @@ class WorkloadBuffers:
             argument.name,
             argument.role.value,
             layout.elements * layout.dtype.size,
-            layout.elements,
+            layout.elements * layout.dtype.per_item,
             fill,
             argument.stable,
         )
