@@ -79,7 +79,7 @@ class Exporter:
         """A winner with its kernels compiled. Raises PlanError, and UserError for another task."""
         task, compiler = self.checker.task, self.checker.compiler
         source = _source(winner, task)
-        _require_addresses(task)
+        require_addresses(task)
         cases = (*all_cases(winner, task, winner.seed), *full_size_cases(task))
         attributes = getattr(self.checker.device, "attributes", DEVICE_ATTRIBUTES)
         kernels = kernels_to_compile(task, source, cases, attributes)
@@ -164,7 +164,7 @@ def _source(winner: Winner, task: KernelTask) -> Source:
     return read_source(task, winner.text, f"candidate {winner.candidate[:_SHORT]}")
 
 
-def _require_addresses(task: KernelTask) -> None:
+def require_addresses(task: KernelTask) -> None:
     """Hosts of packages check shapes and strides in elements, of which each has its address."""
     shared = next((a for a in task.tensors if a.dtype in TENSOR_ONLY), None)
     if shared is not None and shared.dtype is not None:

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.export.exporting import require_addresses
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.errors import UserError
 from astra_tui.model.task import load_task
+from astra_tui.playbook import Evidence, propose_all
 
 TASKS = Path(__file__).with_name("tasks")
 NAMES = ("quantize_fp8", "dequantize", "quantize_fp4")
@@ -105,3 +108,28 @@ def test_a_kernel_of_another_format_does_not_fit(checkers: dict[str, Checker]) -
     report = report_of(checkers["quantize_fp8"], ("float8_e4m3fn>", "float8_e5m2>"))
     assert report.verdict is CheckVerdict.PLAN_ERROR
     assert "'q' holds float8_e4m3fn, the kernel takes a pointer to __nv_fp8_e5m2" in report.message
+
+
+@pytest.mark.parametrize(
+    ("name", "fires"), [("quantize_fp8", "wide_accesses"), ("dequantize", "hoist_invariants")]
+)
+def test_moves_know_the_sizes_of_narrow_types(
+    checkers: dict[str, Checker], name: str, fires: str
+) -> None:
+    """And leave out what CUDA does not have for them, such as a load of fp8 with a hint."""
+    checker = checkers[name]
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    proposals, _ = propose_all(text, Evidence(checker.task))
+    assert fires in {p.plan.move for p in proposals}
+    for proposal in proposals:
+        *_, report = checker.check(
+            proposal.source, "candidate.cu", select_cases(checker.task, ("typical",))
+        )
+        assert isinstance(report, CheckReport)
+        assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
+
+
+def test_a_package_cannot_be_made_of_pairs(checkers: dict[str, Checker]) -> None:
+    with pytest.raises(UserError, match="two elements in a byte") as caught:
+        require_addresses(checkers["quantize_fp4"].task)
+    assert caught.value.hint == "export the source or a patch"

@@ -188,6 +188,10 @@ class KernelTask:
         """The argument's element type when `T` is `element`."""
         return argument.dtype or element
 
+    def dtypes_of(self, argument: Argument) -> tuple[DType, ...]:
+        """All element types that the argument can have."""
+        return (argument.dtype,) if argument.dtype is not None else self.dtypes
+
     def shape_of(
         self, argument: Argument, dims: Mapping[str, int], element: DType
     ) -> tuple[int, ...]:

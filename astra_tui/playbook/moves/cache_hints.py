@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tree_sitter import Node
 
 from astra_tui.model.dtypes import DType, NumberKind
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
-from astra_tui.model.task import ArgumentRole
+from astra_tui.model.task import ArgumentRole, KernelTask
 from astra_tui.playbook.accesses import Access, accesses_in, offset_of, unknown_accesses
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, replace
@@ -81,11 +83,14 @@ def _streamed(source: KernelText, kernel: Function, evidence: Evidence) -> list[
     found = []
     for access in accesses:
         same = [a for a in accesses if a.root == access.root]
-        if access.node.type != "subscript_expression" or not _can_hint(access, kernel):
+        buffers = source.buffers(kernel, access.root)
+        if access.node.type != "subscript_expression":
+            continue
+        if not _can_hint(access, kernel, buffers, evidence.task):
             continue
         if not _is_once(access, kernel) or (access.is_store and access.is_load):
             continue
-        roles = {_role(evidence, b) for b in source.buffers(kernel, access.root)}
+        roles = {_role(evidence, b) for b in buffers}
         loads = (
             not access.is_store and roles == {ArgumentRole.IN} and len(same) == len(_places(same))
         )
@@ -104,9 +109,14 @@ def _places(accesses: list[Access]) -> set[str]:
     return {text_of(a.node) for a in accesses}
 
 
-def _can_hint(access: Access, kernel: Function) -> bool:
-    types = {name for name, kind in kernel.template if kind == "type"}
-    return access.element in types | _HINTABLE
+def _can_hint(access: Access, kernel: Function, buffers: Collection[str], task: KernelTask) -> bool:
+    """Whether CUDA has loads and stores with a hint for all that the element's type stands for."""
+    if access.element in _HINTABLE:
+        return True
+    if access.element not in {name for name, kind in kernel.template if kind == "type"}:
+        return False
+    arguments = [task.args[name] for name in buffers if name in task.args]
+    return not any(dtype.is_narrow for a in arguments for dtype in task.dtypes_of(a))
 
 
 def _is_once(access: Access, kernel: Function) -> bool:
