@@ -129,7 +129,7 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
         elements,
         stride,
         _KINDS.index(fill.kind),
-        _type_code(DType(fill.dtype)),
+        type_code(DType(fill.dtype)),
         fill.low,
         fill.high,
         fill.limit,
@@ -147,7 +147,7 @@ def _whole(fill: Fill) -> Fill:
     return msgspec.structs.replace(fill, low=float(low), high=float(high))
 
 
-def _type_code(dtype: DType) -> int:
+def type_code(dtype: DType) -> int:
     """The type as tools.cu takes it: integers of one size are written alike.
 
     A narrow float is told by its format, so that the device needs no table of them: bits, bits of

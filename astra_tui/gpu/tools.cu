@@ -73,7 +73,7 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
     return v;
 }
 
-// A float of at most 8 bits, as `_type_code` of drawing.py packs what is to be known of its format.
+// A float of at most 8 bits, as `type_code` of drawing.py packs what is to be known of its format.
 struct Narrow {
     int largest, has_infinity, has_nan, mantissa, exponent, bits;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
 
 TASKS = Path(__file__).with_name("tasks")
+INT8 = Path(__file__).parents[1] / "zoo" / "tasks" / "quantize_rows"
 NAMES = ("quantize_fp8", "dequantize", "quantize_fp4")
 
 
@@ -133,3 +135,23 @@ def test_a_package_cannot_be_made_of_pairs(checkers: dict[str, Checker]) -> None
     with pytest.raises(UserError, match="two elements in a byte") as caught:
         require_addresses(checkers["quantize_fp4"].task)
     assert caught.value.hint == "export the source or a patch"
+
+
+def test_whole_numbers_are_the_nearest_where_the_reference_is_not_rounded(
+    tmp_path: Path, compiler: Compiler
+) -> None:
+    """`atol = 1` would take any neighbour, and so what is cut off instead of rounded."""
+    folder = shutil.copytree(INT8, tmp_path / "quantize_rows")
+    for file, old, new in (
+        ("task.toml", "atol = 1.0", "atol = 0.501"),
+        ("reference.py", "torch.round(x / scales.unsqueeze(-1))", "(x / scales.unsqueeze(-1))"),
+        ("reference.py", "q.to(torch.int64)", "q"),
+    ):
+        text = (folder / file).read_text(encoding="utf-8")
+        assert old in text
+        (folder / file).write_text(text.replace(old, new), encoding="utf-8")
+    with Oracle(task := load_task(folder)) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        assert report_of(checker, few=True).verdict is CheckVerdict.PASSED
+        cut = report_of(checker, ("rintf(", "truncf("), few=True)
+    assert cut.verdict is CheckVerdict.FAILED

@@ -18,16 +18,7 @@ from tests.gpu.device_memory import DeviceMemory
 from tests.gpu.script import Machine, Scripted
 
 _KINDS = ("normal", "uniform", "integers", "constant", "arange")
-_TYPES = (
-    DType.FLOAT16,
-    DType.BFLOAT16,
-    DType.FLOAT32,
-    DType.FLOAT64,
-    DType.INT8,
-    DType.INT16,
-    DType.INT32,
-    DType.INT64,
-)
+_TYPES = {drawing.type_code(dtype): dtype for dtype in reversed(DType)}
 
 
 @dataclass(frozen=True)
@@ -57,8 +48,9 @@ def draw(running: Running) -> None:
     dtype = _TYPES[code]
     fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]))
     for number in range(running.launch.grid[1]):
-        drawn = drawing.draw(fill, seed, number, np.arange(elements))
-        target = running.memory.array(first + number * stride, elements, f"u{dtype.size}")
+        items = elements // dtype.per_item
+        drawn = drawing.draw(fill, seed, number, np.arange(items))
+        target = running.memory.array(first + number * stride, items, f"u{dtype.size}")
         target[:] = drawn
 
 

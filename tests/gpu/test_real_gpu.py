@@ -140,7 +140,7 @@ def test_the_gpu_draws_what_the_twin_draws(stand: Stand, dtype: DType) -> None:
     for fill in fills(dtype):
         found = drawn_by_gpu(stand, fill, elements=3000, sets=3)
         for number, bits in enumerate(found):
-            twin = drawing.draw(fill, 42, number, np.arange(3000))
+            twin = drawing.draw(fill, 42, number, np.arange(3000 // dtype.per_item))
             np.testing.assert_array_equal(bits, twin)
 
 
@@ -163,8 +163,9 @@ def fills(dtype: DType) -> tuple[Fill, ...]:
 
 def drawn_by_gpu(stand: Stand, fill: Fill, elements: int, sets: int) -> np.ndarray:
     """Bit patterns of every set, by `draw` of tools.cu as a candidate of its own."""
-    size = DType(fill.dtype).size
-    stride = -(-elements * size // 256) * 256
+    dtype = DType(fill.dtype)
+    size = dtype.bytes_of(elements)
+    stride = -(-size // 256) * 256
     parameters = bytes(8) + drawing.draw_parameters(fill, 42, elements, stride)
     compilation = stand.compiler.compile(tools_source(), ("draw",))
     kernel = compilation.kernel("draw")
@@ -172,8 +173,8 @@ def drawn_by_gpu(stand: Stand, fill: Fill, elements: int, sets: int) -> np.ndarr
     poison = DeviceBuffer("out", BufferUse.OUT, np.full(stride * sets, 0xFF, np.uint8))
     outcome = stand.device.run(compilation, (packed,), (poison,))
     assert not outcome.findings, outcome.findings
-    rows = outcome.contents["out"].reshape(sets, stride)[:, : elements * size]
-    return np.ascontiguousarray(rows).view(f"u{size}")
+    rows = outcome.contents["out"].reshape(sets, stride)[:, :size]
+    return np.ascontiguousarray(rows).view(f"u{dtype.size}")
 
 
 def test_tuned_passes_a_real_check(stand: Stand, tasks: dict[str, KernelTask]) -> None:
