@@ -109,6 +109,9 @@ def _open_plan(path: Path, name: str) -> Handler:
         return {"launches": launches, "workspaces": [w.size for w in found.workspaces]}
 
     def _plain(argument: Any) -> Any:
+        if isinstance(argument, host.Struct):
+            members = [[offset, dtype, _plain(v)] for offset, dtype, v in argument.members]
+            return [argument.size, argument.alignment, members]
         return [argument.name] if isinstance(argument, host.Buffer) else argument
 
     return answer

@@ -1,6 +1,7 @@
 """Expressions of a launch plan in C++, for one element type.
 
-Whole numbers become `astra::Int`, whose operators round down and refuse to wrap, as the plan's do.
+Whole numbers become `astra::Int`, whose operators round down and refuse to wrap, as the plan's do;
+floating-point numbers become `astra::Real`.
 What follows from the element type alone is computed here.
 """
 
@@ -19,6 +20,7 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
     names_in,
 )
@@ -124,11 +126,16 @@ def cpp_name(name: str) -> str:
 
 
 class CppExpressions:
-    """Writes expressions; `constants` are the plan's names whose value follows from T alone."""
+    """Writes expressions.
+
+    `constants` are the plan's names whose value follows from T alone, `reals` the names that are
+    floating-point numbers.
+    """
 
     def __init__(self, element: DType, constants: Mapping[str, Value] | None = None):
         self.element = element
         self.constants = dict(constants or {})
+        self.reals: set[str] = set()
 
     def constant(self, expression: Expression) -> Value | None:
         """The value, where it is the same for every call with this element type."""
@@ -149,7 +156,7 @@ class CppExpressions:
         if constant is not None and not isinstance(constant, DType):
             return literal(constant)
         match expression:
-            case Integer(value=value):
+            case Integer(value=value) | Real(value=value):
                 return literal(value)
             case Name(id=name):
                 return cpp_name(name)
@@ -168,6 +175,24 @@ class CppExpressions:
                 if isinstance(chosen, bool):
                     return self.write(a if chosen else b)
                 return f"({self.write(condition)} ? {self._whole(a)} : {self._whole(b)})"
+
+    def is_real(self, expression: Expression) -> bool:
+        """Whether an expression is a floating-point number."""
+        match expression:
+            case Real():
+                return True
+            case Name(id=name):
+                return name in self.reals or isinstance(self.constants.get(name), float)
+            case Unary(operand=operand):
+                return self.is_real(operand)
+            case Binary(operator=operator, left=left, right=right):
+                return operator == "/" or self.is_real(left) or self.is_real(right)
+            case Conditional(when_true=chosen):
+                return self.is_real(chosen)
+            case Call(function=function):
+                return function in ("sqrt", "rsqrt")
+            case _:
+                return False
 
     def number(self, expression: Expression) -> str:
         """An `astra::Number` of the value."""
@@ -196,6 +221,10 @@ class CppExpressions:
                 return f"({left} {'&&' if operator == 'and' else '||'} {right})"
             case "//":
                 return f"astra::floor_div({bare(left)}, {bare(right)})"
+            case operator if self.is_real(expression):
+                sides = (expression.left, expression.right)
+                left, right = (f"astra::Real({bare(self._whole(side))})" for side in sides)
+                return f"({left} {operator} {right})"
             case operator:
                 return f"({self._whole(expression.left)} {operator} {right})"
 
@@ -221,6 +250,8 @@ class CppExpressions:
             assert isinstance(tensor, Name)
             assert isinstance(axis, Integer)
             return f"astra::stride({cpp_name(tensor.id)}, {axis.value})"
+        if call.function in ("sqrt", "rsqrt"):
+            return f"astra::{call.function}(astra::Real({bare(self._whole(call.args[0]))}))"
         args = ", ".join(bare(self.write(arg)) for arg in call.args)
         braces = call.function in ("min", "max")
         return (
@@ -261,7 +292,7 @@ def literal(value: int | float | bool) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return repr(value)
+        return f"astra::Real({value!r})"
     return str(value) if abs(value) < 1 << 31 else f"INT64_C({value})"
 
 

@@ -16,6 +16,7 @@ from astra_tui.export.cpp_expression import (
 )
 from astra_tui.export.header import plain
 from astra_tui.export.names import names_of_plan
+from astra_tui.model.c_layout import Extent
 from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import (
@@ -32,9 +33,9 @@ from astra_tui.model.launch import (
 )
 from astra_tui.model.launch.evaluate import Evaluator, Value
 from astra_tui.model.launch.expression import Expression, Name
-from astra_tui.model.launch.plan import Branch, Step, TemplateArgument, Verbatim
+from astra_tui.model.launch.plan import Branch, Step, Struct, TemplateArgument, Verbatim
 from astra_tui.model.launch.resolve import WORKSPACE_ALIGNMENT, contiguous_strides
-from astra_tui.model.launch.scope import ELEMENT_TYPE, Bindings
+from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, Bindings
 from astra_tui.model.task import Argument
 
 _IN = "  "
@@ -42,15 +43,27 @@ _HARMLESS = re.compile(r"[\w :<>,*&()\[\]+\-/%=!|^~.?']+", re.ASCII)
 _PAIRS = {"(": ")", "<": ">", "[": "]"}
 
 
+Source = str | int | None
+"""A tensor's or workspace's name, the number of a Number of the launch, or a null pointer."""
+
+
+@dataclass(frozen=True)
+class StructCall:
+    """A structure by value: offset and type of each member (None is a pointer), and its source."""
+
+    extent: Extent
+    members: tuple[tuple[int, DType | None, Source], ...]
+
+
+CallArgument = Source | StructCall
+
+
 @dataclass(frozen=True)
 class KernelCall:
-    """One way in which a kernel is launched: its C++ name, and where each argument comes from.
-
-    An argument is the name of a tensor or workspace, or the number of a Number of the launch.
-    """
+    """One way in which a kernel is launched: its C++ name, and where each argument comes from."""
 
     kernel: str
-    args: tuple[str | int, ...]
+    args: tuple[CallArgument, ...]
     workspaces: tuple[str, ...]
 
 
@@ -97,7 +110,9 @@ class _Writer:
             yield f"{_IN}astra::require({cpp_name(dim)} >= 0, astra::kOutsideContract);"
         for scalar in self.task.scalars:
             assert scalar.dtype is not None
-            type_ = "double" if scalar.dtype.is_float else "astra::Int"
+            type_ = "astra::Real" if scalar.dtype.is_float else "astra::Int"
+            if scalar.dtype.is_float:
+                self.cpp.reals.add(scalar.name)
             yield _constant(scalar.name, f"{type_}(arguments_.{cpp_name(scalar.name)})")
         for condition in self.task.accepts:
             text = bare(self.cpp.write(condition))
@@ -136,6 +151,8 @@ class _Writer:
                 case Let(name=name, value=expression):
                     constant = self.cpp.constant(expression)
                     if constant is None:
+                        if self.cpp.is_real(expression):
+                            self.cpp.reals.add(name)
                         yield _constant(name, bare(self.cpp.write(expression)))
                     else:
                         self.cpp.constants[name] = constant
@@ -214,7 +231,12 @@ class _Writer:
         yield f"{indent}}}"
 
     def _add(
-        self, launch: Launch, kernel: str, args: tuple[str | int, ...], numbers: str, indent: str
+        self,
+        launch: Launch,
+        kernel: str,
+        args: tuple[CallArgument, ...],
+        numbers: str,
+        indent: str,
     ) -> str:
         call = KernelCall(kernel, args, tuple(w.name for w in self.plan.workspaces))
         if call not in self.calls:
@@ -226,17 +248,29 @@ class _Writer:
             f"{indent}    {{{number}, grid_, block_, shared_, {{{numbers}}}{pdl}}});"
         )
 
-    def _numbers(self, launch: Launch) -> tuple[str, tuple[str | int, ...]]:
+    def _numbers(self, launch: Launch) -> tuple[str, tuple[CallArgument, ...]]:
         """The numbers that a launch passes, and where each argument of the kernel comes from."""
         numbers: list[str] = []
-        args: list[str | int] = []
-        for expression in launch.args:
-            if isinstance(expression, Name) and expression.id in self.buffers:
-                args.append(expression.id)
+        args: list[CallArgument] = []
+        for argument in launch.args:
+            if isinstance(argument, Struct):
+                layout = argument.layout(self.element)
+                members = (
+                    (x.offset, x.dtype, self._source(x.value, numbers)) for x in layout.leaves
+                )
+                args.append(StructCall(layout.extent, tuple(members)))
             else:
-                args.append(len(numbers))
-                numbers.append(self.cpp.number(expression))
+                args.append(self._source(argument, numbers))
         return ", ".join(numbers), tuple(args)
+
+    def _source(self, expression: Expression, numbers: list[str]) -> Source:
+        """Where a value comes from; a number is added to those of the launch."""
+        if isinstance(expression, Name) and expression.id in self.buffers:
+            return expression.id
+        if isinstance(expression, Name) and expression.id == NULL:
+            return None
+        numbers.append(self.cpp.number(expression))
+        return len(numbers) - 1
 
     # -- kernels that depend on the call -------------------------------------------------------
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from astra_tui.export.artefact import Files, Subject, template
 from astra_tui.export.cpp_expression import cpp_name
-from astra_tui.export.cpp_plan import CppPlan, KernelCall, cpp_plan
+from astra_tui.export.cpp_plan import (
+    CallArgument,
+    CppPlan,
+    KernelCall,
+    Source,
+    StructCall,
+    cpp_plan,
+)
 from astra_tui.export.dependent import caller_notice
 from astra_tui.export.header import comment, header_lines, plain
 from astra_tui.export.winner import Winner
@@ -187,18 +194,32 @@ extern "C" const char* {name}_message(int status) {{
 
 
 def _case(number: int, call: KernelCall) -> str:
-    parts = []
-    for argument in call.args:
-        if isinstance(argument, int):
-            parts.append(f"l.numbers[{argument}]")
-        elif argument in call.workspaces:
-            parts.append(f"scratch[{call.workspaces.index(argument)}]")
-        else:
-            parts.append(f"const_cast<void*>(a.{cpp_name(argument)})")
-    arguments = "".join(f", {part}" for part in parts)
+    arguments = "".join(f", {_argument(call, argument)}" for argument in call.args)
     return (
         f"    case {number}:\n      return astra::launch(&{call.kernel}, l, stream{arguments});\n"
     )
+
+
+def _argument(call: KernelCall, argument: CallArgument) -> str:
+    if not isinstance(argument, StructCall):
+        return _value(call, argument)
+    text = f"astra::Struct<{argument.extent.size}, {argument.extent.alignment}>()"
+    for offset, dtype, source in argument.members:
+        type_ = dtype.cuda if dtype is not None else "void*"
+        text += f".put<{type_}>({offset}, {_value(call, source)})"
+    return text
+
+
+def _value(call: KernelCall, source: Source) -> str:
+    match source:
+        case None:
+            return "static_cast<void*>(nullptr)"
+        case int():
+            return f"l.numbers[{source}]"
+        case _ if source in call.workspaces:
+            return f"scratch[{call.workspaces.index(source)}]"
+        case _:
+            return f"const_cast<void*>(a.{cpp_name(source)})"
 
 
 def _messages(made: CppPlan) -> str:

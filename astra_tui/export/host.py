@@ -11,9 +11,17 @@ from typing import Any
 from astra_tui.export.artefact import Subject
 from astra_tui.export.cases import Artefact
 from astra_tui.export.cpp_expression import cpp_name
-from astra_tui.export.cpp_plan import CppPlan, cpp_plan
+from astra_tui.export.cpp_plan import CallArgument, CppPlan, StructCall, cpp_plan
+from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, Refused, resolve
-from astra_tui.model.launch.resolve import BufferArgument, ResolvedPlan
+from astra_tui.model.launch.resolve import (
+    BufferArgument,
+    NullArgument,
+    NumberArgument,
+    ResolvedArgument,
+    ResolvedPlan,
+    StructArgument,
+)
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import child_environment
@@ -196,25 +204,34 @@ def _launches(resolved: ResolvedPlan) -> Launches:
             launch.grid,
             launch.block,
             launch.shared_bytes,
-            tuple((a.name,) if isinstance(a, BufferArgument) else a.value for a in launch.args),
+            tuple(map(_argument, launch.args)),
             launch.pdl,
         )
         for launch in resolved.launches
     )
 
 
-def _plain(launches: Sequence[Any]) -> Launches:
-    return tuple(
-        (
-            kernel,
-            tuple(grid),
-            tuple(block),
-            shared,
-            tuple(tuple(a) if isinstance(a, list) else a for a in args),
-            pdl,
-        )
-        for kernel, grid, block, shared, args, pdl in launches
-    )
+def _argument(argument: ResolvedArgument) -> Any:
+    """An argument as plain data, alike for all kinds of host code."""
+    match argument:
+        case BufferArgument(name=name):
+            return (name,)
+        case NullArgument():
+            return None
+        case NumberArgument(value=value):
+            return value
+        case StructArgument(extent=extent, leaves=leaves):
+            members = ((x.offset, _type(x.dtype), _argument(x.value)) for x in leaves)
+            return (extent.size, extent.alignment, tuple(members))
+
+
+def _type(dtype: DType | None) -> str:
+    return dtype.value if dtype is not None else ""
+
+
+def _plain(answer: Any) -> Any:
+    """An answer in which every list is a tuple."""
+    return tuple(map(_plain, answer)) if isinstance(answer, list) else answer
 
 
 def _read(plan: CppPlan, line: str) -> HostAnswer:
@@ -225,9 +242,22 @@ def _read(plan: CppPlan, line: str) -> HostAnswer:
         number, *rest = part.split()
         call = plan.calls[int(number)]
         sizes = tuple(map(int, rest[:7]))
-        args = tuple((a,) if isinstance(a, str) else _number(rest[8 + a]) for a in call.args)
+        args = tuple(_passed(argument, rest[8:]) for argument in call.args)
         launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args, rest[7] == "1"))
     return HostAnswer(tuple(launches))
+
+
+def _passed(argument: CallArgument, numbers: Sequence[str]) -> Any:
+    match argument:
+        case StructCall(extent=extent, members=members):
+            placed = ((o, _type(d), _passed(source, numbers)) for o, d, source in members)
+            return (extent.size, extent.alignment, tuple(placed))
+        case int():
+            return _number(numbers[argument])
+        case str():
+            return (argument,)
+        case None:
+            return None
 
 
 def _number(word: str) -> int | float:

@@ -24,10 +24,7 @@ def names_of_plan(plan: LaunchPlan) -> set[str]:
         if isinstance(step, Dispatch):
             found.update(*(names_in(b.condition) for b in step.branches if b.condition))
     for launch in plan.launches():
-        for expression in (*launch.grid, *launch.block, *launch.args):
-            found |= names_in(expression)
-        for one in (launch.shared_bytes, launch.pdl):
-            found |= names_in(one) if one is not None else set()
+        found.update(*map(names_in, launch.expressions()))
         for argument in launch.template_args:
             if isinstance(argument, Verbatim):
                 found.update(NAME.findall(argument.text))

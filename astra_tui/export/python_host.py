@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from astra_tui.export.dims import DimSource, dim_sources
 from astra_tui.export.names import names_of_plan
@@ -24,9 +25,23 @@ from astra_tui.model.launch import (
     Workspace,
     print_expression,
 )
-from astra_tui.model.launch.expression import Expression, Name, names_in
-from astra_tui.model.launch.plan import Step, TemplateArgument, Verbatim
-from astra_tui.model.launch.scope import ELEMENT_TYPE, TRUTH_VALUES
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Expression,
+    Name,
+    map_expressions,
+    names_in,
+)
+from astra_tui.model.launch.plan import (
+    KernelArgument,
+    Member,
+    Step,
+    Struct,
+    TemplateArgument,
+    Verbatim,
+)
+from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, TRUTH_VALUES
 from astra_tui.model.task import Argument, KernelTask
 
 _IN = "    "
@@ -34,9 +49,15 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def python_expression(expression: Expression) -> str:
-    """An expression of any kind in Python."""
-    text = print_expression(expression)
+    """An expression of any kind in Python, which divides whole numbers by a rule of its own."""
+    text = print_expression(map_expressions(expression, _as_float_division))
     return _NAME.sub(lambda name: str(TRUTH_VALUES.get(name[0], name[0])), text)
+
+
+def _as_float_division(part: Expression) -> Expression:
+    if isinstance(part, Binary) and part.operator == "/":
+        return replace(part, left=Call("float", (part.left,)))
+    return part
 
 
 def python_contract(task: KernelTask) -> str:
@@ -89,7 +110,7 @@ def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
         "from collections.abc import Mapping",
         "",
         "from . import _host",
-        "from ._host import aligned, ceil_div, sizeof, stride",
+        "from ._host import aligned, ceil_div, rsqrt, sizeof, sqrt, stride",
         "",
         *(f"{name} = {name!r}" for name in _types(used)),
         "",
@@ -189,9 +210,23 @@ class _PlanWriter:
         pieces.append(repr(argument.text[end:]))
         return " + ".join(p for p in pieces if p != "''") or "''"
 
-    def _argument(self, expression: Expression) -> str:
+    def _argument(self, argument: KernelArgument) -> str:
+        if not isinstance(argument, Struct):
+            return self._value(argument)
+        members = map(self._member, argument.members)
+        return f"_host.struct({', '.join((str(argument.alignment), *members))})"
+
+    def _member(self, member: Member | KernelArgument) -> str:
+        if not isinstance(member, Member):
+            return self._argument(member)
+        dtype = member.dtype if member.dtype == ELEMENT_TYPE else repr(member.dtype)
+        return f"({dtype}, {python_expression(member.value)})"
+
+    def _value(self, expression: Expression) -> str:
         if isinstance(expression, Name) and expression.id in self.tensors:
             return f"_host.Buffer({expression.id!r})"
+        if isinstance(expression, Name) and expression.id == NULL:
+            return "None"
         return python_expression(expression)
 
 

@@ -36,8 +36,9 @@ class Diagnostic(msgspec.Struct, frozen=True, omit_defaults=True):
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     """One kernel parameter, as its C++ type says.
 
-    `kind` is "pointer", "integer", "float" or "bool". For a pointer, `type` names what it points
-    to. `offset` is its place in the packed parameter buffer, in bytes.
+    `kind` is "pointer", "integer", "float", "bool" or "struct" (any class by value). For a
+    pointer, `type` names what it points to. `offset` is its place in the packed parameter buffer,
+    in bytes; `alignment` is a structure's, the other types are aligned to their size.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     offset: int
     dtype: DType | None = None
     const: bool = False
+    alignment: int = 0
 
 
 class Resources(msgspec.Struct, frozen=True):

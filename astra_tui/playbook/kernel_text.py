@@ -11,6 +11,7 @@ from tree_sitter import Node
 from astra_tui.model.contents import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch.scope import NULL
 from astra_tui.playbook.edits import Edit, apply, replace, rewritten
 from astra_tui.playbook.names import Function, Variable, all_names, functions_of
 from astra_tui.playbook.syntax import field, of_type, parse, text_of
@@ -68,12 +69,13 @@ class KernelText:
         if parameter.name not in names:
             return ()
         at = names.index(parameter.name)
-        return tuple(e.args[at] for e in self.launches_of(kernel) if at < len(e.args))
+        values = (launch.value_at(at) for launch in self.launches_of(kernel))
+        return tuple(value for value in values if value is not None)
 
     def buffers(self, kernel: Function, parameter: Variable) -> frozenset[str]:
         """The tensor arguments and workspaces that a pointer parameter stands for."""
         passed = self.passed(kernel, parameter)
-        return frozenset(e.id for e in passed if isinstance(e, Name))
+        return frozenset(e.id for e in passed if isinstance(e, Name) and e.id != NULL)
 
     def changed(self, edits: Iterable[Edit], plan: LaunchPlan | None = None) -> str:
         """The source after edits of the code and, if given, with another launch plan."""

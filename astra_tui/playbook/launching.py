@@ -12,11 +12,9 @@ from astra_tui.model.launch.expression import (
     Binary,
     Call,
     Compare,
-    Conditional,
     Expression,
     Integer,
     Name,
-    Unary,
 )
 from astra_tui.model.launch.plan import Step, Verbatim
 from astra_tui.playbook.names import Function
@@ -155,8 +153,7 @@ def _plan_name(node: Node, function: Function, launch: Launch) -> Expression | N
     if variable is None:
         return template_values(function, launch).get(name)
     if variable.is_parameter and function.is_constant(variable):
-        at = [p.name for p in function.parameters].index(name)
-        return launch.args[at] if at < len(launch.args) else None
+        return launch.value_at([p.name for p in function.parameters].index(name))
     if variable.value is not None and variable.is_scalar and function.is_constant(variable):
         return plan_value(variable.value, function, launch)
     return None
@@ -195,28 +192,3 @@ def _declared_multiple(name: str, plan: LaunchPlan) -> bool:
         values = getattr(declaration, "choices", ())
         return bool(values) and all(v % 32 == 0 for v in (declaration.value, *values))  # type: ignore[union-attr]
     return False
-
-
-def map_expressions(
-    expression: Expression, change: Callable[[Expression], Expression]
-) -> Expression:
-    """An expression with every part changed, from the inside out."""
-
-    def inner(part: Expression) -> Expression:
-        return map_expressions(part, change)
-
-    match expression:
-        case Call(args=args):
-            expression = replace(expression, args=tuple(map(inner, args)))
-        case Unary(operand=operand):
-            expression = replace(expression, operand=inner(operand))
-        case Binary(left=left, right=right):
-            expression = replace(expression, left=inner(left), right=inner(right))
-        case Compare(first=first, links=links):
-            links = tuple((operator, inner(right)) for operator, right in links)
-            expression = replace(expression, first=inner(first), links=links)
-        case Conditional(condition=condition, when_true=a, when_false=b):
-            expression = Conditional(inner(condition), inner(a), inner(b), expression.place)
-        case _:
-            pass
-    return change(expression)

@@ -426,7 +426,7 @@ class _Widener:
         """Whether the bound is a product with a size that is whole packs already."""
         value = plan_value(self.loop.bound, self.function, self.launch)
         names = [p.name for p in self.function.parameters]
-        whole = {self.launch.args[names.index(d)] for d in self.indices.divisible}
+        whole = {self.launch.value_at(names.index(d)) for d in self.indices.divisible}
         return value is not None and bool(set(factors(value)) & whole)
 
 

@@ -77,13 +77,16 @@ EVERYTHING_SOURCE = """/* @launch
    let fits = m % width == 0 and 0 < m <= 4096
    let small = float16 if is_half else float32
    let by_scalar = 100 // count
+   let scale = rsqrt(m + 1) * eps
    clear<float32> grid=(ceil_div(n, rows), 1, 2) block=(32, rows) args=(partial, m * apart)
            pdl=false
    when not aligned(x, sizeof(T)) or n == 31:
        refuse "x is not where it should be"
    when fits and T == float32 and aligned(bias, 16):
        only_float<small, fits> grid=n block=min(max(m, 1), 1024) shared=m * sizeof(T)
-           args=(out, x, bias, stride(out, 0), is_half, eps, eps if m > 8 else eps) pdl=true
+           args=(out, null, bias, stride(out, 0), is_half, eps, 0.5 if m > 8 else eps / 3,
+                 {bias, int8 count, T scale, {bool fits, int64 m, null}, own},
+                 alignas(16) {float64 1 / m, T 2}, {}, sqrt(2.0) * n) pdl=true
    when fits and (m == 64 or m == 128 or m == 8):
        by_width<T, m> grid=(min(n, sm_count * 2), 2) block=max_threads_per_block // 4
            args=(out, own, by_scalar, count, -n // 3, -n % 3, n > 5)

@@ -74,6 +74,13 @@ RUNTIME = r"""
 
 #include "astra_launch.cuh"
 
+struct Part { signed char few; double much; };
+struct Params {
+  Params(void* given, Part part) : out(given), part(part) {}
+  void* out;
+  const Part part;
+};
+
 extern "C" {
 cudaError_t cudaGetDevice(int* device) { *device = 3; return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) {
@@ -87,6 +94,8 @@ cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
 }
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** parameters,
                              size_t shared, cudaStream_t stream) {
+  const Params& p = *static_cast<Params*>(parameters[2]);
+  std::printf("struct %p %d %g %p\n", p.out, p.part.few, p.part.much, *(void**)parameters[3]);
   std::printf("launch %d (%u %u %u) (%u %u %u) %zu %p %d %g\n", function != nullptr, grid.x, grid.y,
               grid.z, block.x, block.y, block.z, shared, (void*)stream, *(int*)parameters[0],
               *(float*)parameters[1]);
@@ -104,12 +113,17 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
 }
 }
 
-void kernel(int, float) {}
+void kernel(int, float, const Params, float*) {}
 
 int main(int count, char**) {
   const astra::Launch launch{0, {7, 2, 1}, {32, 4, 1}, 50000, {}, count > 1};
   auto* stream = reinterpret_cast<cudaStream_t>(0x77);
-  astra::launch(&kernel, launch, stream, astra::Number(astra::Int(5)), astra::Number(0.5));
+  astra::launch(&kernel, launch, stream, astra::Number(astra::Int(5)),
+                astra::Number(astra::Real(0.5)),
+                astra::Struct<24, 8>().put<void*>(0, static_cast<void*>(stream))
+                    .put<signed char>(8, astra::Number(astra::Int(-7)))
+                    .put<double>(16, astra::Number(astra::Int(3))),
+                static_cast<void*>(nullptr));
 }
 """
 
@@ -139,6 +153,7 @@ def test_the_launcher_in_cpp(launcher: Path, pdl: bool, major: int, early: bool)
     assert done.stdout.splitlines() == [
         "allow 50000",
         *["attribute 1 1"] * early,
+        "struct 0x77 -7 3 (nil)",
         "launch 1 (7 2 1) (32 4 1) 50000 0x77 5 0.5",
     ]
 

@@ -26,13 +26,15 @@ PARAMETERS = (
     ("float", "float16", 28),
     ("float", "bfloat16", 30),
     ("bool", "bool", 32),
+    ("struct", "", 40),
+    ("pointer", "", 72),
 )
 MANIFEST = {
     "archs": ["sm_80", "sm_90a"],
     "kernels": {
         "k<float>": {
             "symbol": "_Z1kIfEvPf",
-            "bytes": 33,
+            "bytes": 80,
             "parameters": [{"kind": k, "dtype": d, "offset": o} for k, d, o in PARAMETERS],
         },
         "gone": {"symbol": "missing", "bytes": 0, "parameters": []},
@@ -49,7 +51,10 @@ from package import _driver, _host
 
 kernels = _driver.Kernels(Path(sys.argv[1]))
 numbers = json.loads(sys.argv[2])
-args = (_host.Buffer("x"), *numbers)
+whole = _host.struct(
+    16, ("int8", -3), None, _host.struct(1, ("bfloat16", 1 + 2**-8 + 2**-40)), _host.Buffer("x")
+)
+args = (_host.Buffer("x"), *numbers, whole, None)
 early = [sys.argv[6] == "True"] if sys.argv[6:] else []
 wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else (), *early)
 try:
@@ -117,11 +122,13 @@ def test_a_launch(scripted_driver: Path, tmp_path: Path) -> None:
         ("block", 32, 4001),
         ("shared", 50000, 1),
         ("extra", 1, 2),
-        ("bytes", 33, 1),
+        ("bytes", 80, 1),
     ]
     packed = bytes(byte for word, byte, _ in asked if word == "byte")
     half, bfloat = 0x2E66, 0x3DCD  # 0.1, rounded to nearest
-    expected = struct.pack("<QixxxxQfHH?", ADDRESS, -5, 1 << 63, 0.1, half, bfloat, True)
+    expected = struct.pack("<QixxxxQfHH?7x", ADDRESS, -5, 1 << 63, 0.1, half, bfloat, True)
+    rounded_once = 0x3F81  # the nearest float32 is a tie, which would go down to 1.0
+    expected += struct.pack("<b7xQH6xQQ", -3, 0, rounded_once, ADDRESS, 0)
     assert packed == expected
     assert len(printed) == 1
 

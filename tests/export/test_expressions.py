@@ -27,6 +27,7 @@ from tests.model.helpers import (
     bindings,
     numbers_with_values,
     parse_expression,
+    reals_with_values,
     truths_with_values,
 )
 
@@ -38,7 +39,11 @@ ONCE = settings(
 )
 """Every example is a compilation of many expressions."""
 
-OVERFLOWING = (("9223372036854775807 + n", None), ("-9223372036854775807 - 1", None))
+OVERFLOWING = (
+    ("1e300 * n * 1e10", None),
+    ("9223372036854775807 + n", None),
+    ("-9223372036854775807 - 1", None),
+)
 """Errors in a plan and in C++; Python's integers have no bound."""
 
 FIXED = (
@@ -58,6 +63,12 @@ FIXED = (
     ("ceil_div(n, m) * max(1, min(n, m, sm_count))", 105),
     *OVERFLOWING,
     ("9223372036854775807 * (0 - 1) * 1", -9223372036854775807),
+    ("1 / m", 1 / 7),
+    ("1e-06 * n - (0.5 if n > m else 2.0) / -m", 1e-4 + 0.5 / 7),
+    ("rsqrt(n) * sqrt(2) + 1 / rsqrt(4)", 0.1 * 2**0.5 + 2.0),
+    ("1.0 / zero", None),
+    ("rsqrt(zero)", None),
+    ("sqrt(0.5 - m)", None),
     ("n // zero", None),
     ("ceil_div(0 - n, m)", None),
     ("aligned(x, n)", None),
@@ -70,16 +81,20 @@ def test_fixed_expressions_in_cpp(host_compiler: str) -> None:
 
 
 @ONCE
-@given(valued=st.lists(numbers_with_values() | truths_with_values(), min_size=80, max_size=80))
+@given(
+    valued=st.lists(
+        numbers_with_values() | truths_with_values() | reals_with_values(), min_size=80, max_size=80
+    )
+)
 def test_cpp_gives_the_values_of_the_plan(host_compiler: str, valued: list[Valued]) -> None:
     assert in_cpp(host_compiler, valued) == [value for _, value in valued]
 
 
 @THOROUGH
-@given(valued=numbers_with_values() | truths_with_values())
+@given(valued=numbers_with_values() | truths_with_values() | reals_with_values())
 def test_python_gives_the_values_of_the_plan(valued: Valued) -> None:
     expression, value = valued
-    if value is None:  # Python has no bound at 64 bits, and only stops at divisions by zero.
+    if value is None:  # Python has no bounds, and only stops at divisions by zero.
         return
     assert in_python(expression) == value
 
@@ -171,7 +186,9 @@ def _typed(cpp: CppExpressions, expression: Expression) -> str:
 
 
 def _read(word: str) -> object:
-    return {"true": True, "false": False, "fault": None}[word] if word.isalpha() else int(word)
+    if word.isalpha():
+        return {"true": True, "false": False, "fault": None}[word]
+    return float.fromhex(word) if "x" in word else int(word)
 
 
 _PROGRAM = r"""
@@ -179,6 +196,7 @@ _PROGRAM = r"""
 #include <cstdio>
 
 void print(astra::Int value) { std::printf("%lld\n", static_cast<long long>(value.value)); }
+void print(astra::Real value) { std::printf("%a\n", value.value); }
 void print(bool value) { std::printf(value ? "true\n" : "false\n"); }
 
 template <typename F>

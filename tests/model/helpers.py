@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,10 +31,11 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
 )
 from astra_tui.model.launch.expression_parser import ExpressionParser
-from astra_tui.model.launch.plan import Verbatim
+from astra_tui.model.launch.plan import Member, Struct, Verbatim
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, FUNCTIONS, MAX_INTEGER, Bindings
 from astra_tui.model.launch.scope import TensorType as Tensor
 from astra_tui.model.launch.tokens import tokenize
@@ -76,7 +78,7 @@ def parse_expression(text: str) -> Expression:
 # -- generated expressions without regard to meaning -----------------------------------------------
 
 _SIGNS = st.sampled_from(("<", "<=", ">", ">=", "==", "!="))
-_WORDS = ("n", "m", "x", "T", "float16", "sm_count", "_a1", "In")
+_WORDS = ("n", "m", "x", "T", "null", "float16", "sm_count", "_a1", "In")
 
 
 def _larger(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
@@ -87,7 +89,7 @@ def _larger(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expres
         st.builds(Unary, st.sampled_from(("-", "not")), children),
         st.builds(
             Binary,
-            st.sampled_from(("+", "-", "*", "//", "%", "and", "or")),
+            st.sampled_from(("+", "-", "*", "/", "//", "%", "and", "or")),
             children,
             children,
         ),
@@ -97,42 +99,12 @@ def _larger(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expres
 
 
 _ATOMS: st.SearchStrategy[Expression] = st.one_of(
-    st.builds(Integer, st.integers(0, MAX_INTEGER)), st.builds(Name, st.sampled_from(_WORDS))
+    st.builds(Integer, st.integers(0, MAX_INTEGER)),
+    st.builds(Name, st.sampled_from(_WORDS)),
+    st.builds(Real, st.floats(0, allow_infinity=False).map(abs)),
 )
 
 EXPRESSIONS = st.recursive(_ATOMS, _larger, max_leaves=12)
-_SMALL = _ATOMS | _larger(_ATOMS)
-
-
-# -- generated expressions without regard to meaning -----------------------------------------------
-
-_SIGNS = st.sampled_from(("<", "<=", ">", ">=", "==", "!="))
-_WORDS = ("n", "m", "x", "T", "float16", "sm_count", "_a1", "In")
-
-
-def _larger(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-    several = st.lists(children, max_size=3).map(tuple)
-    links = st.tuples(_SIGNS, children)
-    return st.one_of(
-        st.builds(Call, st.sampled_from(sorted(FUNCTIONS)), several),
-        st.builds(Unary, st.sampled_from(("-", "not")), children),
-        st.builds(
-            Binary,
-            st.sampled_from(("+", "-", "*", "//", "%", "and", "or")),
-            children,
-            children,
-        ),
-        st.builds(Compare, children, st.lists(links, min_size=1, max_size=3).map(tuple)),
-        st.builds(Conditional, children, children, children),
-    )
-
-
-_ATOMS: st.SearchStrategy[Expression] = st.one_of(
-    st.builds(Integer, st.integers(0, MAX_INTEGER)), st.builds(Name, st.sampled_from(_WORDS))
-)
-
-EXPRESSIONS = st.recursive(_ATOMS, _larger, max_leaves=12)
-_SMALL = _ATOMS | _larger(_ATOMS)
 
 
 # -- generated plans without regard to meaning -----------------------------------------------------
@@ -146,13 +118,21 @@ _NAMES = st.sampled_from(("a", "b1", "_tile", "width"))
 _QUOTED = st.text(st.characters(codec="utf-8", exclude_characters='"\n'), max_size=12)
 _SIZES = _tuples(EXPRESSIONS, 1, 3)
 
+_MEMBERS = EXPRESSIONS | st.builds(Member, st.sampled_from(("T", "int8", "float64")), EXPRESSIONS)
+_ALIGNMENTS = st.sampled_from((1, 2, 16, 128))
+_STRUCTS = st.recursive(
+    st.builds(Struct, _tuples(_MEMBERS, 0, 3), _ALIGNMENTS),
+    lambda inner: st.builds(Struct, _tuples(inner | _MEMBERS, 0, 3), _ALIGNMENTS),
+    max_leaves=3,
+)
+
 LAUNCHES = st.builds(
     Launch,
     kernel=st.sampled_from(("k", "ns::k", "grid")),
     template_args=_tuples(EXPRESSIONS | st.builds(Verbatim, _QUOTED), 0, 3),
     grid=_SIZES,
     block=_SIZES,
-    args=_tuples(EXPRESSIONS, 0, 3),
+    args=_tuples(EXPRESSIONS | _STRUCTS, 0, 3),
     shared_bytes=st.none() | EXPRESSIONS,
     pdl=st.none() | EXPRESSIONS,
 )
@@ -267,6 +247,43 @@ def numbers_with_values(draw: Callable[..., Any], depth: int = 3) -> Valued:
         case _:
             known = a is not None and b is not None and a >= 0 and b > 0
             return Call("ceil_div", (left, right)), (a + b - 1) // b if known else None
+
+
+@st.composite
+def reals_with_values(draw: Callable[..., Any], depth: int = 3) -> Valued:
+    """A floating-point expression over the names of SCOPE, with its value."""
+    form = draw(st.sampled_from(("literal", "binary", "negate", "choose", "root")))
+    if depth == 0 or form == "literal":
+        value = draw(st.floats(0, 1e300).map(abs))
+        return Real(value), value
+    left, a = draw(reals_with_values(depth=depth - 1))
+    right, b = draw(numbers_with_values(depth=1) | reals_with_values(depth=depth - 1))
+    match form:
+        case "binary":
+            operator = draw(st.sampled_from(("+", "-", "*", "/")))
+            if draw(st.booleans()):
+                return Binary(operator, right, left), _real(operator, b, a)
+            return Binary(operator, left, right), _real(operator, a, b)
+        case "negate":
+            return Unary("-", left), None if a is None else -a
+        case "choose":
+            condition, truth = draw(truths_with_values(depth=1))
+            value = None if truth is None else (a if truth else 0.5)
+            return Conditional(condition, left, Real(0.5)), value
+        case _:
+            function = draw(st.sampled_from(("sqrt", "rsqrt")))
+            if b is None or b < 0 or (b == 0 and function == "rsqrt"):
+                return Call(function, (right,)), None
+            root = math.sqrt(b)
+            return Call(function, (right,)), root if function == "sqrt" else 1.0 / root
+
+
+def _real(operator: str, a: float | None, b: float | None) -> float | None:
+    if a is None or b is None or (operator == "/" and b == 0):
+        return None
+    a, b = float(a), float(b)
+    value = {"+": a + b, "-": a - b, "*": a * b}[operator] if operator != "/" else a / b
+    return value if math.isfinite(value) else None
 
 
 @st.composite

@@ -18,13 +18,14 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
     names_in,
 )
 from astra_tui.model.launch.expression_parser import MAX_DEPTH, MAX_OPERATORS
 from astra_tui.model.launch.scope import MAX_INTEGER
 from astra_tui.model.launch.tokens import MAX_TEXT, MAX_TOKENS, Token, tokenize
-from astra_tui.model.launch.validate import kind_of
+from astra_tui.model.launch.validate import Kind, kind_of
 
 from .helpers import (
     EXPRESSIONS,
@@ -36,6 +37,7 @@ from .helpers import (
     marked,
     numbers_with_values,
     parse_expression,
+    reals_with_values,
     truths_with_values,
 )
 
@@ -82,6 +84,7 @@ def test_operators_bind_as_in_python(text: str, grouped: str) -> None:
 
 def test_every_form_has_its_node() -> None:
     assert parse_expression("min(n, 2,)") == Call("min", (Name("n"), Integer(2)))
+    assert parse_expression("1e-06 / n") == Binary("/", Real(1e-6), Name("n"))
     assert parse_expression("-n") == Unary("-", Name("n"))
     assert parse_expression("n // 2") == Binary("//", Name("n"), Integer(2))
     assert parse_expression("0 < n <= 8") == Compare(
@@ -139,14 +142,13 @@ def test_names_in_finds_every_name_once() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("n ▶/ 2", "unexpected '/'", "use // for integer division"),
         ("n ▶& m", "unexpected '&'", "use 'and'"),
         ("n ▶| m", "unexpected '|'", "use 'or'"),
         ("▶!n", "unexpected '!'", "use 'not'"),
         ("n ▶? 1 : 2", "unexpected '?'", "a if condition else b"),
-        ("▶1.5 * n", "unexpected '1'", "only whole numbers"),
-        ("▶1e5", "unexpected '1'", "only whole numbers"),
-        ("n▶.size", "unexpected '.'", "only whole numbers"),
+        ("▶1e-6f * n", "unexpected '1'", "0.5 or 1e-6, without a suffix"),
+        ("n + ▶1e999", "1e999 does not fit in double precision", ""),
+        ("n▶.size", "unexpected '.'", "0.5 or 1e-6, without a suffix"),
         ("n▶; m", "unexpected ';'", "end of the line"),
         ('▶"open', "unexpected '\"'", "close the quotes"),
         ("n ▶$", "unexpected '$'", ""),
@@ -156,7 +158,7 @@ def test_names_in_finds_every_name_once() -> None:
         ("n + ▶not m", "expected a value, found 'not'", ""),
         ('n + ▶"text"', "expected a value, found '\"text\"'", ""),
         ("n if m == 1▶", "expected 'else' to complete 'a if condition else b'", ""),
-        ("(n + 1▶", "expected ')' to close the parenthesis, found the end of the line", ""),
+        ("(n + 1▶", "expected ')' to close the '(', found the end of the line", ""),
         ("▶(n, m)", "a list of values cannot stand here", ""),
         ("1 + ▶()", "a list of values cannot stand here", ""),
         ("n + ▶mini(1, 2)", "unknown function 'mini'", "did you mean 'min'?"),
@@ -321,7 +323,7 @@ def test_a_printed_expression_is_read_back_equal(expression: Expression) -> None
 
 
 @THOROUGH
-@given(numbers_with_values() | truths_with_values())
+@given(numbers_with_values() | truths_with_values() | reals_with_values())
 def test_the_evaluator_agrees_with_python(valued: Valued) -> None:
     expression, expected = valued
     evaluator = Evaluator(bindings())
@@ -335,12 +337,13 @@ def test_the_evaluator_agrees_with_python(valued: Valued) -> None:
 
 
 @PROPERTY
-@given(numbers_with_values() | truths_with_values())
+@given(numbers_with_values() | truths_with_values() | reals_with_values())
 def test_generated_expressions_have_the_kind_of_their_value(valued: Valued) -> None:
     expression, expected = valued
-    kind = kind_of(expression, SCOPE).value
+    kind = kind_of(expression, SCOPE)
     if expected is not None:
-        assert kind == ("true or false" if isinstance(expected, bool) else "a whole number")
+        kinds = {bool: Kind.TRUTH, int: Kind.INTEGER, float: Kind.FLOAT}
+        assert kind is kinds[type(expected)]
 
 
 _WORDS = st.sampled_from(

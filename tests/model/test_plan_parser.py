@@ -295,7 +295,7 @@ def test_errors_count_from_the_place_where_the_plan_begins() -> None:
         ("k grid=n▶, m block=1", "found ','", "several values stand in parentheses"),
         ("k grid=(n, m) ▶* 2", "expected the end of the line, found '*'", ""),
         ("k grid=▶", "expected a value, found the end of the line", ""),
-        ("k grid=(1, 2 ▶block=1", "expected ')' to close the parenthesis, found 'block'", ""),
+        ("k grid=(1, 2 ▶block=1", "expected ')' to close the '(', found 'block'", ""),
         ("▶5 grid=1", "expected the name of a kernel, found '5'", ""),
         ("▶@k grid=1", "unexpected '@'", ""),
         ("a:: ▶= 1", "expected the name of a kernel, found '='", ""),
@@ -339,6 +339,12 @@ def test_errors_count_from_the_place_where_the_plan_begins() -> None:
         (f"{K_TEXT}\n▶let a = 1", "declarations come before the first launch", ""),
         (f"{K_TEXT}\n▶tune a in 1", "declarations come before the first launch", ""),
         ("when n > 1:\n  ▶let a = 1", "declarations come before the first launch", ""),
+        # structures
+        ("k grid=1 block=1 args=({x ▶y})", "expected '}' to close the '{', found 'y'", ""),
+        ("k grid=1 block=1 args=(alignas(▶3) {x})", "a power of two up to 128", ""),
+        ("k grid=1 block=1 args=(alignas(8) ▶x)", "expected '{' here, found 'x'", ""),
+        ("k grid=1 block=1 args=({x} ▶+ 1)", "expected ')' to close the '(', found '+'", ""),
+        ("k grid=▶{x} block=1 args=()", "expected a value, found '{'", ""),
         # branches
         ("▶otherwise: " + K_TEXT, "'otherwise' needs a 'when' before it", ""),
         (f"when n > 1▶\n  {K_TEXT}", "expected ':' after 'when', found the end of the line", ""),

@@ -7,12 +7,12 @@ import json
 import math
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ._host import Buffer, PlanFault, Refused
+from ._host import Buffer, PlanFault, Refused, Struct
 from ._host import Launch as Wanted
 
 _ATTRIBUTES = {
@@ -184,10 +184,17 @@ class Kernels:
         packed = bytearray(signature["bytes"])
         pointers = []
         for argument, parameter in zip(wanted.args, signature["parameters"], strict=True):
-            if isinstance(argument, Buffer):
-                pointers.append((parameter["offset"] // 8, order.index(argument.name)))
-            else:
-                _pack(packed, parameter, argument)
+            members = (
+                argument.members
+                if isinstance(argument, Struct)
+                else ((0, parameter["dtype"], argument),)
+            )
+            for place, dtype, value in members:
+                offset = parameter["offset"] + place
+                if isinstance(value, Buffer):
+                    pointers.append((offset // 8, order.index(value.name)))
+                elif value is not None:
+                    _pack(packed, offset, dtype, value)
         return Launch(ordinal, wanted, function, bytes(packed), tuple(pointers))
 
     def _function(self, kernel: str, symbol: str, ordinal: int) -> ctypes.c_void_p:
@@ -249,9 +256,8 @@ def _device(ordinal: int) -> int:
     return device.value
 
 
-def _pack(packed: bytearray, parameter: Mapping[str, Any], value: float) -> None:
+def _pack(packed: bytearray, offset: int, dtype: str, value: float) -> None:
     """Puts a number into a parameter buffer. Raises PlanFault where it does not fit."""
-    dtype, offset = parameter["dtype"], parameter["offset"]
     if dtype == "bfloat16":
         struct.pack_into("<H", packed, offset, _bfloat16(float(value)))
     elif dtype in _FLOATS:
@@ -275,10 +281,13 @@ def _representable(value: float, dtype: str) -> float:
 
 
 def _bfloat16(value: float) -> int:
-    """The bits of a float32 rounded to bfloat16, ties to even."""
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    """The bits of a number rounded once to bfloat16, ties to even."""
     if value != value:
         return 0x7FC0
+    single = struct.pack("<f", _representable(value, "float32"))
+    (bits,), (near,) = struct.unpack("<I", single), struct.unpack("<f", single)
+    if bits & 0xFFFF == 0x8000:  # A tie is decided by what float32 has lost.
+        bits += (abs(value) > abs(near)) - (abs(value) < abs(near))
     return int((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
 
 

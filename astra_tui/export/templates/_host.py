@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BASE_ALIGNMENT = 256
 """Alignment beyond this is not seen: `aligned(x, 512)` is false."""
 
+POINTER_BYTES = 8
 MAX_WORKSPACE_BYTES = 1 << 30
 GRID_LIMITS = ((1 << 31) - 1, 65_535, 65_535)
 BLOCK_LIMITS = (1024, 1024, 64)
@@ -51,6 +53,19 @@ class Buffer:
     name: str
 
 
+Value = Buffer | int | float | bool | None
+"""What a kernel takes: an address, a number, or None for a null pointer."""
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A structure by value: offset, element type ("" for a pointer) and value of each member."""
+
+    size: int
+    alignment: int
+    members: tuple[tuple[int, str, Value], ...]
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Scratch memory of a call, in bytes."""
@@ -67,7 +82,7 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
-    args: tuple[Buffer | int | float | bool, ...]
+    args: tuple[Value | Struct, ...]
     # <pdl>
     pdl: bool = False
     """Whether it may begin before what runs before it on the stream has ended."""
@@ -99,6 +114,38 @@ def aligned(tensor: Layout, count: int) -> bool:
 def stride(tensor: Layout, axis: int) -> int:
     """The distance in elements between neighbours along an axis."""
     return tensor.strides[axis]
+
+
+def sqrt(value: float) -> float:
+    """The square root."""
+    if value < 0:
+        raise PlanFault(f"sqrt({value}) is not a number")
+    return math.sqrt(value)
+
+
+def rsqrt(value: float) -> float:
+    """`1 / sqrt(value)`."""
+    return 1.0 / sqrt(value)
+
+
+def struct(alignment: int, *members: Buffer | Struct | tuple[str, float] | None) -> Struct:
+    """A structure by value, laid out by the rules of C; a pair is a type and a number."""
+    end = 0
+    placed: list[tuple[int, str, Value]] = []
+    for member in members:
+        inner = member if isinstance(member, Struct) else _of_one(member)
+        offset = -(-end // inner.alignment) * inner.alignment
+        placed += [(offset + o, dtype, value) for o, dtype, value in inner.members]
+        end = offset + inner.size
+        alignment = max(alignment, inner.alignment)
+    return Struct(max(-(-end // alignment) * alignment, 1), alignment, tuple(placed))
+
+
+def _of_one(member: Buffer | tuple[str, float] | None) -> Struct:
+    if isinstance(member, tuple):
+        dtype, value = member
+        return Struct(SIZES[dtype], SIZES[dtype], ((0, dtype, value),))
+    return Struct(POINTER_BYTES, POINTER_BYTES, ((0, "", member),))
 
 
 def sizeof(dtype: str) -> int:

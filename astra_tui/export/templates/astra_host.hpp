@@ -3,6 +3,7 @@
 #define ASTRA_HOST_HPP
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -101,6 +102,35 @@ inline Int max(std::initializer_list<Int> values) {
   return found;
 }
 
+// A number of double precision. Arithmetic gives finite ones only.
+struct Real {
+  double value;
+  constexpr explicit Real(double given) : value(given) {}
+  constexpr explicit Real(Int given) : value(static_cast<double>(given.value)) {}
+};
+
+inline Real finite(double value) {
+  require(std::isfinite(value), kPlanFault);
+  return Real(value);
+}
+
+inline Real operator+(Real a, Real b) { return finite(a.value + b.value); }
+inline Real operator-(Real a, Real b) { return finite(a.value - b.value); }
+inline Real operator*(Real a, Real b) { return finite(a.value * b.value); }
+inline Real operator-(Real a) { return finite(-a.value); }
+
+inline Real operator/(Real a, Real b) {
+  require(b.value != 0, kPlanFault);
+  return finite(a.value / b.value);
+}
+
+inline Real sqrt(Real a) {
+  require(a.value >= 0, kPlanFault);
+  return Real(std::sqrt(a.value));
+}
+
+inline Real rsqrt(Real a) { return Real(1.0) / sqrt(a); }
+
 // A number that a kernel takes: a whole one, or one of floating point.
 struct Number {
   bool is_float;
@@ -108,7 +138,7 @@ struct Number {
   double real;
   Number(Int v) : is_float(false), whole(v.value), real(static_cast<double>(v.value)) {}
   Number(bool v) : is_float(false), whole(v), real(v) {}
-  Number(double v) : is_float(true), whole(0), real(v) {}
+  Number(Real v) : is_float(true), whole(0), real(v.value) {}
 };
 
 // Where a tensor lies: its address, and its strides in elements.

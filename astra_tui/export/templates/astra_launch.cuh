@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <tuple>
@@ -45,6 +46,33 @@ P to_parameter(const Number& number) {
   } else {
     return P(number.real);  // __half, __nv_bfloat16
   }
+}
+
+// A structure that a kernel takes by value, filled member by member; other bytes are zero.
+template <std::size_t Size, std::size_t Alignment>
+struct Struct {
+  alignas(Alignment) unsigned char bytes[Size] = {};
+
+  template <typename M, typename V>
+  Struct& put(std::size_t offset, V value) {
+    const M member = to_parameter<M>(value);
+    std::memcpy(bytes + offset, &member, sizeof(M));
+    return *this;
+  }
+};
+
+template <typename P, std::size_t Size, std::size_t Alignment>
+P to_parameter(const Struct<Size, Alignment>& given) {
+  static_assert(sizeof(P) == Size && alignof(P) == Alignment,
+                "the launch plan passes another structure than the kernel takes");
+  union Holder {
+    unsigned char none;
+    P value;
+    Holder() : none(0) {}
+    ~Holder() {}
+  } holder;
+  std::memcpy(static_cast<void*>(&holder), given.bytes, Size);
+  return holder.value;
 }
 
 // <pdl>
@@ -96,7 +124,7 @@ void launch_with(void (*kernel)(P...), const Launch& launch, cudaStream_t stream
                          launch.shared, stream));
 }
 
-// Launches a kernel; `arguments` are void* and Number, one for each of its parameters.
+// Launches a kernel; `arguments` are void*, Number and Struct, one for each of its parameters.
 template <typename... P, typename... A>
 void launch(void (*kernel)(P...), const Launch& launch, cudaStream_t stream, A... arguments) {
   static_assert(sizeof...(P) == sizeof...(A), "the launch plan passes another number of arguments");

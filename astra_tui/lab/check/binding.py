@@ -9,12 +9,21 @@ import struct
 from collections.abc import Mapping
 from typing import NoReturn
 
+from astra_tui.model.c_layout import Extent
 from astra_tui.model.compilation import CompiledKernel, Parameter
 from astra_tui.model.device import PackedLaunch
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import encode
 from astra_tui.model.launch import PlanError
-from astra_tui.model.launch.resolve import BufferArgument, NumberArgument, ResolvedLaunch
+from astra_tui.model.launch.resolve import (
+    BufferArgument,
+    NullArgument,
+    NumberArgument,
+    ResolvedArgument,
+    ResolvedLaunch,
+    ResolvedLeaf,
+    StructArgument,
+)
 
 _UNTYPED = {"void", "char", "unsigned char", "signed char"}
 _CARRIERS = {
@@ -52,17 +61,17 @@ def bind_launch(
     for number, (argument, parameter) in enumerate(
         zip(launch.args, kernel.parameters, strict=True), 1
     ):
-        problem = ""
-        if isinstance(argument, BufferArgument):
-            problem = _pointer_problem(argument.name, buffer_types[argument.name], parameter)
-            pointers.append((parameter.offset, argument.name))
-        else:
-            data = _number_bytes(argument, parameter)
-            if isinstance(data, str):
-                problem = data
-            else:
-                packed[parameter.offset : parameter.offset + parameter.size] = data
-        if problem:
+        try:
+            for leaf in _leaves(argument, parameter):
+                offset, value = parameter.offset + leaf.offset, leaf.value
+                if isinstance(value, BufferArgument):
+                    pointers.append((offset, value.name))
+                    if parameter.kind != "struct":
+                        _check_pointer(value.name, buffer_types[value.name], parameter)
+                elif isinstance(value, NumberArgument):
+                    data = _number_bytes(value, leaf.dtype, parameter.type)
+                    packed[offset : offset + len(data)] = data
+        except _Unfit as problem:
             _fail(
                 launch,
                 file,
@@ -81,29 +90,70 @@ def bind_launch(
     )
 
 
-def _pointer_problem(name: str, dtype: DType, parameter: Parameter) -> str:
-    if parameter.kind != "pointer":
-        return f"'{name}' is a tensor, the kernel takes a {parameter.type}"
+class _Unfit(Exception):
+    """An argument that is not what the kernel takes; the message says why."""
+
+
+def _leaves(argument: ResolvedArgument, parameter: Parameter) -> tuple[ResolvedLeaf, ...]:
+    """The values that a parameter gets, at their offsets in it. Raises _Unfit."""
+    takes = _takes(parameter)
+    match argument:
+        case StructArgument(extent=extent, leaves=leaves):
+            if parameter.kind != "struct":
+                raise _Unfit(f"this is a structure, the kernel takes {takes}")
+            wanted = Extent(parameter.size, parameter.alignment)
+            if extent != wanted:
+                raise _Unfit(
+                    f"this structure has {_shown(extent)}, {parameter.type} has {_shown(wanted)}"
+                )
+            return leaves
+        case BufferArgument(name=name) if parameter.kind != "pointer":
+            raise _Unfit(f"'{name}' is a tensor, the kernel takes {takes}")
+        case NullArgument() if parameter.kind != "pointer":
+            raise _Unfit(f"null is a pointer, the kernel takes {takes}")
+        case NumberArgument(value=value) if parameter.kind in ("pointer", "struct"):
+            hint = "; write null for a pointer to nothing" if value == 0 else ""
+            raise _Unfit(f"{value} is a number, the kernel takes {takes}{hint}")
+        case _:
+            return (ResolvedLeaf(0, parameter.dtype, argument),)
+
+
+def _takes(parameter: Parameter) -> str:
+    match parameter.kind:
+        case "pointer":
+            return f"a pointer to {parameter.type}"
+        case "struct":
+            return f"the structure {parameter.type}, written as {{member, ...}}"
+        case _:
+            return parameter.type
+
+
+def _shown(extent: Extent) -> str:
+    return f"{extent.size} bytes aligned to {extent.alignment}"
+
+
+def _check_pointer(name: str, dtype: DType, parameter: Parameter) -> None:
+    """Raises _Unfit where a pointer cannot be to elements of a tensor."""
     pointee = parameter.type
     same = parameter.dtype is dtype
     carrier = pointee in _UNTYPED or pointee in _CARRIERS
     if same or carrier or pointee in dtype.vectors:
-        return ""
-    return f"'{name}' holds {dtype.value}, the kernel takes a pointer to {pointee}"
+        return
+    raise _Unfit(f"'{name}' holds {dtype.value}, the kernel takes a pointer to {pointee}")
 
 
-def _number_bytes(argument: NumberArgument, parameter: Parameter) -> bytes | str:
-    """The bytes of a number, or what is wrong with it."""
-    value, dtype = argument.value, parameter.dtype
-    if parameter.kind == "pointer" or dtype is None:
-        return f"{value} is a number, the kernel takes a pointer to {parameter.type}"
-    if parameter.kind == "float":
+def _number_bytes(argument: NumberArgument, dtype: DType | None, type_: str) -> bytes:
+    """The bytes of a number; a float is rounded once. Raises _Unfit."""
+    value = argument.value
+    if dtype is None:
+        raise _Unfit(f"{value} is a number, {type_} has a pointer there")
+    if dtype.is_float:
         return bytes(encode([float(value)], dtype).tobytes())
     if isinstance(value, float):
-        return f"{value} is a floating-point number, the kernel takes {parameter.type}"
+        raise _Unfit(f"{value} is a floating-point number, the kernel takes {dtype.value}")
     low, high = dtype.integer_range
     if not low <= value <= high:
-        return f"{value} does not fit in {parameter.type}"
+        raise _Unfit(f"{value} does not fit in {dtype.value}")
     code = {1: "b", 2: "h", 4: "i", 8: "q"}[dtype.size]
     return struct.pack("<" + (code if low < 0 else code.upper()), int(value))
 

@@ -143,8 +143,7 @@ def _expressions(source: Source) -> Iterator[Expression]:
         if isinstance(step, Dispatch):
             stack += [b.condition for b in step.branches if b.condition is not None]
     for launch in plan.launches():
-        stack += [*launch.grid, *launch.block, *launch.args]
-        stack += [e for e in (launch.shared_bytes, launch.pdl) if e is not None]
+        stack += launch.expressions()
     while stack:
         expression = stack.pop()
         yield expression

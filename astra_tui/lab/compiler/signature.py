@@ -9,10 +9,9 @@ from typing import Any
 import itanium_demangler as demangler
 import msgspec
 
+from astra_tui.model.c_layout import POINTER_BYTES, Extent, place
 from astra_tui.model.compilation import Parameter
 from astra_tui.model.dtypes import NUMBERS, OF_CPP_TYPE, NumberKind
-
-POINTER_BYTES = 8
 
 _MAX_NODES = 200
 """How many parts a type may have to be spelled out; short mangled names can stand for huge ones."""
@@ -20,6 +19,11 @@ _MAX_NODES = 200
 
 _FUNCTION = "L_Z"
 """What begins a function, or a variable, as a template argument."""
+
+
+_DECLARATION = re.compile(
+    r"\.param(?:\s+\.align\s+(\d+))?\s+\.[busf](\d+)(?:\s+\.ptr[^,\[]*)?[^,\[]*(?:\[(\d+)\])?"
+)
 
 
 class SignatureError(Exception):
@@ -47,23 +51,26 @@ def parse_parameters(symbol: str, ptx: str = "") -> tuple[tuple[Parameter, ...],
         )
     try:
         types = _parameter_types(symbol)
-        unplaced = [_parameter(each, number) for number, each in enumerate(types or (), 1)]
+        declared = _declared(symbol, ptx)
+        known = declared if declared and types and len(declared) == len(types) else None
+        unplaced = [
+            _parameter(each, number, known[number - 1] if known else None)
+            for number, each in enumerate(types or (), 1)
+        ]
     except SignatureError:
         raise
     except Exception:  # The demangler raises all kinds for what it does not know.
         types = None
     if types is None:
         raise SignatureError(f"the types of {symbol} could not be read")
-    parameters: list[Parameter] = []
-    offset = 0
-    for parameter in unplaced:
-        offset = -(-offset // parameter.size) * parameter.size
-        parameters.append(msgspec.structs.replace(parameter, offset=offset))
-        offset += parameter.size
-    declared = _declared_sizes(symbol, ptx)
-    if declared is not None and declared != [p.size for p in parameters]:
+    placed = place(Extent(p.size, p.alignment or p.size) for p in unplaced)
+    parameters = tuple(
+        msgspec.structs.replace(parameter, offset=offset)
+        for parameter, offset in zip(unplaced, placed.offsets, strict=True)
+    )
+    if declared is not None and [d.extent.size for d in declared] != [p.size for p in parameters]:
         raise SignatureError(f'{symbol} does not take what its name says; remove extern "C"')
-    return tuple(parameters), offset
+    return parameters, placed.end
 
 
 @dataclass(frozen=True)
@@ -171,7 +178,15 @@ def _is_void(node: Any) -> bool:
     return bool(node.kind == "builtin" and node.value == "void")
 
 
-def _parameter(of: _Type, number: int) -> Parameter:
+@dataclass(frozen=True)
+class _Declared:
+    """What PTX says of a parameter: its extent, and whether it is bytes rather than a number."""
+
+    extent: Extent
+    is_bytes: bool
+
+
+def _parameter(of: _Type, number: int, declared: _Declared | None) -> Parameter:
     _, bare = of.bare()
     if bare.node.kind == "pointer":
         const, pointee = _Type(bare.node.value, bare.arguments).bare()
@@ -181,8 +196,12 @@ def _parameter(of: _Type, number: int) -> Parameter:
     name = str(bare)
     dtype = OF_CPP_TYPE.get(name)
     if dtype is None or dtype.value not in NUMBERS:
+        if declared is not None and declared.is_bytes:
+            extent = declared.extent
+            return Parameter("struct", name, extent.size, 0, alignment=extent.alignment)
         raise SignatureError(
-            f"parameter {number} has the type '{name}'; a launch plan passes pointers and numbers"
+            f"parameter {number} has the type '{name}'; a launch plan passes pointers, numbers and "
+            "structures"
         )
     return Parameter(_PARAMETER_KINDS[dtype.kind], name, dtype.size, 0, dtype)
 
@@ -210,12 +229,14 @@ def _filled(node: Any, arguments: tuple[Any, ...]) -> Any:
     return node.map(lambda part: _filled(part, arguments))
 
 
-def _declared_sizes(symbol: str, ptx: str) -> list[int] | None:
-    """The bytes of each parameter in the PTX of a kernel, or None where it is not there."""
+def _declared(symbol: str, ptx: str) -> list[_Declared] | None:
+    """The parameters of a kernel by its PTX, or None where it is not there."""
     entry = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(([^)]*)\)", ptx)
     if entry is None:
         return None
-    sizes = []
-    for declared in re.finditer(r"\.([busf])(\d+)[^,\[]*(?:\[(\d+)\])?", entry[1]):
-        sizes.append(int(declared[2]) // 8 * int(declared[3] or 1))
-    return sizes
+    return [
+        _Declared(
+            Extent(int(bits) // 8 * int(count or 1), int(alignment or int(bits) // 8)), bool(count)
+        )
+        for alignment, bits, count in _DECLARATION.findall(entry[1])
+    ]

@@ -17,7 +17,7 @@ import z3
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.conditions.terms import LaunchContext
 from astra_tui.model.check import Case
-from astra_tui.model.compilation import CompiledKernel
+from astra_tui.model.compilation import CompiledKernel, Parameter
 from astra_tui.model.device import BASE_ALIGNMENT
 from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.launch.expression import (
@@ -30,8 +30,25 @@ from astra_tui.model.launch.expression import (
     Name,
     Unary,
 )
-from astra_tui.model.launch.plan import Branch, Dispatch, Launch, Let, Refuse, Tune, Verbatim
-from astra_tui.model.launch.scope import ELEMENT_TYPE, MAX_INTEGER
+from astra_tui.model.launch.plan import (
+    Branch,
+    Dispatch,
+    KernelArgument,
+    Launch,
+    Leaf,
+    Let,
+    Refuse,
+    Struct,
+    Tune,
+    Verbatim,
+)
+from astra_tui.model.launch.scope import (
+    DEVICE_ATTRIBUTES,
+    ELEMENT_TYPE,
+    MAX_INTEGER,
+    NULL,
+    TRUTH_VALUES,
+)
 from astra_tui.model.task import KernelTask
 
 LARGEST_DIM = 1 << 31
@@ -263,9 +280,10 @@ class _Model:
             special["%laneid"] = special["%tid.x"] & 31
         parameters: dict[int, Any] = {}
         for argument, parameter in zip(launch.args, kernel.parameters, strict=True):
-            given = self._argument(argument, parameter.dtype, parameter.size)
-            if given is not None:
-                parameters[parameter.offset] = given
+            for leaf in self._leaves(argument, parameter):
+                given = self._argument(leaf)
+                if given is not None:
+                    parameters[parameter.offset + leaf.offset] = given
         return Launches(
             context=LaunchContext(special, parameters),
             dims={n: v.term for n, v in self.dims.items()},
@@ -297,7 +315,17 @@ class _Model:
             self.facts.append(z3.ULT(at, special[f"%{extent}.{axis}"]))
         return found
 
-    def _argument(self, argument: Expression, dtype: DType | None, size: int) -> Any:
+    def _leaves(self, argument: KernelArgument, parameter: Parameter) -> tuple[Leaf, ...]:
+        """The values that a parameter is made of."""
+        if isinstance(argument, Struct):
+            return argument.layout(self.dtype).leaves
+        return (Leaf(0, None if parameter.kind == "pointer" else parameter.dtype, argument),)
+
+    def _argument(self, leaf: Leaf) -> Any:
+        """The term of one value; None for what is not modelled, such as a float."""
+        argument, dtype = leaf.value, leaf.dtype
+        if isinstance(argument, Name) and argument.id == NULL:
+            return z3.BitVecVal(0, _BITS)
         if isinstance(argument, Name) and argument.id in self.task.args:
             given = self.task.args[argument.id]
             if given.is_tensor:
@@ -310,10 +338,17 @@ class _Model:
             return self._address(f"base_{argument.id}", z3.BitVecVal(0, _BITS))
         if dtype is None or dtype.is_float:
             return None
-        number = self.number(argument)
+        number = self._passed(argument)
         low, high = dtype.integer_range
         self.facts += [number.term >= low, number.term <= high]
-        return z3.Extract(8 * size - 1, 0, number.term)
+        return z3.Extract(8 * dtype.size - 1, 0, number.term)
+
+    def _passed(self, argument: Expression) -> Number:
+        """A number, or a condition as 0 or 1."""
+        try:
+            return self.number(argument)
+        except NotModelled:
+            return _either(self.truth(argument), _constant(1), _constant(0))
 
     def _pointer(self, name: str) -> Any:
         size = self.task.dtype_of(self.task.args[name], self.dtype).size
@@ -349,6 +384,8 @@ class _Model:
                 return self._aligned(name, self.number(count))
             case Name(id=name) if name in self.lets:
                 return self.truth(self.lets[name])
+            case Name(id=name) if name in TRUTH_VALUES:
+                return z3.BoolVal(TRUTH_VALUES[name])
             case Conditional(condition=c, when_true=a, when_false=b):
                 holds = self.truth(c)
                 return z3.If(
@@ -392,7 +429,7 @@ class _Model:
         if isinstance(value, Number):
             return value
         if name not in self.device:
-            if name in self.lets or isinstance(value, DType):
+            if name not in DEVICE_ATTRIBUTES:
                 raise NotModelled(f"'{name}' of the launch plan")
             # A device attribute: another device has another number.
             self.device[name] = self._free(f"device_{name}", 1, LARGEST_DIM)

@@ -197,7 +197,7 @@ class Terms:
         if i.operation == "setp":
             return self._compared(i, index)
         if i.operation == "ld":
-            return self._loaded(i, kind)
+            return self._loaded(i, index, kind)
         if i.operation == "cvt":
             return self._converted(i, index, kinds)
         if not _INTEGERS.fullmatch(kind) or {"sat", "cc"} & set(i.modifiers):
@@ -307,15 +307,26 @@ class Terms:
         # A register that is wider than the type is extended by the type's sign.
         return z3.SignExt(64 - value.size(), value) if to[0] == "s" and value.size() < 64 else value
 
-    def _loaded(self, i: Instruction, kind: str) -> Any:
+    def _loaded(self, i: Instruction, index: int, kind: str) -> Any:
         address = i.operands[1]
         if "param" in i.modifiers and isinstance(address, Address):
-            base = address.base
-            offset = self.offsets.get(base.name) if isinstance(base, Symbol) else None
+            offset = self._parameter_offset(address.base, index)
             if offset is not None and isinstance(i.operands[0], Register):
                 given = self.around.parameters.get(offset + address.offset)
                 if given is not None and given.size() == _WIDTHS[kind]:
                     return given
+        return None
+
+    def _parameter_offset(self, base: Operand, index: int) -> int | None:
+        """Where an address lies in the parameters: a parameter's, or that plus a constant."""
+        if isinstance(base, Symbol):
+            return self.offsets.get(base.name)
+        if isinstance(base, Register):
+            address = self.operand(base, index, 64)
+            for name, offset in self.offsets.items():
+                inside = z3.simplify(address - self._variable(("symbol", name), 64))
+                if z3.is_bv_value(inside):
+                    return offset + int(inside.as_signed_long())
         return None
 
 

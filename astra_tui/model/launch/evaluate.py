@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
 )
 from astra_tui.model.launch.plan import PlanError
@@ -68,6 +70,12 @@ class Evaluator:
         assert isinstance(value, int)
         return value
 
+    def number(self, expression: Expression) -> int | float:
+        """The value of an expression of kind INTEGER or FLOAT."""
+        value = self.value(expression)
+        assert isinstance(value, int | float)
+        return value
+
     def truth(self, expression: Expression) -> bool:
         """The value of an expression of kind TRUTH."""
         value = self.value(expression)
@@ -77,7 +85,7 @@ class Evaluator:
     def value(self, expression: Expression) -> Value:
         """The value of any validated expression that is not a tensor."""
         match expression:
-            case Integer(value=value):
+            case Integer(value=value) | Real(value=value):
                 return value
             case Name(id=name):
                 return self.names[name]
@@ -86,7 +94,7 @@ class Evaluator:
             case Unary(operator="not", operand=operand):
                 return not self.truth(operand)
             case Unary(operand=operand, place=place):
-                return self._bounded(-self.integer(operand), place)
+                return self._bounded(-self.number(operand), place)
             case Binary():
                 return self._binary(expression)
             case Compare():
@@ -110,7 +118,8 @@ class Evaluator:
             return self.truth(expression.left) and self.truth(expression.right)
         if expression.operator == "or":
             return self._either(expression)
-        left, right = self.integer(expression.left), self.integer(expression.right)
+        left, right = self.number(expression.left), self.number(expression.right)
+        value: int | float
         match expression.operator:
             case "+":
                 value = left + right
@@ -118,6 +127,8 @@ class Evaluator:
                 value = left - right
             case "*":
                 value = left * right
+            case "/":
+                value = float(left) / float(self._divisor(right, expression.place))
             case "//":
                 value = left // self._divisor(right, expression.place)
             case _:
@@ -139,6 +150,8 @@ class Evaluator:
                 return max(map(self.integer, call.args))
             case "ceil_div":
                 return self._ceil_div(call)
+            case "sqrt" | "rsqrt":
+                return self._root(call)
             case "sizeof":
                 dtype = self.value(call.args[0])
                 assert isinstance(dtype, DType)
@@ -162,12 +175,21 @@ class Evaluator:
             self.fail(f"ceil_div({left}, {right}) needs a >= 0 and b > 0", call.place)
         return -(-left // right)
 
-    def _divisor(self, value: int, place: Place) -> int:
+    def _root(self, call: Call) -> float:
+        value = float(self.number(call.args[0]))
+        if value < 0 or (call.function == "rsqrt" and value == 0):
+            self.fail(f"{call.function}({value:g}) is not a number", call.place)
+        return math.sqrt(value) if call.function == "sqrt" else 1.0 / math.sqrt(value)
+
+    def _divisor(self, value: int | float, place: Place) -> int | float:
         if value == 0:
             self.fail("division by zero", place)
         return value
 
-    def _bounded(self, value: int, place: Place) -> int:
-        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+    def _bounded(self, value: int | float, place: Place) -> int | float:
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                self.fail("this value does not fit in double precision", place)
+        elif not -MAX_INTEGER <= value <= MAX_INTEGER:
             self.fail("this value does not fit in 64 bits", place)
         return value

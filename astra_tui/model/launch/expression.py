@@ -1,4 +1,4 @@
-"""Expressions of the launch plan: integer arithmetic, comparison and choice, as immutable trees.
+"""Expressions of the launch plan: arithmetic, comparison and choice, as immutable trees.
 
 Equality ignores where an expression stands in its file, so that two plans that say the same
 compare equal.
@@ -6,7 +6,8 @@ compare equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from astra_tui.model.errors import Place
 
@@ -26,8 +27,16 @@ class Integer:
 
 
 @dataclass(frozen=True, slots=True)
+class Real:
+    """A floating-point number: finite, of double precision, not negative."""
+
+    value: float
+    place: Place = _place()
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
-    """A dimension, an argument, a tuned constant, a device attribute, `T` or a type."""
+    """A dimension, an argument, a tuned constant, a device attribute, `T`, a type or `null`."""
 
     id: str
     place: Place = _place()
@@ -35,7 +44,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One of the functions min, max, ceil_div, aligned, stride and sizeof."""
+    """One of the functions of `scope.FUNCTIONS`."""
 
     function: str
     args: tuple[Expression, ...]
@@ -53,7 +62,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`+ - * // %` on integers, `and or` on truth values."""
+    """`+ - *` and `/` on numbers, `// %` on integers, `and or` on truth values."""
 
     operator: str
     left: Expression
@@ -80,13 +89,13 @@ class Conditional:
     place: Place = _place()
 
 
-Expression = Integer | Name | Call | Unary | Binary | Compare | Conditional
+Expression = Integer | Real | Name | Call | Unary | Binary | Compare | Conditional
 
 
 def names_in(expression: Expression) -> set[str]:
     """Every name that the expression reads."""
     match expression:
-        case Integer():
+        case Integer() | Real():
             return set()
         case Name(id=name):
             return {name}
@@ -100,3 +109,28 @@ def names_in(expression: Expression) -> set[str]:
             return names_in(first).union(*(names_in(right) for _, right in links))
         case Conditional(condition=condition, when_true=a, when_false=b):
             return names_in(condition) | names_in(a) | names_in(b)
+
+
+def map_expressions(
+    expression: Expression, change: Callable[[Expression], Expression]
+) -> Expression:
+    """An expression with every part changed, from the inside out."""
+
+    def inner(part: Expression) -> Expression:
+        return map_expressions(part, change)
+
+    match expression:
+        case Call(args=args):
+            expression = replace(expression, args=tuple(map(inner, args)))
+        case Unary(operand=operand):
+            expression = replace(expression, operand=inner(operand))
+        case Binary(left=left, right=right):
+            expression = replace(expression, left=inner(left), right=inner(right))
+        case Compare(first=first, links=links):
+            links = tuple((operator, inner(right)) for operator, right in links)
+            expression = replace(expression, first=inner(first), links=links)
+        case Conditional(condition=condition, when_true=a, when_false=b):
+            expression = Conditional(inner(condition), inner(a), inner(b), expression.place)
+        case _:
+            pass
+    return change(expression)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+import math
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.launch.expression import (
@@ -13,17 +15,20 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
 )
 from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.scope import FUNCTIONS, MAX_INTEGER
 from astra_tui.model.launch.tokens import Token
 
+Item = TypeVar("Item")
+
 MAX_DEPTH = 32
 MAX_OPERATORS = 128
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_SUM, _PRODUCT = ("+", "-"), ("*", "//", "%")
+_SUM, _PRODUCT = ("+", "-"), ("*", "/", "//", "%")
 _WORDS = {"if", "else", "and", "or", "not", "when", "otherwise"}
 _MAX_DIGITS = 20
 
@@ -109,15 +114,23 @@ class ExpressionParser:
             self.fail(f"{shown} does not fit in 64 bits", place=token.place)
         return int(digits, base)
 
-    def parenthesised(self) -> tuple[Expression, ...]:
+    def _real(self, token: Token) -> float:
+        value = float(token.text)
+        if not math.isfinite(value):
+            self.fail(f"{token.text} does not fit in double precision", place=token.place)
+        return value
+
+    def enclosed(
+        self, read: Callable[[], Item], opening: str = "(", closing: str = ")"
+    ) -> tuple[Item, ...]:
         """Reads `(a, b, ...)`, possibly empty or with a trailing comma."""
-        self.expect("(", "here")
-        items: list[Expression] = []
-        while not self.at(")"):
-            items.append(self.expression())
+        self.expect(opening, "here")
+        items: list[Item] = []
+        while not self.at(closing):
+            items.append(read())
             if not self.accept(","):
                 break
-        self.expect(")", "to close the parenthesis")
+        self.expect(closing, f"to close the '{opening}'")
         return tuple(items)
 
     def _disjunction(self, left: Expression | None, template: bool) -> Expression:
@@ -180,11 +193,14 @@ class ExpressionParser:
         if token.kind == "integer":
             self.advance()
             return Integer(self.integer(token), token.place)
+        if token.kind == "real":
+            self.advance()
+            return Real(self._real(token), token.place)
         if token.kind == "name" and token.text not in _WORDS:
             self.advance()
             return self._call(token) if self.at("(") else Name(token.text, token.place)
         if self.at("("):
-            items = self.parenthesised()
+            items = self.enclosed(self.expression)
             if len(items) != 1:
                 self.fail("a list of values cannot stand here", place=token.place)
             return items[0]
@@ -197,7 +213,7 @@ class ExpressionParser:
                 hint=nearest(function.text, FUNCTIONS),
                 place=function.place,
             )
-        return Call(function.text, self.parenthesised(), function.place)
+        return Call(function.text, self.enclosed(self.expression), function.place)
 
     def _operator(self) -> Token:
         """Steps over an operator. A chain of them is a deep tree, so their number is limited."""

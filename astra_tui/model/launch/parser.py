@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from astra_tui.model.dtypes import PLAN_TYPES
+from collections.abc import Callable
+
+from astra_tui.model.dtypes import NUMBERS, PLAN_TYPES
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.launch.expression import Expression
-from astra_tui.model.launch.expression_parser import ExpressionParser
+from astra_tui.model.launch.expression_parser import ExpressionParser, Item
 from astra_tui.model.launch.plan import (
     Branch,
     Declaration,
     Dispatch,
+    KernelArgument,
     Launch,
     LaunchPlan,
     Let,
+    Member,
     Refuse,
     Step,
+    Struct,
     TemplateArgument,
     Tune,
     Verbatim,
@@ -24,6 +29,8 @@ from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES
 from astra_tui.model.launch.tokens import Token, tokenize
 
 MAX_STEPS = 64
+MAX_ALIGNMENT = 128
+"""The largest alignment that a structure may ask for, in bytes."""
 
 _FIELDS = ("grid", "block", "shared", "args", "pdl")
 _UNSUPPORTED_FIELDS = {
@@ -34,6 +41,7 @@ _UNSUPPORTED_FIELDS = {
 }
 _DECLARATIONS = ("workspace", "tune", "let")
 _DTYPES = {ELEMENT_TYPE, *PLAN_TYPES}
+_MEMBER_TYPES = {ELEMENT_TYPE, *NUMBERS}
 
 
 def parse_plan(text: str, start: Place | None = None, file: str = "") -> LaunchPlan:
@@ -194,9 +202,9 @@ class _PlanParser(ExpressionParser):
         place = self.token.place
         kernel = self._kernel_name()
         template_args = self._template_arguments()
-        fields = self._fields(kernel)
+        fields, args = self._fields(kernel)
         for required in ("grid", "block", "args"):
-            if required not in fields:
+            if required not in fields and (required != "args" or args is None):
                 self.fail(f"the launch of {kernel} has no {required}=", place=place)
         shared, pdl = fields.get("shared"), fields.get("pdl")
         return Launch(
@@ -204,7 +212,7 @@ class _PlanParser(ExpressionParser):
             template_args,
             fields["grid"],
             fields["block"],
-            fields["args"],
+            args or (),
             shared[0] if shared else None,
             pdl[0] if pdl else None,
             place,
@@ -240,8 +248,12 @@ class _PlanParser(ExpressionParser):
             )
         return tuple(items)
 
-    def _fields(self, kernel: str) -> dict[str, tuple[Expression, ...]]:
+    def _fields(
+        self, kernel: str
+    ) -> tuple[dict[str, tuple[Expression, ...]], tuple[KernelArgument, ...] | None]:
+        """The fields of a launch but `args=`, and the arguments."""
         fields: dict[str, tuple[Expression, ...]] = {}
+        args: tuple[KernelArgument, ...] | None = None
         while self._at_field():
             self._skip_newlines()
             key = self.advance()
@@ -249,17 +261,20 @@ class _PlanParser(ExpressionParser):
                 self.fail(f"{key.text}= is refused", _UNSUPPORTED_FIELDS[key.text], key.place)
             if key.text not in _FIELDS:
                 self.fail(f"unknown field '{key.text}='", nearest(key.text, _FIELDS), key.place)
-            if key.text in fields:
+            if key.text in fields or (key.text == "args" and args is not None):
                 self.fail(f"{key.text}= stands twice in the launch of {kernel}", place=key.place)
             self.advance()
-            values = self._values()
+            if key.text == "args":
+                args = self._values(self._argument)
+                continue
+            values = self._values(self.expression)
             limit = {"grid": 3, "block": 3, "shared": 1, "pdl": 1}.get(key.text)
             if limit is not None and not 1 <= len(values) <= limit:
                 takes = "1 value" if limit == 1 else f"1 to {limit} values"
                 self.fail(f"{key.text}= takes {takes}, not {len(values)}", place=key.place)
             fields[key.text] = values
         self._end_of_statement()
-        return fields
+        return fields, args
 
     def _at_field(self) -> bool:
         """Whether `name =` follows, on this line or after line ends."""
@@ -269,15 +284,52 @@ class _PlanParser(ExpressionParser):
         name, equals = self.tokens[index], self.tokens[min(index + 1, len(self.tokens) - 1)]
         return name.kind == "name" and equals.kind == "operator" and equals.text == "="
 
-    def _values(self) -> tuple[Expression, ...]:
-        """One expression, or a parenthesised list of them."""
+    def _values(self, read: Callable[[], Item]) -> tuple[Item | Expression, ...]:
+        """One value, or a parenthesised list of them."""
         if not self.at("("):
-            return (self.expression(),)
-        items = self.parenthesised()
+            return (read(),)
+        items = self.enclosed(read)
         followed = self.token.kind == "operator" or self.at("if", "and", "or")
-        if len(items) == 1 and followed:
+        if len(items) == 1 and followed and isinstance(items[0], Expression):
             return (self.expression(items[0]),)
         return items
+
+    # -- arguments -----------------------------------------------------------------------------
+
+    def _argument(self) -> KernelArgument:
+        return self._struct() if self._at_struct() else self.expression()
+
+    def _at_struct(self) -> bool:
+        following = self.tokens[min(self.index + 1, len(self.tokens) - 1)]
+        return self.at("{") or (self.at("alignas") and following.text == "(")
+
+    def _struct(self) -> Struct:
+        place = self.token.place
+        alignment = self._alignas() if self.at("alignas") else 1
+        self._go_deeper(place)
+        members = self.enclosed(self._member, "{", "}")
+        self.depth -= 1
+        return Struct(members, alignment, place)
+
+    def _alignas(self) -> int:
+        self.advance()
+        self.expect("(", "after 'alignas'")
+        place = self.token.place
+        alignment = self._signed_integer()
+        if not 1 <= alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
+            self.fail(f"alignas() takes a power of two up to {MAX_ALIGNMENT}", place=place)
+        self.expect(")", "after the alignment")
+        return alignment
+
+    def _member(self) -> Member | Struct | Expression:
+        if self._at_struct():
+            return self._struct()
+        following = self.tokens[self.index + 1] if self.token.kind == "name" else self.token
+        typed = self.token.text in _MEMBER_TYPES and following.text not in (",", "}")
+        if self.token.kind == "name" and typed:
+            dtype = self.advance()
+            return Member(dtype.text, self.expression(), dtype.place)
+        return self.expression()
 
     # -- line ends -----------------------------------------------------------------------------
 

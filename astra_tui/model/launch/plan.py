@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from astra_tui.model.c_layout import POINTER_BYTES, Extent, place
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch.expression import Expression
+from astra_tui.model.launch.scope import ELEMENT_TYPE
 
 
 class PlanError(UserError):
@@ -58,6 +61,76 @@ TemplateArgument = Expression | Verbatim
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A number in a structure, with its type: `float32 eps`."""
+
+    dtype: str
+    value: Expression
+    place: Place = _place()
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A structure that is passed by value: its members in the order of their declaration.
+
+    A tensor argument, a workspace and `null` are pointers. `alignment` is what the type asks for
+    beyond its members, as `alignas` does; 1 for nothing.
+    """
+
+    members: tuple[Member | Struct | Expression, ...]
+    alignment: int = 1
+    place: Place = _place()
+
+    def layout(self, element: DType) -> StructLayout:
+        """Where its values lie when `T` is `element`, by the rules of C."""
+        parts = [_member_layout(member, element) for member in self.members]
+        placed = place((part.extent for part in parts), self.alignment)
+        leaves = (
+            replace(leaf, offset=offset + leaf.offset)
+            for offset, part in zip(placed.offsets, parts, strict=True)
+            for leaf in part.leaves
+        )
+        return StructLayout(placed.extent, tuple(leaves))
+
+    def values(self) -> Iterator[Expression]:
+        """Every value in it, in order."""
+        return (leaf.value for leaf in self.layout(DType.FLOAT32).leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value in a structure, at its offset in bytes; `dtype` None is a pointer's."""
+
+    offset: int
+    dtype: DType | None
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class StructLayout:
+    """Size and alignment of a structure, and what lies in it. Bytes between are zero."""
+
+    extent: Extent
+    leaves: tuple[Leaf, ...]
+
+
+def _member_layout(member: Member | Struct | Expression, element: DType) -> StructLayout:
+    """A member as a structure of its own."""
+    match member:
+        case Struct():
+            return member.layout(element)
+        case Member(dtype=name, value=value):
+            dtype = element if name == ELEMENT_TYPE else DType(name)
+            return StructLayout(Extent(dtype.size, dtype.size), (Leaf(0, dtype, value),))
+        case _:
+            extent = Extent(POINTER_BYTES, POINTER_BYTES)
+            return StructLayout(extent, (Leaf(0, None, member),))
+
+
+KernelArgument = Expression | Struct
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel launch; grid and block have one to three sizes."""
 
@@ -65,11 +138,26 @@ class Launch:
     template_args: tuple[TemplateArgument, ...]
     grid: tuple[Expression, ...]
     block: tuple[Expression, ...]
-    args: tuple[Expression, ...]
+    args: tuple[KernelArgument, ...]
     shared_bytes: Expression | None = None
     pdl: Expression | None = None
     """Where true: programmatic dependent launch; it may begin before what runs before it ends."""
     place: Place = _place()
+
+    def expressions(self) -> Iterator[Expression]:
+        """Every expression of it but the template arguments."""
+        yield from (*self.grid, *self.block)
+        for argument in self.args:
+            if isinstance(argument, Struct):
+                yield from argument.values()
+            else:
+                yield argument
+        yield from (e for e in (self.shared_bytes, self.pdl) if e is not None)
+
+    def value_at(self, number: int) -> Expression | None:
+        """What is passed as an argument; None for a structure, and where there is no such one."""
+        argument = self.args[number] if number < len(self.args) else None
+        return None if isinstance(argument, Struct) else argument
 
 
 @dataclass(frozen=True, slots=True)

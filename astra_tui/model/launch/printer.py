@@ -12,16 +12,20 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
 )
 from astra_tui.model.launch.plan import (
     Branch,
     Declaration,
     Dispatch,
+    KernelArgument,
     Launch,
     LaunchPlan,
     Let,
+    Member,
     Refuse,
+    Struct,
     TemplateArgument,
     Tune,
     Verbatim,
@@ -38,6 +42,7 @@ _BINARY = {
     "+": _SUM,
     "-": _SUM,
     "*": _PRODUCT,
+    "/": _PRODUCT,
     "//": _PRODUCT,
     "%": _PRODUCT,
 }
@@ -51,6 +56,11 @@ def print_plan(plan: LaunchPlan) -> str:
 def print_expression(expression: Expression) -> str:
     """The expression's canonical text."""
     return _print(expression, _CONDITIONAL)
+
+
+def print_argument(argument: KernelArgument) -> str:
+    """A kernel argument's canonical text."""
+    return _member(argument)
 
 
 def _lines(plan: LaunchPlan) -> Iterator[str]:
@@ -90,8 +100,19 @@ def _item(item: Launch | Refuse) -> str:
     text += f" grid={_sizes(item.grid)} block={_sizes(item.block)}"
     if item.shared_bytes is not None:
         text += f" shared={_sizes((item.shared_bytes,))}"
-    text += f" args=({', '.join(map(print_expression, item.args))})"
+    text += f" args=({', '.join(map(print_argument, item.args))})"
     return text if item.pdl is None else f"{text} pdl={_sizes((item.pdl,))}"
+
+
+def _member(member: Member | KernelArgument) -> str:
+    match member:
+        case Member(dtype=dtype, value=value):
+            return f"{dtype} {print_expression(value)}"
+        case Struct(members=members, alignment=alignment):
+            prefix = f"alignas({alignment}) " if alignment > 1 else ""
+            return f"{prefix}{{{', '.join(map(_member, members))}}}"
+        case _:
+            return print_expression(member)
 
 
 def _template_argument(argument: TemplateArgument) -> str:
@@ -116,6 +137,8 @@ def _text(expression: Expression) -> tuple[str, int]:
     match expression:
         case Integer(value=value):
             return str(value), _ATOM
+        case Real(value=value):
+            return repr(value), _ATOM
         case Name(id=name):
             return name, _ATOM
         case Call(function=function, args=args):

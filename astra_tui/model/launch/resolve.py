@@ -6,22 +6,25 @@ import math
 import re
 from dataclasses import dataclass
 
+from astra_tui.model.c_layout import Extent
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place
 from astra_tui.model.launch.evaluate import Evaluator, Value
 from astra_tui.model.launch.expression import Expression, Name
 from astra_tui.model.launch.plan import (
     Dispatch,
+    KernelArgument,
     Launch,
     LaunchPlan,
     Let,
     Refuse,
     Step,
+    Struct,
     Tune,
     Verbatim,
     Workspace,
 )
-from astra_tui.model.launch.scope import ELEMENT_TYPE, Bindings, Layout
+from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, Bindings, Layout
 
 WORKSPACE_ALIGNMENT = 256
 MAX_WORKSPACE_BYTES = 1 << 30
@@ -42,6 +45,34 @@ class NumberArgument:
     """A number; which type it has to fit is known once the kernel is compiled."""
 
     value: int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class NullArgument:
+    """A pointer to nothing."""
+
+
+SimpleArgument = BufferArgument | NumberArgument | NullArgument
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedLeaf:
+    """A value in a structure, at its offset in bytes; `dtype` None is a pointer's."""
+
+    offset: int
+    dtype: DType | None
+    value: SimpleArgument
+
+
+@dataclass(frozen=True, slots=True)
+class StructArgument:
+    """A structure by value, see `StructLayout`."""
+
+    extent: Extent
+    leaves: tuple[ResolvedLeaf, ...]
+
+
+ResolvedArgument = SimpleArgument | StructArgument
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +98,7 @@ class ResolvedLaunch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    args: tuple[BufferArgument | NumberArgument, ...]
+    args: tuple[ResolvedArgument, ...]
     place: Place
     pdl: bool = False
 
@@ -207,12 +238,28 @@ class _Resolver:
                 )
         return values[0], values[1], values[2]
 
-    def _argument(self, expression: Expression) -> BufferArgument | NumberArgument:
+    def _argument(self, argument: KernelArgument) -> ResolvedArgument:
+        return self._struct(argument) if isinstance(argument, Struct) else self._value(argument)
+
+    def _value(self, expression: Expression) -> SimpleArgument:
         if isinstance(expression, Name) and expression.id in self.layouts:
             return BufferArgument(expression.id)
+        if isinstance(expression, Name) and expression.id == NULL:
+            return NullArgument()
         value = self.evaluator.value(expression)
         assert not isinstance(value, DType)
         return NumberArgument(value)
+
+    def _struct(self, struct: Struct) -> StructArgument:
+        layout = struct.layout(self.bindings.element)
+        for leaf in layout.leaves:
+            if leaf.dtype is not None and leaf.dtype.is_narrow:
+                self.evaluator.fail(
+                    f"{leaf.dtype.value} is no type of a number; pass its bits as uint8",
+                    leaf.value.place,
+                )
+        leaves = (ResolvedLeaf(x.offset, x.dtype, self._value(x.value)) for x in layout.leaves)
+        return StructArgument(layout.extent, tuple(leaves))
 
     def _name_expression(self, launch: Launch) -> str:
         if not launch.template_args:

@@ -18,6 +18,8 @@ FUNCTIONS = {
     "aligned": "aligned(argument, bytes): whether the argument's address is a multiple of bytes",
     "stride": "stride(argument, axis): distance in elements between neighbours along an axis",
     "sizeof": "sizeof(T): bytes of one element",
+    "sqrt": "sqrt(x): the square root",
+    "rsqrt": "rsqrt(x): 1 / sqrt(x)",
 }
 
 DEVICE_ATTRIBUTES: Mapping[str, int] = MappingProxyType(
@@ -37,11 +39,14 @@ ELEMENT_TYPE = "T"
 
 TRUTH_VALUES: Mapping[str, bool] = MappingProxyType({"true": True, "false": False})
 
+NULL = "null"
+"""A pointer argument that a launch leaves out."""
+
 _KEYWORDS = {"if", "else", "and", "or", "not", "when", "otherwise", "workspace", "tune", "let"}
 
 RESERVED_NAMES = frozenset(
     {
-        *(ELEMENT_TYPE, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES, *TRUTH_VALUES),
+        *(ELEMENT_TYPE, NULL, "refuse", *_KEYWORDS, *FUNCTIONS, *DEVICE_ATTRIBUTES, *TRUTH_VALUES),
         *(d.value for d in DType),
         *keyword.kwlist,
     }

@@ -15,21 +15,21 @@ _PATTERN = re.compile(
     r"""(?P<space>[ \t\r\f]+)
       | (?P<comment>\#[^\n]*)
       | (?P<newline>\n)
+      | (?P<real>[0-9]+(?:\.[0-9]*(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)(?![\w.]))
       | (?P<integer>0[xX][0-9a-fA-F]+\b|[0-9][0-9_]*(?![\w.]))
       | (?P<name>[A-Za-z_]\w*)
       | (?P<string>"[^"\n]*")
-      | (?P<operator>//|<=|>=|==|!=|::|[-+*%<>=():,\[\]])
+      | (?P<operator>//|<=|>=|==|!=|::|[-+*/%<>=():,\[\]{}])
     """,
     re.VERBOSE,
 )
 
 _HINTS = {
-    "/": "use // for integer division",
     "&": "use 'and'",
     "|": "use 'or'",
     "!": "use 'not'",
     "?": "write 'a if condition else b'",
-    ".": "only whole numbers are known here; pass a float through a scalar argument of the task",
+    ".": "write a floating-point number as 0.5 or 1e-6, without a suffix",
     ";": "end a launch with the end of the line",
     '"': "close the quotes on the same line",
 }
@@ -37,7 +37,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word: kind is integer, name, string, operator, newline or end."""
+    """One word: kind is integer, real, name, string, operator, newline or end."""
 
     kind: str
     text: str
@@ -74,7 +74,7 @@ def tokenize(text: str, start: Place, file: str = "") -> list[Token]:
             line, column = line + 1, 1
         else:
             if kind not in ("space", "comment"):
-                depth += (word in "([") - (word in ")]") if kind == "operator" else 0
+                depth += (word in "([{") - (word in ")]}") if kind == "operator" else 0
                 depth = max(depth, 0)
                 tokens.append(Token(kind, word, Place(line, column)))
             column += len(word)

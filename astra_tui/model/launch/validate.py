@@ -17,23 +17,29 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    Real,
     Unary,
     names_in,
 )
 from astra_tui.model.launch.plan import (
     Dispatch,
+    KernelArgument,
     Launch,
     LaunchPlan,
     Let,
+    Member,
     PlanError,
     Refuse,
+    Struct,
     Tune,
     Verbatim,
     Workspace,
 )
+from astra_tui.model.launch.printer import print_expression
 from astra_tui.model.launch.scope import (
     DEVICE_ATTRIBUTES,
     ELEMENT_TYPE,
+    NULL,
     RESERVED_NAMES,
     TRUTH_VALUES,
     Scope,
@@ -48,7 +54,13 @@ class Kind(Enum):
     TRUTH = "true or false"
     TYPE = "a type"
     TENSOR = "a tensor"
-    FLOAT = "a floating-point scalar"
+    FLOAT = "a floating-point number"
+    POINTER = "a null pointer"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it can be computed with."""
+        return self in (Kind.INTEGER, Kind.FLOAT)
 
 
 def validate_plan(plan: LaunchPlan, scope: Scope, file: str = "") -> None:
@@ -84,6 +96,7 @@ class _Checker:
             **_scalar_kinds(scope.scalars),
             **dict.fromkeys(TRUTH_VALUES, Kind.TRUTH),
             ELEMENT_TYPE: Kind.TYPE,
+            NULL: Kind.POINTER,
         }
         self.defined: dict[str, Place] = {}
 
@@ -105,8 +118,8 @@ class _Checker:
 
     def let(self, let: Let) -> None:
         kind = self.kind(let.value)
-        if kind is Kind.TENSOR:
-            self.fail(f"'{let.name}' cannot stand for a tensor", let.value.place)
+        if kind in (Kind.TENSOR, Kind.POINTER):
+            self.fail(f"'{let.name}' cannot stand for {kind.value}", let.value.place)
         self.define(let.name, kind, let.place)
 
     def step(self, step: Launch | Dispatch | Refuse) -> None:
@@ -133,11 +146,29 @@ class _Checker:
         for argument in launch.template_args:
             if not isinstance(argument, Verbatim):
                 kind = self.kind(argument)
-                if kind in (Kind.TENSOR, Kind.FLOAT):
+                if kind not in (Kind.INTEGER, Kind.TRUTH, Kind.TYPE):
                     self.fail(f"a template argument cannot be {kind.value}", argument.place)
         for number, value in enumerate(launch.args, 1):
-            if self.kind(value) is Kind.TYPE:
-                self.fail(f"argument {number} of {launch.kernel} is a type", value.place)
+            self.argument(value, f"argument {number} of {launch.kernel}")
+
+    def argument(self, argument: KernelArgument, what: str) -> None:
+        if isinstance(argument, Struct):
+            for number, member in enumerate(argument.members, 1):
+                self.member(member, f"member {number} of {what}")
+        elif self.kind(argument) is Kind.TYPE:
+            self.fail(f"{what} is a type", argument.place)
+
+    def member(self, member: Member | KernelArgument, what: str) -> None:
+        if isinstance(member, Member):
+            kind = self.kind(member.value)
+            if not kind.is_number and kind is not Kind.TRUTH:
+                self.fail(f"{what} is {kind.value}; it has to be a number", member.value.place)
+            return
+        self.argument(member, what)
+        if not isinstance(member, Struct) and self.kind(member) not in (Kind.TENSOR, Kind.POINTER):
+            self.fail(
+                f"{what} has no type", member.place, f"write: int32 {print_expression(member)}"
+            )
 
     def unused(self, plan: LaunchPlan) -> None:
         used = set().union(*map(names_in, _expressions(plan)))
@@ -154,12 +185,24 @@ class _Checker:
     def require(self, expression: Expression, wanted: Kind, what: str) -> None:
         kind = self.kind(expression)
         if kind is not wanted:
-            self.fail(f"{what} is {kind.value}; it has to be {wanted.value}", expression.place)
+            self.fail(
+                f"{what} is {kind.value}; it has to be {wanted.value}",
+                expression.place,
+                "use // for integer division" if "/" in _operators(expression) else "",
+            )
+
+    def number(self, expression: Expression, what: str) -> Kind:
+        kind = self.kind(expression)
+        if not kind.is_number:
+            self.fail(f"{what} is {kind.value}; it has to be a number", expression.place)
+        return kind
 
     def kind(self, expression: Expression) -> Kind:
         match expression:
             case Integer():
                 return Kind.INTEGER
+            case Real():
+                return Kind.FLOAT
             case Name(id=name, place=place):
                 if name in {dtype.value for dtype in TENSOR_ONLY}:
                     self.fail(
@@ -173,14 +216,13 @@ class _Checker:
             case Call():
                 return self._call(expression)
             case Unary(operator=operator, operand=operand):
-                wanted = Kind.TRUTH if operator == "not" else Kind.INTEGER
-                self.require(operand, wanted, f"the operand of '{operator}'")
-                return wanted
-            case Binary(operator=operator, left=left, right=right):
-                wanted = Kind.TRUTH if operator in ("and", "or") else Kind.INTEGER
-                self.require(left, wanted, f"the left side of '{operator}'")
-                self.require(right, wanted, f"the right side of '{operator}'")
-                return wanted
+                what = f"the operand of '{operator}'"
+                if operator == "not":
+                    self.require(operand, Kind.TRUTH, what)
+                    return Kind.TRUTH
+                return self.number(operand, what)
+            case Binary():
+                return self._binary(expression)
             case Compare():
                 self._compare(expression)
                 return Kind.TRUTH
@@ -189,7 +231,7 @@ class _Checker:
                 kinds = self.kind(a), self.kind(b)
                 if kinds[0] is not kinds[1]:
                     self.fail("the two sides of 'if ... else' are of different kinds", place)
-                if kinds[0] is Kind.TENSOR:
+                if kinds[0] in (Kind.TENSOR, Kind.POINTER):
                     self.fail(
                         "'if ... else' cannot choose a tensor",
                         place,
@@ -197,11 +239,22 @@ class _Checker:
                     )
                 return kinds[0]
 
+    def _binary(self, expression: Binary) -> Kind:
+        operator = expression.operator
+        sides = {"left": expression.left, "right": expression.right}
+        if operator in ("+", "-", "*", "/"):
+            kinds = {self.number(e, f"the {s} side of '{operator}'") for s, e in sides.items()}
+            return Kind.INTEGER if operator != "/" and kinds == {Kind.INTEGER} else Kind.FLOAT
+        wanted = Kind.TRUTH if operator in ("and", "or") else Kind.INTEGER
+        for side, part in sides.items():
+            self.require(part, wanted, f"the {side} side of '{operator}'")
+        return wanted
+
     def _compare(self, expression: Compare) -> None:
         previous = self.kind(expression.first)
         for operator, right in expression.links:
             kind = self.kind(right)
-            if kind is not previous or kind in (Kind.TENSOR, Kind.FLOAT):
+            if kind is not previous or kind in (Kind.TENSOR, Kind.FLOAT, Kind.POINTER):
                 self.fail(f"'{operator}' cannot compare these two kinds of values", right.place)
             if kind is not Kind.INTEGER and operator not in ("==", "!="):
                 self.fail(f"'{operator}' needs whole numbers", right.place)
@@ -216,6 +269,10 @@ class _Checker:
             case "ceil_div":
                 self._count(call, 2)
                 self._integers(call)
+            case "sqrt" | "rsqrt":
+                self._count(call, 1)
+                self.number(call.args[0], f"the operand of {call.function}()")
+                return Kind.FLOAT
             case "sizeof":
                 self._count(call, 1)
                 self.require(call.args[0], Kind.TYPE, "the operand of sizeof()")
@@ -258,6 +315,15 @@ def _scalar_kinds(scalars: Mapping[str, DType]) -> dict[str, Kind]:
     return {n: Kind.FLOAT if d.is_float else Kind.INTEGER for n, d in scalars.items()}
 
 
+def _operators(expression: Expression) -> set[str]:
+    """The arithmetic of an expression, as far as a value passes through it."""
+    match expression:
+        case Binary(operator=operator, left=left, right=right):
+            return {operator} | _operators(left) | _operators(right)
+        case _:
+            return set()
+
+
 def _expressions(plan: LaunchPlan) -> list[Expression]:
     found: list[Expression] = []
     for declaration in plan.declarations:
@@ -272,7 +338,6 @@ def _expressions(plan: LaunchPlan) -> list[Expression]:
         if isinstance(step, Dispatch):
             found.extend(b.condition for b in step.branches if b.condition is not None)
     for launch in plan.launches():
-        found.extend((*launch.grid, *launch.block, *launch.args))
+        found.extend(launch.expressions())
         found.extend(a for a in launch.template_args if not isinstance(a, Verbatim))
-        found.extend(e for e in (launch.shared_bytes, launch.pdl) if e is not None)
     return found

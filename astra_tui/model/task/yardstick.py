@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from astra_tui.model.c_layout import Extent, place
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place
 from astra_tui.model.launch import LaunchPlan, parse_plan
@@ -136,14 +137,9 @@ class Yardstick:
 
     def places(self) -> tuple[tuple[int, int], ...]:
         """Offset and size in bytes of each parameter, by the natural layout of C."""
-        found = []
-        end = 0
-        for parameter in self.parameters:
-            size, alignment = _layout(parameter)
-            offset = _rounded(end, alignment)
-            found.append((offset, size))
-            end = offset + size
-        return tuple(found)
+        extents = tuple(map(_extent, self.parameters))
+        offsets = place(extents).offsets
+        return tuple((o, extent.size) for o, extent in zip(offsets, extents, strict=True))
 
     @property
     def nulls(self) -> frozenset[int]:
@@ -156,29 +152,15 @@ class Yardstick:
         )
 
 
-def _layout(parameter: ParameterType | ParameterTypes) -> tuple[int, int]:
-    """Size and alignment in bytes."""
+def _extent(parameter: ParameterType | ParameterTypes) -> Extent:
     if isinstance(parameter, ParameterType):
-        return parameter.size, parameter.size
-    end, alignment = 0, 1
-    for member in parameter:
-        size, needed = _layout(member)
-        end = _rounded(end, needed) + size
-        alignment = max(alignment, needed)
-    return _rounded(end, alignment), alignment
+        return Extent(parameter.size, parameter.size)
+    return place(map(_extent, parameter)).extent
 
 
 def _leaves(parameters: ParameterTypes, begin: int) -> Iterator[Leaf]:
-    end = begin
-    for parameter in parameters:
-        size, alignment = _layout(parameter)
-        offset = _rounded(end, alignment)
+    for parameter, offset in zip(parameters, place(map(_extent, parameters)).offsets, strict=True):
         if isinstance(parameter, ParameterType):
-            yield Leaf(parameter, offset)
+            yield Leaf(parameter, begin + offset)
         else:
-            yield from _leaves(parameter, offset)
-        end = offset + size
-
-
-def _rounded(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
+            yield from _leaves(parameter, begin + offset)

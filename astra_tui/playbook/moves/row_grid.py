@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Call, Expression, Integer
+from astra_tui.model.launch.plan import KernelArgument
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, indentation, indented_deeper, insert_after, insert_before
@@ -108,7 +109,7 @@ def _count_parameter(flat: FlatRows) -> Variable | None:
 
 def _args(
     flat: FlatRows, launch: Launch, count: Variable | None, rows: Expression
-) -> tuple[Expression, ...]:
+) -> tuple[KernelArgument, ...]:
     parameters = flat.function.parameters
     return tuple(
         rows if parameter == count else given

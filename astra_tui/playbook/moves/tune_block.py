@@ -7,11 +7,11 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
-from astra_tui.model.launch.expression import Expression, Integer, Name, names_in
+from astra_tui.model.launch.expression import Expression, Integer, Name, map_expressions, names_in
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import map_expressions, map_launches
+from astra_tui.playbook.launching import map_launches
 from astra_tui.playbook.names import Function, fresh_name
 from astra_tui.playbook.syntax import integer_of, line_of, named, of_type
 
@@ -88,7 +88,7 @@ def _proposal(source: KernelText, launch: Launch, size: int, largest: int, value
 
 
 def _task_names(plan: LaunchPlan) -> set[str]:
-    return {n for e in plan.launches() for a in (*e.args, *e.grid) for n in names_in(a)}
+    return {n for e in plan.launches() for a in e.expressions() for n in names_in(a)}
 
 
 def _fixed(launch: Launch) -> int:

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 
 from astra_tui.model.dtypes import OF_SPELLING, PLAN_TYPES, TENSOR_ONLY, DType
 from astra_tui.model.launch import Launch, Let
-from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Expression,
+    Integer,
+    Name,
+    map_expressions,
+)
+from astra_tui.model.launch.scope import NULL
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit
@@ -20,7 +28,6 @@ from astra_tui.playbook.launching import (
     all_of,
     divisible,
     is_fallback,
-    map_expressions,
     plan_value,
     template_values,
     with_branch,
@@ -183,12 +190,15 @@ def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expre
 def _condition(kernel: Function, launch: Launch, loops: list[WideLoop], width: Name) -> Expression:
     """When every wide access begins at a multiple of 16 bytes and ends within its row."""
     names = [p.name for p in kernel.parameters]
-    conditions = [
-        divisible(launch.args[names.index(size)], width) for w in loops for size in w.divisible
-    ]
+    conditions: list[Expression] = []
+    for size in (name for w in loops for name in w.divisible):
+        value = launch.value_at(names.index(size))
+        if value is None:
+            raise NotWidenable(f"{size} is no plain argument of the launch")
+        conditions.append(divisible(value, width))
     for root in (r for w in loops for r in w.roots):
-        argument = launch.args[names.index(root)]
-        if not isinstance(argument, Name):
+        argument = launch.value_at(names.index(root))
+        if not isinstance(argument, Name) or argument.id == NULL:
             raise NotWidenable(f"{root} is no plain argument of the launch")
         conditions.append(aligned(argument, _BYTES))
     return all_of(conditions)

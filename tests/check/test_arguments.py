@@ -1,0 +1,175 @@
+"""What launchers pass: null pointers, floating-point values, structures by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.runner import Checker, select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.findings import FindingKind
+from astra_tui.model.task import load_task
+
+TASK = """
+name = "scale"
+summary = "rows divided by their length, plus a number"
+dtypes = ["float16", "float32"]
+rows = "n"
+[dims.n]
+typical = 5
+sizes = [0, 1, 33]
+[dims.d]
+typical = 64
+sizes = [1, 7, 100]
+[args.out]
+role = "out"
+shape = ["n", "d"]
+[args.input]
+role = "in"
+shape = ["n", "d"]
+values = { kind = "uniform", low = -4.0, high = 4.0 }
+limit = 64.0
+[args.eps]
+role = "scalar"
+dtype = "float32"
+choices = [0.5, 2.0]
+[contract]
+accepts = ["d >= 1"]
+[tolerance.float16]
+atol = 1e-2
+rtol = 1e-2
+source = "the tests"
+[tolerance.float32]
+atol = 1e-5
+rtol = 1e-5
+source = "the tests"
+[cost]
+bytes = "2 * n * d * sizeof(T)"
+flops = "2 * n * d"
+[[workloads]]
+dims = { n = 40, d = 64 }
+"""
+
+REFERENCE = "def reference(input, eps, d):\n    return {'out': input / d + 3 * eps}\n"
+
+KERNEL = """
+#include <cuda_fp16.h>
+template <typename T>
+struct Part { float inverse; T eps; };
+template <typename T>
+struct Params {
+  T* out;
+  const T* input;
+  const T* bias;
+  bool doubled;
+  long long count;
+  Part<T> parts[2];
+};
+struct Nothing {};
+template <typename T>
+__global__ void scale(const __grid_constant__ Params<T> p, const T* bias, float three, Nothing,
+                      T half_eps, bool is_wide, float4 ones) {
+  const long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i >= p.count) return;
+  float value = (float)p.input[i] * p.parts[0].inverse + three * (float)p.parts[0].eps;
+  if (bias != nullptr) value += (float)bias[i];
+  if (p.bias != nullptr) value += (float)p.bias[i];
+  if (!p.doubled) value = 0;
+  if (is_wide) value += 2 * (float)half_eps - (float)p.parts[1].eps;
+  p.out[i] = (T)(value * ones.w);
+}
+/* @launch
+   let part = 1.0 / d
+   scale<T> grid=ceil_div(n * d, 256) block=256
+       args=({out, input, null, bool true, int64 n * d, {float32 part, T eps},
+              {float32 part, T eps}}, null, sqrt(9), {}, eps / 2, d > 7,
+             alignas(16) {float32 1, float32 1, float32 1, float32 1.0})
+*/
+"""
+
+Check = Callable[..., CheckReport]
+
+
+@pytest.fixture(scope="module")
+def check(compiler: Compiler, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Check]:
+    """Checks the kernel, after replacements, on the cases that patterns name."""
+    folder = tmp_path_factory.mktemp("scale")
+    for name, text in (
+        ("task.toml", TASK),
+        ("reference.py", REFERENCE),
+        ("baseline.cu", KERNEL),
+    ):
+        (folder / name).write_text(text, encoding="utf-8")
+    task = load_task(folder)
+    with closing(Oracle(task)) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+
+        def run(*edits: tuple[str, str], cases: tuple[str, ...] = ()) -> CheckReport:
+            text = KERNEL
+            for old, new in edits:
+                assert old in text
+                text = text.replace(old, new)
+            chosen = select_cases(task, cases) if cases else None
+            *_, report = checker.check(text, "candidate.cu", chosen)
+            assert isinstance(report, CheckReport)
+            return report
+
+        yield run
+
+
+def test_all_kinds_of_arguments_pass_a_whole_check(check: Check) -> None:
+    report = check()
+    assert report.verdict is CheckVerdict.PASSED, report.message
+
+
+def test_an_access_through_null_is_a_finding(check: Check) -> None:
+    report = check(("if (bias != nullptr)", "if (bias == nullptr)"), cases=("float16/typical*",))
+    (fault, *_) = report.cases[0].findings
+    assert fault.kind is FindingKind.GLOBAL_OUT_OF_BOUNDS
+    assert "null" in fault.message
+    assert KERNEL.splitlines()[fault.line - 1].lstrip().startswith("if (bias")
+
+
+def test_null_in_place_of_a_tensor_is_wrong(check: Check) -> None:
+    report = check(
+        ("value += (float)p.bias[i]", "value = (float)p.bias[i] * p.parts[0].inverse"),
+        ("{out, input, null,", "{out, null, null,"),
+        ("(float)p.input[i] *", "0.f *"),
+        cases=("float32/typical*",),
+    )
+    assert report.verdict is CheckVerdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        ((("bool true, ", ""),), "48 bytes aligned to 8, Params<float> has 56 bytes aligned to 8"),
+        ((("bool true", "int64 1"), ("int64 n * d,", "")), "48 bytes aligned to 8"),
+        (
+            (("alignas(16)", "alignas(8)"),),
+            "aligned to 8, float4 has 16 bytes aligned to 16",
+        ),
+        (((", {}", ", {int16 1}"),), "2 bytes aligned to 2, Nothing has 1 bytes aligned to 1"),
+        (((", {}", ", 0"),), "0 is a number, the kernel takes the structure Nothing"),
+        (((", {}", ", null"),), "null is a pointer, the kernel takes the structure Nothing"),
+        (((", {}", ", out"),), "'out' is a tensor, the kernel takes the structure Nothing"),
+        (((" null, sqrt(9)", " 0, sqrt(9)"),), "takes a pointer to float; write null for"),
+        (((" null, sqrt(9)", " {}, sqrt(9)"),), "this is a structure, the kernel takes a pointer"),
+        ((("sqrt(9)", "null"),), "null is a pointer, the kernel takes float"),
+        ((("bool true", "bool 2"),), "2 does not fit in bool"),
+        ((("d > 7", "0.5"),), "0.5 is a floating-point number, the kernel takes bool"),
+        ((("int64 n * d", "int64 n * 0.5"),), "is a floating-point number, the kernel takes int64"),
+        ((("1.0 / d", "1.0 / (d - d)"),), "division by zero"),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_an_error(
+    check: Check, edits: tuple[tuple[str, str], ...], message: str
+) -> None:
+    report = check(*edits, cases=("float32/typical*",))
+    assert report.verdict is CheckVerdict.PLAN_ERROR
+    assert message in report.message
