@@ -79,10 +79,10 @@ def _open_plan(path: Path, name: str) -> Handler:
 
     def answer(message: Message) -> Message:
         dims, element = message["dims"], message["element"]
-        broken = contract.violated(element, **dims)
+        layouts = {n: host.Layout(a, tuple(s)) for n, (a, s) in message["layouts"].items()}
+        broken = contract.violated(element, **dims) or contract.misplaced(element, layouts, **dims)
         if broken:
             return {"refused": broken}
-        layouts = {n: host.Layout(a, tuple(s)) for n, (a, s) in message["layouts"].items()}
         try:
             found = plan.plan(
                 T=element,

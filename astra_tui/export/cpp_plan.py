@@ -32,7 +32,7 @@ from astra_tui.model.launch import (
     Workspace,
 )
 from astra_tui.model.launch.evaluate import Evaluator, Value
-from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch.expression import Expression, Name, names_in
 from astra_tui.model.launch.plan import Branch, Step, Struct, TemplateArgument, Verbatim
 from astra_tui.model.launch.resolve import WORKSPACE_ALIGNMENT, contiguous_strides
 from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, Bindings
@@ -114,11 +114,10 @@ class _Writer:
             if scalar.dtype.is_float:
                 self.cpp.reals.add(scalar.name)
             yield _constant(scalar.name, f"{type_}(arguments_.{cpp_name(scalar.name)})")
-        for condition in self.task.accepts:
-            text = bare(self.cpp.write(condition))
-            yield f"{_IN}astra::require({text}, astra::kOutsideContract);"
+        yield from self._contract(of_layouts=False)
         for argument in self.task.tensors:
             yield from self._tensor(argument)
+        yield from self._contract(of_layouts=True)
         used = names_of_plan(self.plan)
         for attribute in DEVICE_ATTRIBUTES:
             if attribute in used:
@@ -127,6 +126,13 @@ class _Writer:
         for step in self.plan.steps:
             yield from self._step(step)
         yield "}"
+
+    def _contract(self, *, of_layouts: bool) -> Iterator[str]:
+        """The conditions on dimensions, or those on addresses and strides."""
+        for condition in self.task.accepts:
+            if bool(names_in(condition) & self.buffers) == of_layouts:
+                text = bare(self.cpp.write(condition))
+                yield f"{_IN}astra::require({text}, astra::kOutsideContract);"
 
     def _tensor(self, argument: Argument) -> Iterator[str]:
         name = cpp_name(argument.name)

@@ -181,7 +181,7 @@ extern "C" const char* {name}_message(int status) {{
     case astra::kDone: return "done";
     case astra::kNullPointer: return "a pointer is null";
     case astra::kUnknownDtype: return "this element type was not compiled";
-    case astra::kOutsideContract: return "the dimensions lie outside of the contract";
+    case astra::kOutsideContract: return "the call lies outside of the contract";
     case astra::kBadStrides: return "only the rows of a tensor may lie apart, equally far";
     case astra::kMisaligned: return "an address is not a multiple of the element's size";
     case astra::kPlanFault: return "the launch plan makes no sense for this call";

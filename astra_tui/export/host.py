@@ -47,7 +47,7 @@ class HostCheckFailed(Exception):
 
 def expected(subject: Subject, call: Bindings) -> HostAnswer | None:
     """What the plan says of a call; None where the plan itself is at fault."""
-    if subject.task.violated(call.dims, call.element):
+    if subject.task.broken(call):
         return HostAnswer(None)
     try:
         resolved = resolve(subject.plan, call)

@@ -73,7 +73,9 @@ def python_contract(task: KernelTask) -> str:
         "",
         "from __future__ import annotations",
         "",
-        "from ._host import sizeof",
+        "from collections.abc import Mapping",
+        "",
+        "from ._host import Layout, aligned, ceil_div, sizeof, stride",
         "",
         *(f"{name} = {name!r}" for name in _types(used)),
         f"NAME = {task.name!r}",
@@ -92,6 +94,7 @@ def python_contract(task: KernelTask) -> str:
         *_dims_function("dims_of_tensors", whole, tuple(d for d in task.dims if d in whole)),
         *_shapes_function(task),
         *_violated_function(task),
+        *_misplaced_function(task),
     ]
     return "\n".join(lines)
 
@@ -280,10 +283,30 @@ def _violated_function(task: KernelTask) -> list[str]:
         f"def violated(T: str, {dims}) -> str:",
         f'{_IN}"""The first condition of the contract that a call breaks, or ""."""',
     ]
+    return [*lines, *_conditions(task, of_layouts=False), f'{_IN}return ""', ""]
+
+
+def _misplaced_function(task: KernelTask) -> list[str]:
+    dims = ", ".join(f"{d}: int" for d in task.dims)
+    conditions = _conditions(task, of_layouts=True)
+    lines = [
+        "",
+        f"def misplaced(T: str, _tensors: Mapping[str, Layout], {dims}) -> str:",
+        f'{_IN}"""The first condition on addresses and strides that a call breaks, or ""."""',
+        *(f"{_IN}{a.name} = _tensors[{a.name!r}]" for a in task.tensors if conditions),
+    ]
+    return [*lines, *conditions, f'{_IN}return ""', ""]
+
+
+def _conditions(task: KernelTask, *, of_layouts: bool) -> list[str]:
+    """The conditions on dimensions, or those on addresses and strides."""
+    tensors = {a.name for a in task.tensors}
+    lines = []
     for condition, text in zip(task.accepts, task.accepts_text, strict=True):
-        lines.append(f"{_IN}if not ({python_expression(condition)}):")
-        lines.append(f"{2 * _IN}return {text!r}")
-    return [*lines, f'{_IN}return ""', ""]
+        if bool(names_in(condition) & tensors) == of_layouts:
+            lines.append(f"{_IN}if not ({python_expression(condition)}):")
+            lines.append(f"{2 * _IN}return {text!r}")
+    return lines
 
 
 def _types(names: set[str]) -> list[str]:

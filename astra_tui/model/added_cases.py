@@ -88,6 +88,13 @@ def _check_layout(case: Case, task: KernelTask) -> None:
         if not 0 <= gaps <= MAX_ELEMENTS:
             where = f"rows of '{name}' apart by {padding}"
             raise UserError(f"{where} leave {gaps} elements free, not 0 to {MAX_ELEMENTS}")
+    if case.offsets or case.row_padding:
+        asked = task.placements(
+            case.dims, case.dtype, case.offsets, case.row_padding, within_contract=False
+        )
+        broken = task.broken(task.bindings(case.dims, case.dtype, asked))
+        if broken and not case.outside_contract:
+            raise UserError(f"its layout breaks the contract: {broken}")
 
 
 def _check_scalars(case: Case, task: KernelTask) -> None:

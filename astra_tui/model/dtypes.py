@@ -301,3 +301,8 @@ def _float(dtype: DType) -> _Row:
     if row.kind is not NumberKind.FLOAT:
         raise ValueError(f"{dtype.value} is not a floating-point type")
     return row
+
+
+def item_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
+    """The shape of a tensor's bit patterns; a last item that is not full has room all the same."""
+    return (*shape[:-1], -(-shape[-1] // dtype.per_item)) if dtype.per_item > 1 else shape

@@ -21,11 +21,6 @@ def raw_dtype(dtype: DType) -> np.dtype[Any]:
     return np.dtype(f"u{dtype.size}")
 
 
-def item_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
-    """The shape of a tensor's bit patterns; a last item that is not full has room all the same."""
-    return (*shape[:-1], -(-shape[-1] // dtype.per_item)) if dtype.per_item > 1 else shape
-
-
 def encode(values: Any, dtype: DType) -> Any:
     """Values to bit patterns, floats rounded to nearest even. Items have to be full.
 

@@ -8,12 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.encoding import (
     codes,
     decode,
     encode,
-    item_shape,
     narrow_values,
     rounding_reach,
     ulp_distance,

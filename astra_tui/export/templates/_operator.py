@@ -181,6 +181,9 @@ def _bound(tensors: Tensors, passed: Numbers) -> tuple[str, dict[str, int], dict
         layouts[name] = _layout(name, tensors[name], shapes[name], element)
         if tensors[name].device != device:
             raise Refused("the tensors are on different devices")
+    condition = _contract.misplaced(element, layouts, **dims)
+    if condition:
+        raise Refused(f"the contract asks for {condition}")
     _require_apart(tensors)
     return element, dims, layouts
 

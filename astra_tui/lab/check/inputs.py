@@ -12,8 +12,7 @@ import numpy as np
 from astra_tui.gpu import drawing
 from astra_tui.gpu.drawing import Fill
 from astra_tui.model.check import Case
-from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import item_shape
+from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.task import Argument, KernelTask, Values
 
 VERSION = "2"

@@ -11,12 +11,13 @@ import numpy as np
 
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.model.check import Case
-from astra_tui.model.device import BASE_ALIGNMENT, BufferUse, DeviceBuffer
+from astra_tui.model.device import BufferUse, DeviceBuffer
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode, item_shape, raw_dtype
-from astra_tui.model.launch.resolve import ResolvedWorkspace, contiguous_strides
+from astra_tui.model.encoding import encode, raw_dtype
+from astra_tui.model.launch.resolve import ResolvedWorkspace
 from astra_tui.model.launch.scope import Layout
 from astra_tui.model.task import Argument, KernelTask
+from astra_tui.model.task.placement import alignment_of
 
 POISON_NAN = "nan"
 POISON_SENTINEL = "sentinel"
@@ -55,8 +56,7 @@ class TensorLayout:
     @property
     def alignment(self) -> int:
         """The largest power of two, up to BASE_ALIGNMENT, that divides the base address."""
-        shift = self.offset * self.dtype.size
-        return BASE_ALIGNMENT if shift == 0 else min(shift & -shift, BASE_ALIGNMENT)
+        return alignment_of(self.offset * self.dtype.size)
 
     @property
     def is_contiguous(self) -> bool:
@@ -74,22 +74,18 @@ class TensorLayout:
 
 
 def layouts_of(task: KernelTask, case: Case) -> dict[str, TensorLayout]:
-    """How the tensors of a case lie in memory."""
-    found = {}
-    shapes = task.shapes(case.dims, case.dtype)
-    for argument in task.tensors:
-        dtype = task.dtype_of(argument, case.dtype)
-        shape = item_shape(shapes[argument.name], dtype)
-        strides = contiguous_strides(shape)
-        padding = case.row_padding.get(argument.name, 0)
-        if padding and len(shape) > 1:
-            row = strides[-2] + padding
-            outer = [s // max(strides[-2], 1) * row for s in strides[:-1]]
-            strides = (*outer, 1)
-        found[argument.name] = TensorLayout(
-            argument, dtype, shape, strides, case.offsets.get(argument.name, 0)
+    """How the tensors of a case lie in memory, which is as the contract asks for."""
+    found = task.placements(case.dims, case.dtype, case.offsets, case.row_padding)
+    return {
+        name: TensorLayout(
+            task.args[name],
+            task.dtype_of(task.args[name], case.dtype),
+            placement.shape,
+            placement.strides,
+            placement.shift,
         )
-    return found
+        for name, placement in found.items()
+    }
 
 
 def plan_layouts(layouts: Mapping[str, TensorLayout]) -> dict[str, Layout]:

@@ -6,6 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from astra_tui.model.findings import ACCEPTABLE
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.launch.expression_parser import ExpressionParser
 from astra_tui.model.launch.plan import PlanError
-from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope
+from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope, TensorType
 from astra_tui.model.launch.tokens import tokenize
 from astra_tui.model.launch.validate import Kind, kind_of
 from astra_tui.model.task.acceptance import Acceptance
@@ -106,8 +107,10 @@ class _Loader:
         args = self._arguments(top.table("args"), dtypes)
         contract = top.table("contract", required=False)
         accepts_text = contract.strings("accepts", [])
+        tensors = {n: TensorType(a.dtype, len(a.shape)) for n, a in args.items() if a.is_tensor}
         accepts = tuple(
-            self._expression(contract, "accepts", text, Kind.TRUTH) for text in accepts_text
+            self._expression(contract, "accepts", text, Kind.TRUTH, tensors)
+            for text in accepts_text
         )
         contract.close()
         cost = top.table("cost")
@@ -372,15 +375,25 @@ class _Loader:
             _check_size(given, name, size)
         return sizes
 
-    def _expression(self, table: Table, key: str, text: str, kind: Kind) -> Expression:
-        """Parses an expression over dimensions; its errors name the key and the place."""
+    def _expression(
+        self,
+        table: Table,
+        key: str,
+        text: str,
+        kind: Kind,
+        tensors: Mapping[str, TensorType] | None = None,
+    ) -> Expression:
+        """Parses an expression over dimensions, and the layout of `tensors`.
+
+        Errors name the key and the place.
+        """
         path = (*table.path, key)
         try:
             parser = ExpressionParser(tokenize(text, self._place(path, text)), "")
             expression = parser.expression()
             if [t.kind for t in parser.tokens[parser.index :]] != ["newline", "end"]:
                 parser.fail(f"expected the end of the expression, found {parser.shown()}")
-            found = kind_of(expression, self.scope)
+            found = kind_of(expression, replace(self.scope, tensors=tensors or {}))
         except PlanError as error:
             raise TaskError(
                 f'{shown_path(path)}: "{text}": {error.message}',
@@ -418,7 +431,9 @@ class _Loader:
             table.fail(f"two workloads are named '{workload.name}'", hint="give one a name = ...")
         dims, dtype = workload.dims, workload.dtype
         try:
-            broken = task.violated(dims, dtype)
+            broken = task.violated(dims, dtype) or task.broken(
+                task.bindings(dims, dtype, task.placements(dims, dtype, within_contract=False))
+            )
             if broken:
                 table.fail(f"workload {workload.name} breaks the contract: {broken}")
             task.elements(dims, dtype)

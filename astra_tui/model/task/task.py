@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.launch.evaluate import Evaluator
-from astra_tui.model.launch.expression import Expression
+from astra_tui.model.launch.expression import Expression, names_in
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
 from astra_tui.model.task.acceptance import Acceptance
+from astra_tui.model.task.placement import Placement, attempts, placed
 from astra_tui.model.task.values import Values
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class ArgumentRole(StrEnum):
@@ -223,12 +227,64 @@ class KernelTask:
         return None
 
     def violated(self, dims: Mapping[str, int], element: DType) -> str:
-        """The first condition of the contract that these dimensions break, or ""."""
-        evaluator = self._evaluator(dims, element)
+        """The first condition of the contract that these dimensions break, or "".
+
+        Conditions on addresses and strides are broken where no placement of the tensors keeps them.
+        """
+        placements = self.placements(dims, element) if self._bound else {}
+        return self.broken(self.bindings(dims, element, placements))
+
+    def broken(self, call: Bindings) -> str:
+        """The first condition of the contract that a call breaks, or ""."""
+        evaluator = Evaluator(call, self._file_name)
         for condition, text in zip(self.accepts, self.accepts_text, strict=True):
             if not evaluator.truth(condition):
                 return text
         return ""
+
+    def bindings(
+        self, dims: Mapping[str, int], element: DType, placements: Mapping[str, Placement]
+    ) -> Bindings:
+        """What the contract may ask about a call."""
+        sizes = {name: self.dtype_of(self.args[name], element).size for name in placements}
+        layouts = {name: one.layout(sizes[name]) for name, one in placements.items()}
+        return Bindings(element, dims, layouts)
+
+    def placements(
+        self,
+        dims: Mapping[str, int],
+        element: DType,
+        shifts: Mapping[str, int] = NOTHING,
+        row_padding: Mapping[str, int] = NOTHING,
+        *,
+        within_contract: bool = True,
+    ) -> Mapping[str, Placement]:
+        """Where the tensors of a call lie, by argument.
+
+        `shifts` are items from a wide alignment to the base, `row_padding` items between rows.
+        `within_contract`, what the contract asks for is kept: where it does not hold, the tensors that it names
+        are moved to the next addresses and row strides at which it does, if there are any.
+        """
+        asked = {
+            name: placed(
+                item_shape(shape, self.dtype_of(self.args[name], element)),
+                shifts.get(name, 0),
+                row_padding.get(name, 0),
+            )
+            for name, shape in self.shapes(dims, element).items()
+        }
+        if not within_contract:
+            return asked
+        for attempt in attempts(asked, self._bound):
+            if not self._bound or not self.broken(self.bindings(dims, element, attempt)):
+                return attempt
+        return asked
+
+    @cached_property
+    def _bound(self) -> Mapping[str, bool]:
+        """The tensors of whose address or strides the contract speaks; whether rows may move."""
+        named = set().union(*map(names_in, self.accepts)) if self.accepts else set()
+        return {a.name: a.strided for a in self.tensors if a.name in named}
 
     def compulsory_bytes(self, dims: Mapping[str, int], element: DType) -> int:
         """Bytes that any kernel for these dimensions has to move through device memory."""
