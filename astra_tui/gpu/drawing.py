@@ -75,6 +75,8 @@ class Fill(msgspec.Struct, frozen=True):
     high: float
     limit: float
     planted: tuple[float, ...]
+    distinct: int = 0
+    """Of integers, how many in a row differ, from each multiple of so many on; 0 for any."""
 
 
 def seed_of(seed: int | str, name: str) -> int:
@@ -124,7 +126,7 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
     fill = _whole(fill)
     pool = (*fill.planted, *[0.0] * POOL)[:POOL]
     return struct.pack(
-        "<QQQiidddi4x8d",
+        "<QQQiidddi4x8dQ",
         seed,
         elements,
         stride,
@@ -135,6 +137,7 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
         fill.limit,
         min(len(fill.planted), POOL),
         *pool,
+        fill.distinct,
     )
 
 
@@ -183,6 +186,8 @@ def _unplanted(fill: Fill, seed: Any, i: Any) -> Any:
             return np.full(i.shape, fill.low)
         case "arange":
             return (i % np.uint64(int(fill.high) + 1)).astype(np.float64)
+    if fill.kind == "integers" and fill.distinct:
+        return _distinct(fill, seed, i)
     random = _mix(seed + np.uint64(2) * i)
     match fill.kind:
         case "normal":
@@ -193,6 +198,30 @@ def _unplanted(fill: Fill, seed: Any, i: Any) -> Any:
     span = np.uint64(int(fill.high) - int(fill.low) + 1)
     of_low = np.array([int(fill.low)]).astype(np.uint64)
     return (of_low + random % span).astype(np.int64).astype(np.float64)
+
+
+def _distinct(fill: Fill, seed: Any, i: Any) -> Any:
+    """Whole numbers of which no two in a group of `distinct` are alike.
+
+    Each group is the beginning of a permutation of the range: a Feistel network of four rounds,
+    which permutes the numbers of an even number of bits, is applied until one in the range is met.
+    """
+    group, place = i // np.uint64(fill.distinct), i % np.uint64(fill.distinct)
+    low, span = int(fill.low), int(fill.high) - int(fill.low) + 1
+    key = _mix(seed + np.uint64(2) * group)
+    half = np.uint64(((span - 1).bit_length() + 1) // 2)
+    found = _feistel(place % np.uint64(span), key, half)
+    while (beyond := found >= np.uint64(span)).any():
+        found = np.where(beyond, _feistel(found, key, half), found)
+    return (np.array([low]).astype(np.uint64) + found).astype(np.int64).astype(np.float64)
+
+
+def _feistel(place: Any, key: Any, half: Any) -> Any:
+    ways = (np.uint64(1) << half) - np.uint64(1)
+    left, right = place >> half, place & ways
+    for round_ in range(4):
+        left, right = right, left ^ (_mix(key + (right << np.uint64(2)) + np.uint64(round_)) & ways)
+    return left << half | right
 
 
 def _mix(x: Any) -> Any:

@@ -31,6 +31,7 @@ struct Draw {
     double limit;
     int planted;
     double pool[8];
+    u64 distinct;
 };
 
 __device__ double standard_normal(u64 random) {
@@ -41,6 +42,27 @@ __device__ double standard_normal(u64 random) {
     const u64 scaled = (here << 32) - (bits >> 17 & 0xFFFFFFFFull) * (here - there);
     const double magnitude = __dmul_rn(double(scaled), 1.0 / (1ull << 45));
     return random >> 63 ? -magnitude : magnitude;
+}
+
+__device__ u64 feistel(u64 place, u64 key, int half) {
+    const u64 ways = (1ull << half) - 1;
+    u64 left = place >> half, right = place & ways;
+    for (u64 round = 0; round < 4; ++round) {
+        const u64 next = left ^ (mix(key + (right << 2) + round) & ways);
+        left = right;
+        right = next;
+    }
+    return left << half | right;
+}
+
+// A number below `span` that no other of the same group of `count` elements has.
+__device__ u64 distinct(u64 seed, u64 i, u64 count, u64 span) {
+    const u64 key = mix(seed + 2 * (i / count));
+    const int half = (64 - __clzll(span - 1) + 1) / 2;
+    u64 found = i % count % span;
+    do found = feistel(found, key, half);
+    while (found >= span);
+    return found;
 }
 
 // Fused multiply-adds would round differently from the twin.
@@ -62,7 +84,8 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
         }
         case INTEGERS: {
             const u64 low = u64((long long)d.low), span = u64((long long)d.high) - low + 1;
-            v = double((long long)(low + random % span));
+            const u64 drawn = d.distinct ? distinct(seed, i, d.distinct, span) : random % span;
+            v = double((long long)(low + drawn));
             break;
         }
         case ARANGE:
@@ -102,9 +125,10 @@ struct Narrow {
 // Draws one buffer of every set; blockIdx.y is the set. All NaNs get the bits of NumPy's.
 __global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 stride, int kind,
                      int type, double low, double high, double limit, int planted, double p0,
-                     double p1, double p2, double p3, double p4, double p5, double p6, double p7) {
+                     double p1, double p2, double p3, double p4, double p5, double p6, double p7,
+                     u64 distinct) {
     const Draw d{set_seed, elements, stride, kind, type, low, high, limit, planted,
-                 {p0, p1, p2, p3, p4, p5, p6, p7}};
+                 {p0, p1, p2, p3, p4, p5, p6, p7}, distinct};
     void* out = first + blockIdx.y * d.stride;
     const u64 seed = mix(d.seed + blockIdx.y);
     const u64 step = u64(gridDim.x) * blockDim.x;

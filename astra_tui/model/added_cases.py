@@ -39,7 +39,7 @@ def check_added_case(case: Case, task: KernelTask) -> None:
         if argument is None or not argument.is_tensor or not argument.is_read:
             inputs = [a.name for a in task.tensors if a.is_read]
             raise UserError(f"'{name}' is no input tensor", hint=nearest(name, inputs))
-        _check_values(values, argument, task.dtype_of(argument, case.dtype))
+        _check_values(values, argument, task, case)
     _check_scalars(case, task)
 
 
@@ -107,7 +107,8 @@ def _check_scalars(case: Case, task: KernelTask) -> None:
             raise UserError(f"'{name}' cannot be {number:g}, only {offered}")
 
 
-def _check_values(values: Values, argument: Argument, dtype: DType) -> None:
+def _check_values(values: Values, argument: Argument, task: KernelTask, case: Case) -> None:
+    dtype = task.dtype_of(argument, case.dtype)
     where = f"the values of '{argument.name}'"
     if not (math.isfinite(values.low) and math.isfinite(values.high)):
         raise UserError(f"{where} are not finite; plant special values instead")
@@ -118,11 +119,20 @@ def _check_values(values: Values, argument: Argument, dtype: DType) -> None:
             allowed = ", ".join(planted) or "nothing"
             raise UserError(f"'{name}' cannot be planted into '{argument.name}', only {allowed}")
     if not dtype.is_float:
-        _check_integers(values, argument, where, dtype)
+        own = task.values_at(argument.values, case.dims, case.dtype)
+        if own.distinct and values != own:
+            raise UserError(f"{where} have to be distinct: a case cannot give others")
+        _check_integers(values, own, where, dtype)
+    elif values.kind is ValueKind.NORMAL and argument.values.kind is ValueKind.UNIFORM:
+        raise UserError(f"{where} have to be drawn from the task's range: uniform")
     elif values.kind is not ValueKind.NORMAL:
         limit = argument.limit if argument.limit is not None else dtype.largest / 4
         if max(abs(values.low), abs(values.high)) > limit:
             raise UserError(f"{where} pass the limit of {limit:g}")
+        ends = (values.low, values.low if values.kind is ValueKind.CONSTANT else values.high)
+        if not all(map(argument.allows, ends)):
+            own = argument.values
+            raise UserError(f"{where} leave the task's range of {own.low:g} to {own.high:g}")
 
 
 def _check_order(values: Values, where: str) -> None:
@@ -137,7 +147,7 @@ def _check_order(values: Values, where: str) -> None:
                 raise UserError(f"{where}: bounds have to be whole numbers")
 
 
-def _check_integers(values: Values, argument: Argument, where: str, dtype: DType) -> None:
+def _check_integers(values: Values, own: Values, where: str, dtype: DType) -> None:
     """Integers may be indices: they stay within the range that the task draws them from."""
     if values.kind not in (ValueKind.INTEGERS, ValueKind.ARANGE, ValueKind.CONSTANT):
         raise UserError(f"{where} have to be whole numbers: integers, arange or constant")
@@ -145,13 +155,12 @@ def _check_integers(values: Values, argument: Argument, where: str, dtype: DType
     high = values.low if values.kind is ValueKind.CONSTANT else high
     if values.low != int(values.low):
         raise UserError(f"{where} have to be whole numbers")
-    task_low, task_high = _task_range(argument, dtype)
+    task_low, task_high = _task_range(own, dtype)
     if low < task_low or high > task_high:
         raise UserError(f"{where} leave the task's range of {task_low:g} to {task_high:g}")
 
 
-def _task_range(argument: Argument, dtype: DType) -> tuple[float, float]:
-    values = argument.values
+def _task_range(values: Values, dtype: DType) -> tuple[float, float]:
     if values.kind is ValueKind.INTEGERS:
         return values.low, values.high
     if values.kind is ValueKind.ARANGE:

@@ -228,6 +228,24 @@ def test_kernel_and_twin_draw_the_same_whole_numbers(tool: Compilation, dtype: D
     low, high = dtype.integer_range
     assert_twins_agree(tool, fill(dtype.value, "integers", low, high), SEED)
     assert_twins_agree(tool, fill(dtype.value, "arange", high=min(high, 100)), SEED)
+    assert_twins_agree(tool, Fill(dtype.value, "integers", low, high, 0.0, (), 40), SEED)
+    assert_twins_agree(tool, Fill(dtype.value, "integers", 1, 1, 0.0, (), 1), SEED, 3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=SEEDS, low=st.integers(-5, 2**40), span=st.integers(1, 3000), data=st.data())
+def test_distinct_numbers_are_a_permutation_of_their_own_in_each_group(
+    seed: int, low: int, span: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(1, span))
+    drawn = Fill("int64", "integers", low, low + span - 1, 0.0, (), count)
+    groups = values(drawn, seed, 1, 3 * count).reshape(3, count)
+    assert groups.min() >= low
+    assert groups.max() < low + span
+    assert all(len(np.unique(group)) == count for group in groups)
+    if count > 12:
+        assert (np.sort(groups) != groups).any(axis=1).all()
+        assert (groups[0] != groups[1]).any()
 
 
 @settings(max_examples=15, deadline=None)

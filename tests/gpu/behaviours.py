@@ -42,11 +42,11 @@ def nothing(running: Running) -> None:
 
 def draw(running: Running) -> None:
     """`draw` of tools.cu."""
-    first, seed, elements, stride, kind, code, low, high, limit, planted, *pool = (
-        running.parameters("QQQQiidddi4x8d")
+    first, seed, elements, stride, kind, code, low, high, limit, planted, *pool, distinct = (
+        running.parameters("QQQQiidddi4x8dQ")
     )
     dtype = _TYPES[code]
-    fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]))
+    fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]), distinct)
     for number in range(running.launch.grid[1]):
         items = elements // dtype.per_item
         drawn = drawing.draw(fill, seed, number, np.arange(items))

@@ -374,7 +374,7 @@ _WRONG = [
     ("choices = [1, 2]", "▶choices = [nan]", "args.a.choices: nan is no int32", ""),
     # expressions
     ('["n", "m"]', '["n", "▶mm"]', "args.out.shape: \"mm\": unknown name 'mm'", "mean 'm'?"),
-    ('["n", "2 * m"]', '["n", "2 ▶/ m"]', "args.x.shape: \"2 / m\": unexpected '/'", "use //"),
+    ('["n", "2 * m"]', '▶["n", "2 / m"]', '"2 / m" is a floating-point number', "use // for"),
     ('["n", "2 * m"]', '["n", "2 *▶"]', "expected a value, found the end of the line", ""),
     ('["n", "2 * m"]', '["n", "2 ▶m"]', "expected the end of the expression, found 'm'", ""),
     ('["n", "2 * m"]', '▶["n", "m > 1"]', '"m > 1" is true or false; it has to be a who', ""),

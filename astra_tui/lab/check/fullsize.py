@@ -171,6 +171,8 @@ class FullSize:
         self.random = np.random.Generator(np.random.Philox(_seed_of(task, name)))
         self.rows = case.dims[task.rows] if task.rows else 1
         self.result = FullSizeResult(case.name, CaseOutcome.PASSED)
+        self.by_data = False
+        """Whether data decides where blocks store, and not all blocks have run."""
 
     def run(self, resolved: ResolvedPlan, judge: JudgeRows) -> FullSizeResult:
         """Runs it; what is wrong, or what could not be established, is in the result."""
@@ -191,6 +193,7 @@ class FullSize:
 
     def _run(self, judge: JudgeRows) -> FullSizeResult:
         decided = [d for part in self.plan.parts for d in part.data]
+        self.by_data = bool(decided)
         self.drawn = self._drawn_rows(bool(decided))
         self.wanted = self._places(bool(decided))
         self.grids: list[GridSkeleton] = []
@@ -228,7 +231,7 @@ class FullSize:
         left_out = self._left_out(sampled, chosen)
         if left_out:
             return self._end(CaseOutcome.WRONG, f"{left_out} (data decides at line {lines})")
-        unwritten = missing or self._unwritten(sampled)
+        unwritten = missing or self._unwritten(sampled) or self._unknown()
         if unwritten:
             return self._judged_whole(judge) or self._inconclusive(
                 f"{unwritten}; data decides at line {lines}; {_ON_GPU}"
@@ -247,6 +250,7 @@ class FullSize:
         if sampled.fault is not None:
             return None if sampled.fault.kind is FindingKind.BUDGET else self._fault(sampled.fault)
         self.result = msgspec.structs.replace(self.result, findings=sampled.findings)
+        self.by_data = False
         result = self._judged(sampled, judge)
         unwritten = self._unwritten(sampled)
         if result.outcome is CaseOutcome.PASSED and unwritten:
@@ -660,8 +664,8 @@ class FullSize:
         data, stored = sampled.memory.read(argument.name, offsets, dtype.size)
         bits = np.ascontiguousarray(data).view(raw_dtype(dtype)).reshape(-1)
         where = stored.all(axis=1)
-        if argument.is_read and not self.in_part:
-            kept = ~self._is_stored(argument, places)
+        if argument.is_read and not self.in_part and not self.by_data:
+            kept = ~(self._is_stored(argument, places) | stored.any(axis=1))
             if kept.any():
                 bits[kept] = draw_elements(self.task, self.case, argument.name, places[kept])
                 where |= kept
@@ -684,6 +688,15 @@ class FullSize:
             if not stored.all():
                 place = int(offsets[int((~stored[:, 0]).argmax())])
                 return f"no block that ran wrote {self._name(argument, place)}"
+        return ""
+
+    def _unknown(self) -> str:
+        """An argument changed in place of which it is not known what blocks store: data decides."""
+        maps = [g.stores for g in self.grids]
+        for argument in self.task.outputs:
+            tracked = self.plan.tracked(argument.name)
+            if argument.is_read and maps and first_missing(maps, tracked) is not None:
+                return f"data decides which elements of {argument.name} are stored"
         return ""
 
     def _left_out(self, sampled: Sampled, chosen: list[set[int]]) -> str:

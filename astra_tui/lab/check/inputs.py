@@ -13,7 +13,7 @@ from astra_tui.gpu import drawing
 from astra_tui.gpu.drawing import Fill
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType, item_shape
-from astra_tui.model.task import Argument, KernelTask, Values
+from astra_tui.model.task import Argument, KernelTask
 
 VERSION = "2"
 """Raised whenever the same case would get other numbers."""
@@ -48,10 +48,7 @@ def draw_elements(task: KernelTask, case: Case, name: str, places: Any) -> Any:
     count), of any shape and in any order; the answer has their shape. The whole tensor is
     `draw_elements(task, case, name, np.arange(items)).reshape(shape)`.
     """
-    argument = task.args[name]
-    dtype = task.dtype_of(argument, case.dtype)
-    fill = fill_of(argument, dtype, case.values.get(name, argument.values))
-    return drawing.draw(fill, seed_of_input(task, case, name), 0, places)
+    return drawing.draw(fill_of(task, case, name), seed_of_input(task, case, name), 0, places)
 
 
 def seed_of_input(task: KernelTask, case: Case, name: str) -> int:
@@ -60,8 +57,12 @@ def seed_of_input(task: KernelTask, case: Case, name: str) -> int:
     return drawing.seed_of(f"{text}|{case.seed}" if case.seed else text, name)
 
 
-def fill_of(argument: Argument, dtype: DType, values: Values) -> Fill:
-    """What the generator takes: a distribution in numbers, with the argument's limit."""
+def fill_of(task: KernelTask, case: Case, name: str) -> Fill:
+    """What the generator takes for an input: a distribution in numbers, with the input's limit."""
+    argument = task.args[name]
+    dtype = task.dtype_of(argument, case.dtype)
+    asked = case.values.get(name, argument.values)
+    values = task.values_at(asked, case.dims, case.dtype)
     return Fill(
         dtype=dtype.value,
         kind=values.kind.value,
@@ -69,6 +70,7 @@ def fill_of(argument: Argument, dtype: DType, values: Values) -> Fill:
         high=values.high,
         limit=argument.limit or 0.0,
         planted=tuple(planted_value(planted, argument, dtype) for planted in values.planted),
+        distinct=task.distinct_count(values, argument, case.dims, case.dtype),
     )
 
 

@@ -212,7 +212,7 @@ class Closing:
         for argument in read:
             if self.task.dtype_of(argument, base.dtype).is_float:
                 for number in numbers:
-                    if abs(number) <= (argument.limit or abs(number)):
+                    if argument.allows(number):
                         constant = Values(ValueKind.CONSTANT, number)
                         values = {**base.values, argument.name: constant}
                         yield _changed(base, f"{argument.name} all {number:g}", values=values)

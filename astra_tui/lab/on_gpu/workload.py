@@ -115,7 +115,7 @@ class WorkloadBuffers:
         layout = self._layouts[argument.name]
         fill = None
         if argument.is_read:
-            fill = fill_of(argument, layout.dtype, argument.values)
+            fill = fill_of(self.task, self.case, argument.name)
         return SetBuffer(
             argument.name,
             argument.role.value,

@@ -20,7 +20,7 @@ from astra_tui.model.launch.expression import (
 )
 from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.scope import FUNCTIONS, MAX_INTEGER
-from astra_tui.model.launch.tokens import Token
+from astra_tui.model.launch.tokens import Token, tokenize
 
 Item = TypeVar("Item")
 
@@ -31,6 +31,15 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _SUM, _PRODUCT = ("+", "-"), ("*", "/", "//", "%")
 _WORDS = {"if", "else", "and", "or", "not", "when", "otherwise"}
 _MAX_DIGITS = 20
+
+
+def parse_expression(text: str, start: Place | None = None) -> Expression:
+    """Parses a text that is one expression. Raises PlanError, with places counted from `start`."""
+    parser = ExpressionParser(tokenize(text, start or Place(1, 1)), "")
+    expression = parser.expression()
+    if [t.kind for t in parser.tokens[parser.index :]] != ["newline", "end"]:
+        parser.fail(f"expected the end of the expression, found {parser.shown()}")
+    return expression
 
 
 class ExpressionParser:

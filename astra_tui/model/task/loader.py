@@ -13,11 +13,10 @@ from typing import Any
 from astra_tui.model.dtypes import FLOATS, NUMBERS, TENSOR_ONLY, DType, NumberKind
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.findings import ACCEPTABLE
-from astra_tui.model.launch.expression import Expression
-from astra_tui.model.launch.expression_parser import ExpressionParser
+from astra_tui.model.launch.expression import Expression, names_in
+from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope, TensorType
-from astra_tui.model.launch.tokens import tokenize
 from astra_tui.model.launch.validate import Kind, kind_of
 from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.name import NAME_RULE, is_task_name
@@ -31,7 +30,7 @@ from astra_tui.model.task.task import (
     Tolerance,
     Workload,
 )
-from astra_tui.model.task.values import ValueKind, Values
+from astra_tui.model.task.values import Distinct, ValueKind, Values
 
 MAX_FILE_BYTES = 1 << 20
 MAX_SIZE = 1 << 31
@@ -90,6 +89,7 @@ class _Loader:
         self.top = top
         self.folder = folder
         self.scope = Scope(frozenset(), {}, {})
+        self.rows = ""
 
     def task(self) -> KernelTask:
         top = self.top
@@ -104,6 +104,7 @@ class _Loader:
         rows = top.take("rows", str, "")
         if rows and rows not in dims:
             top.fail(f"unknown dimension '{rows}'", "rows", nearest(rows, dims))
+        self.rows = rows
         args = self._arguments(top.table("args"), dtypes)
         contract = top.table("contract", required=False)
         accepts_text = contract.strings("accepts", [])
@@ -260,19 +261,46 @@ class _Loader:
             return default
         entry = table.table(key)
         kind = entry.choice("kind", {k.value: k for k in ValueKind})
+        low, low_text = self._bound(entry, "low", 0.0)
+        high, high_text = self._bound(entry, "high", 1.0)
+        distinct = Distinct.NONE
+        if "distinct" in entry.data:
+            distinct = entry.choice("distinct", {d.value: d for d in Distinct if d})
         values = Values(
             kind=kind,
-            low=entry.take("low", float, 0.0),
-            high=entry.take("high", float, 1.0),
+            low=low,
+            high=high,
             planted=entry.strings("planted", []),
+            low_text=low_text,
+            high_text=high_text,
+            distinct=distinct,
         )
+        if distinct and (kind is not ValueKind.INTEGERS or values.planted):
+            entry.fail("only integers are distinct, and nothing is planted into them", "distinct")
         for value in values.planted:
             if value not in _PLANTED:
                 entry.fail(f"unknown special value '{value}'", "planted", nearest(value, _PLANTED))
         _check_held(entry, "planted", values.planted, dtypes)
         entry.close()
-        _check_range(entry, values)
+        if not low_text and not high_text:
+            _check_range(entry, values)
+        elif kind not in _WHOLE_KINDS:
+            entry.fail("only whole numbers follow dimensions", "high" if high_text else "low")
         return values
+
+    def _bound(self, entry: Table, key: str, default: float) -> tuple[float, str]:
+        """One end of a range: a number, or the text of an expression over dimensions."""
+        text = entry.data.get(key)
+        if not isinstance(text, str):
+            return entry.take(key, float, default), ""
+        expression = self._expression(entry, key, entry.take(key, str), Kind.INTEGER)
+        if self.rows in names_in(expression):
+            entry.fail(
+                f'"{text}" follows {self.rows}: rows whose values do are not independent',
+                key,
+                "take the key 'rows' out of the task",
+            )
+        return 0.0, text
 
     def _tolerances(
         self, dtypes: tuple[DType, ...], args: Mapping[str, Argument]
@@ -389,10 +417,7 @@ class _Loader:
         """
         path = (*table.path, key)
         try:
-            parser = ExpressionParser(tokenize(text, self._place(path, text)), "")
-            expression = parser.expression()
-            if [t.kind for t in parser.tokens[parser.index :]] != ["newline", "end"]:
-                parser.fail(f"expected the end of the expression, found {parser.shown()}")
+            expression = parse_expression(text, self._place(path, text))
             found = kind_of(expression, replace(self.scope, tensors=tensors or {}))
         except PlanError as error:
             raise TaskError(
@@ -402,7 +427,8 @@ class _Loader:
                 hint=error.hint,
             ) from None
         if found is not kind:
-            table.fail(f'"{text}" is {found.value}; it has to be {kind.value}', key)
+            hint = "use // for integer division" if found is Kind.FLOAT else ""
+            table.fail(f'"{text}" is {found.value}; it has to be {kind.value}', key, hint)
         return expression
 
     def _place(self, path: tuple[str | int, ...], text: str) -> Place:

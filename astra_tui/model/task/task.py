@@ -11,13 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import Expression, names_in
+from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
 from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.placement import Placement, attempts, placed
-from astra_tui.model.task.values import Values
+from astra_tui.model.task.values import Distinct, ValueKind, Values
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -64,6 +67,16 @@ class Argument:
     """Whether it is complete long before a call (weights): a launch with `pdl=` may read it at
     once."""
     choices: tuple[float, ...] = ()
+
+    def allows(self, number: float) -> bool:
+        """Whether an element of a floating-point input may be a number.
+
+        It is within the limit, and within the range of an input that is drawn from one.
+        """
+        in_range = self.values.kind is not ValueKind.UNIFORM or (
+            self.values.low <= number <= self.values.high
+        )
+        return in_range and (self.limit is None or abs(number) <= self.limit)
 
     @property
     def is_tensor(self) -> bool:
@@ -232,7 +245,55 @@ class KernelTask:
         Conditions on addresses and strides are broken where no placement of the tensors keeps them.
         """
         placements = self.placements(dims, element) if self._bound else {}
-        return self.broken(self.bindings(dims, element, placements))
+        broken = self.broken(self.bindings(dims, element, placements))
+        if broken:
+            return broken
+        return next(filter(None, (self._undrawable(a, dims, element) for a in self._bounded)), "")
+
+    def values_at(self, values: Values, dims: Mapping[str, int], element: DType) -> Values:
+        """A distribution with numbers in place of its expressions over dimensions."""
+        evaluator = self._evaluator(dims, element)
+        ends = {
+            end: float(evaluator.integer(parse_expression(text)))
+            for end, text in (("low", values.low_text), ("high", values.high_text))
+            if text
+        }
+        return (
+            msgspec.structs.replace(values, **ends, low_text="", high_text="") if ends else values
+        )
+
+    def distinct_count(
+        self, values: Values, argument: Argument, dims: Mapping[str, int], element: DType
+    ) -> int:
+        """How many elements in a row, from each multiple of so many on, differ; 0 for any."""
+        shape = self.shape_of(argument, dims, element)
+        match values.distinct:
+            case Distinct.NONE:
+                return 0
+            case Distinct.TENSOR:
+                return math.prod(shape)
+            case Distinct.ROWS:
+                return shape[-1]
+
+    def _undrawable(self, argument: Argument, dims: Mapping[str, int], element: DType) -> str:
+        """Why an input has no values for these dimensions, or ""."""
+        values = self.values_at(argument.values, dims, element)
+        if not math.prod(self.shape_of(argument, dims, element)):
+            return ""
+        count = max(self.distinct_count(values, argument, dims, element), 1)
+        if values.high - values.low + 1 >= count:
+            return ""
+        several = f"{count} different " if count > 1 else ""
+        return f"{argument.name} has {several}values from {values.low:g} to {values.high:g}"
+
+    @cached_property
+    def _bounded(self) -> tuple[Argument, ...]:
+        """The inputs that some dimensions leave without values."""
+        return tuple(
+            a
+            for a in self.tensors
+            if a.is_read and (a.values.low_text or a.values.high_text or a.values.distinct)
+        )
 
     def broken(self, call: Bindings) -> str:
         """The first condition of the contract that a call breaks, or ""."""

@@ -17,12 +17,22 @@ class ValueKind(StrEnum):
     ARANGE = "arange"
 
 
+class Distinct(StrEnum):
+    """Which elements of a tensor of whole numbers all differ."""
+
+    NONE = ""
+    TENSOR = "tensor"
+    ROWS = "rows"
+    """Those of each row, along the last axis."""
+
+
 class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     """A distribution and what is planted into it.
 
     normal: mean `low`, standard deviation `high`. uniform: from `low` to `high`. integers: whole
     numbers from `low` to `high`, both included. constant: `low` everywhere, which may be infinite.
-    arange: 0, 1, 2, ... modulo `high` + 1.
+    arange: 0, 1, 2, ... modulo `high` + 1. `low_text` and `high_text` are expressions over
+    dimensions that stand for `low` and `high`; "" where the number does.
     """
 
     kind: ValueKind = ValueKind.NORMAL
@@ -32,3 +42,7 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     """Written over about one element in sixteen: "nan", "inf", "-inf", "-0", "limit".
 
     Cases that follow from a source also plant plain numbers."""
+    low_text: str = ""
+    high_text: str = ""
+    distinct: Distinct = Distinct.NONE
+    """For integers."""
