@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -173,3 +174,44 @@ def test_an_argument_that_does_not_fit_is_an_error(
     report = check(*edits, cases=("float32/typical*",))
     assert report.verdict is CheckVerdict.PLAN_ERROR
     assert message in report.message
+
+
+_TWO = '[args.out]\nrole = "out"\nshape = ["n", "d"]\n[args.input]\nrole = "in"'
+IN_PLACE = TASK.replace(_TWO, '[args.x]\nrole = "inout"')
+TWICE = """
+template <typename T>
+__global__ void add(T* out, const T* input, float eps, int d) {
+  const int i = blockIdx.x * d + threadIdx.x;
+  const float before = threadIdx.x ? (float)input[i - 1] : 0.0f;
+  const float own = (float)input[i];
+  __syncthreads();
+  out[i] = (T)(before + own + eps);
+}
+/* @launch
+   add<T> grid=n block=d args=(x, x, eps, d)
+*/
+"""
+
+
+@pytest.mark.parametrize("barrier", [True, False])
+def test_an_in_place_argument_is_passed_twice(
+    compiler: Compiler, tmp_path: Path, barrier: bool
+) -> None:
+    """The reference sees the values before; a kernel that reads what another thread wrote fails."""
+    reference = (
+        "import torch\ndef reference(x, eps):\n"
+        "    return {'x': x + eps + torch.nn.functional.pad(x, (1, 0))[:, :-1]}\n"
+    )
+    source = "#include <cuda_fp16.h>\n" + TWICE
+    source = source if barrier else source.replace("  __syncthreads();\n", "")
+    files = {"task.toml": IN_PLACE, "reference.py": reference, "baseline.cu": source}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    task = load_task(tmp_path)
+    with closing(Oracle(task)) as oracle:
+        cases = select_cases(task, ("*/typical", "*/d=100"))
+        *_, report = Checker(task, Emulator(), compiler, oracle).check(source, "new.cu", cases)
+    assert isinstance(report, CheckReport)
+    assert (report.verdict is CheckVerdict.PASSED) is barrier, report.message
+    kinds = {f.kind for r in report.cases for f in r.findings}
+    assert (FindingKind.GLOBAL_RACE in kinds) is not barrier

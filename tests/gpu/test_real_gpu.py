@@ -150,6 +150,7 @@ def fills(dtype: DType) -> tuple[Fill, ...]:
         low, high = dtype.integer_range
         return (
             Fill(name, "integers", low, high, 0.0, ()),
+            Fill(name, "integers", 0, min(high, 5000), 0.0, (), 1 + min(high, 900)),
             Fill(name, "arange", 0, min(high, 100), 0.0, ()),
         )
     special = (float("nan"), float("inf"), float("-inf"), -0.0)
