@@ -94,7 +94,7 @@ def task_of(folder: Path, text: str = TASK) -> KernelTask:
 
 @pytest.fixture
 def check(compiler: Compiler, tmp_path: Path) -> Check:
-    """Checks a source on the cases that patterns name, of a task with some contract."""
+    """Checks a source on the cases that patterns name, of a task with the given contract."""
 
     def run(source: str, task_text: str, *cases: str) -> CheckReport:
         task = task_of(tmp_path / "twice", task_text)
@@ -130,8 +130,14 @@ def test_no_case_breaks_the_contract_and_bases_are_shifted_all_the_same(tmp_path
 def test_without_the_contract_the_same_kernel_fails(check: Check) -> None:
     without = TASK.replace('  "aligned(out, 16) and aligned(input, 16)",\n', "")
     report = check(KERNEL, without, "float16/all shifted*")
-    assert report.verdict is CheckVerdict.FAILED
-    assert {r.outcome for r in report.cases} >= {CaseOutcome.FAULT}
+    assert {r.outcome for r in report.cases} == {CaseOutcome.FAULT}
+
+
+def test_alignment_that_the_plan_alone_requires_is_refused_wrongly(check: Check) -> None:
+    without = TASK.replace('  "aligned(out, 16) and aligned(input, 16)",\n', "")
+    asking = KERNEL.replace("when d % 8 == 0:", "when d % 8 == 0 and aligned(out, 16):")
+    report = check(asking, without, "float16/all shifted*")
+    assert {r.outcome for r in report.cases} == {CaseOutcome.WRONGLY_REFUSED}
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_kernel_that_does_not_follow_its_indices_is_wrong(
         (
             "tokens = 16, pages = 20",
             "tokens = 16, pages = 15",
-            "slots has 16 different values from 0",
+            "contract: tokens == 0 or pages - 1 - 0 + 1 >= tokens",
         ),
     ],
 )

@@ -347,7 +347,27 @@ def test_generated_expressions_have_the_kind_of_their_value(valued: Valued) -> N
 
 
 _WORDS = st.sampled_from(
-    ("n", "grid=", "0x1f", "12", '"a b"', "# rest\n", "\n", "\r\n", "\t", "//", "<=", "(", ")", "[")
+    (
+        "n",
+        "grid=",
+        "0x1f",
+        "12",
+        '"a b"',
+        "# rest\n",
+        "\n",
+        "\r\n",
+        "\t",
+        "//",
+        "<=",
+        "(",
+        ")",
+        "[",
+        "{",
+        "}",
+        "1.5",
+        "null",
+        "alignas(",
+    )
 )
 
 

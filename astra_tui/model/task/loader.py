@@ -16,6 +16,7 @@ from astra_tui.model.findings import ACCEPTABLE
 from astra_tui.model.launch.expression import Expression, names_in
 from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.plan import PlanError
+from astra_tui.model.launch.printer import print_expression
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope, TensorType
 from astra_tui.model.launch.validate import Kind, kind_of
 from astra_tui.model.task.acceptance import Acceptance
@@ -90,6 +91,8 @@ class _Loader:
         self.folder = folder
         self.scope = Scope(frozenset(), {}, {})
         self.rows = ""
+        self.drawable: dict[Expression, str] = {}
+        """Conditions of the contract: inputs whose values follow dimensions have some."""
 
     def task(self) -> KernelTask:
         top = self.top
@@ -114,6 +117,8 @@ class _Loader:
             for text in accepts_text
         )
         contract.close()
+        accepts_text += tuple(self.drawable.values())
+        accepts += tuple(self.drawable)
         cost = top.table("cost")
         bytes_moved = self._expression(cost, "bytes", cost.take("bytes", str), Kind.INTEGER)
         flops = self._expression(cost, "flops", cost.take("flops", str), Kind.INTEGER)
@@ -224,6 +229,12 @@ class _Loader:
         stable = entry.take("stable", bool, False)
         if stable and role is not ArgumentRole.IN:
             entry.fail("only an argument that is read alone can be stable", "stable")
+        values = self._values(entry, "values", _default_values(dtype), types)
+        if role is not ArgumentRole.OUT and (
+            values.low_text or values.high_text or values.distinct
+        ):
+            text = _has_values(values, tuple(map(print_expression, shape)))
+            self.drawable[self._expression(entry, "values", text, Kind.TRUTH)] = text
         return Argument(
             name=name,
             role=role,
@@ -231,7 +242,7 @@ class _Loader:
             dtype=dtype,
             stable=stable,
             shape=shape,
-            values=self._values(entry, "values", _default_values(dtype), types),
+            values=values,
             limit=None if limit == math.inf else limit,
             special=special,
             strided=strided,
@@ -526,6 +537,22 @@ def _acceptance(table: Table) -> Acceptance:
     if (accepted.finding is None) == (not accepted.condition.strip()):
         table.fail("names either a finding or a condition", hint='finding = "global_race"')
     return accepted
+
+
+def _has_values(values: Values, shape: tuple[str, ...]) -> str:
+    """The condition under which whole numbers can be drawn for a tensor of some shape."""
+    low, high = values.low_text or str(math.ceil(values.low)), values.high_text
+    span = f"{high} - ({low}) + 1" if high else f"{math.floor(values.high) + 1} - ({low})"
+    sizes = [f"({size})" for size in shape]
+    match values.distinct:
+        case Distinct.NONE:
+            count = "1"
+        case Distinct.TENSOR:
+            count = " * ".join(sizes)
+        case Distinct.ROWS:
+            count = sizes[-1]
+    text = " or ".join((*(f"{size} == 0" for size in sizes), f"{span} >= {count}"))
+    return print_expression(parse_expression(text))
 
 
 def _check_size(table: Table, key: str, size: int) -> None:

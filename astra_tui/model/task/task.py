@@ -244,11 +244,8 @@ class KernelTask:
 
         Conditions on addresses and strides are broken where no placement of the tensors keeps them.
         """
-        placements = self.placements(dims, element) if self._bound else {}
-        broken = self.broken(self.bindings(dims, element, placements))
-        if broken:
-            return broken
-        return next(filter(None, (self._undrawable(a, dims, element) for a in self._bounded)), "")
+        placements = self.placements(dims, element) if self._placed_by_contract else {}
+        return self.broken(self.bindings(dims, element, placements))
 
     def values_at(self, values: Values, dims: Mapping[str, int], element: DType) -> Values:
         """A distribution with numbers in place of its expressions over dimensions."""
@@ -274,26 +271,6 @@ class KernelTask:
                 return math.prod(shape)
             case Distinct.ROWS:
                 return shape[-1]
-
-    def _undrawable(self, argument: Argument, dims: Mapping[str, int], element: DType) -> str:
-        """Why an input has no values for these dimensions, or ""."""
-        values = self.values_at(argument.values, dims, element)
-        if not math.prod(self.shape_of(argument, dims, element)):
-            return ""
-        count = max(self.distinct_count(values, argument, dims, element), 1)
-        if values.high - values.low + 1 >= count:
-            return ""
-        several = f"{count} different " if count > 1 else ""
-        return f"{argument.name} has {several}values from {values.low:g} to {values.high:g}"
-
-    @cached_property
-    def _bounded(self) -> tuple[Argument, ...]:
-        """The inputs that some dimensions leave without values."""
-        return tuple(
-            a
-            for a in self.tensors
-            if a.is_read and (a.values.low_text or a.values.high_text or a.values.distinct)
-        )
 
     def broken(self, call: Bindings) -> str:
         """The first condition of the contract that a call breaks, or ""."""
@@ -323,8 +300,8 @@ class KernelTask:
         """Where the tensors of a call lie, by argument.
 
         `shifts` are items from a wide alignment to the base, `row_padding` items between rows.
-        `within_contract`, what the contract asks for is kept: where it does not hold, the tensors that it names
-        are moved to the next addresses and row strides at which it does, if there are any.
+        `within_contract`, what the contract asks for is kept: where it does not hold, the tensors
+        that it names are moved to the next places at which it does, if there are any.
         """
         asked = {
             name: placed(
@@ -336,13 +313,15 @@ class KernelTask:
         }
         if not within_contract:
             return asked
-        for attempt in attempts(asked, self._bound):
-            if not self._bound or not self.broken(self.bindings(dims, element, attempt)):
+        for attempt in attempts(asked, self._placed_by_contract):
+            if not self._placed_by_contract or not self.broken(
+                self.bindings(dims, element, attempt)
+            ):
                 return attempt
         return asked
 
     @cached_property
-    def _bound(self) -> Mapping[str, bool]:
+    def _placed_by_contract(self) -> Mapping[str, bool]:
         """The tensors of whose address or strides the contract speaks; whether rows may move."""
         named = set().union(*map(names_in, self.accepts)) if self.accepts else set()
         return {a.name: a.strided for a in self.tensors if a.name in named}
