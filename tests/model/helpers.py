@@ -118,7 +118,10 @@ _NAMES = st.sampled_from(("a", "b1", "_tile", "width"))
 _QUOTED = st.text(st.characters(codec="utf-8", exclude_characters='"\n'), max_size=12)
 _SIZES = _tuples(EXPRESSIONS, 1, 3)
 
-_MEMBERS = EXPRESSIONS | st.builds(Member, st.sampled_from(("T", "int8", "float64")), EXPRESSIONS)
+_MEMBERS = st.one_of(
+    st.builds(Name, st.sampled_from(("x", "null", "_a1"))),
+    st.builds(Member, st.sampled_from(("T", "int8", "float64")), EXPRESSIONS),
+)
 _ALIGNMENTS = st.sampled_from((1, 2, 16, 128))
 _STRUCTS = st.recursive(
     st.builds(Struct, _tuples(_MEMBERS, 0, 3), _ALIGNMENTS),
