@@ -62,12 +62,12 @@ def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLO
         lambda: progress(_bytes_in(folder)),
         seconds,
     )  # fmt: skip
-    found = into / pin.wheel
+    found = into / pin.file
     if ended.code == 0 and found.is_file():
         return found
     came = [path.name for path in into.iterdir()]
     if ended.code == 0 and came:
-        raise UserError(f"{pin}: pip brought {came[0]}, the pin names {pin.wheel}")
+        raise UserError(f"{pin}: pip brought {came[0]}, the pin names {pin.file}")
     raise _failure(pin, ended, f"{pin} cannot be fetched")
 
 
@@ -157,7 +157,7 @@ def _failure(pin: Pin, ended: _Ended, what: str) -> UserError:
     got = _GOT.search(text)
     if got is not None:
         return UserError(
-            f"{pin.wheel} is not what was pinned: its SHA-256 should be {pin.sha256}, the index "
+            f"{pin.file} is not what was pinned: its SHA-256 should be {pin.sha256}, the index "
             f"gives {got[1]}",
             hint="do not use it; ask the package's authors, or correct the pin",
         )

@@ -36,7 +36,7 @@ class Packages:
 
     def place_of(self, pin: Pin) -> Path:
         """Where a pin's wheel is, or would be."""
-        return self.folder / pin.sha256 / pin.wheel
+        return self.folder / pin.sha256 / pin.file
 
     def has(self, pin: Pin) -> bool:
         """Whether the wheel is there; its hash is compared when it is opened."""
@@ -83,7 +83,7 @@ class Packages:
             got = _sha256(file)
             if got != pin.sha256:
                 raise UserError(
-                    f"{pin.wheel} is not what was pinned: its SHA-256 should be {pin.sha256}, it "
+                    f"{pin.file} is not what was pinned: its SHA-256 should be {pin.sha256}, it "
                     f"is {got}"
                 )
             _keep_licences(Wheel(pin, file), file.parent / LICENCES)
@@ -114,9 +114,9 @@ def _keep_licences(wheel: Wheel, folder: Path) -> None:
     origin = wheel.origin()
     pin = wheel.pin
     if normalised(origin.name) != normalised(pin.name) or origin.version != pin.version:
-        raise UserError(f"{pin.wheel} holds {origin.name} {origin.version}, not {pin}")
+        raise UserError(f"{pin.file} holds {origin.name} {origin.version}, not {pin}")
     folder.mkdir()
-    info = "-".join(pin.wheel.split("-")[:2]) + ".dist-info"
+    info = "-".join(pin.file.split("-")[:2]) + ".dist-info"
     for name in (f"{info}/METADATA", *origin.licence_files):
         rest = PurePosixPath(name).relative_to(info)
         (folder / rest).parent.mkdir(parents=True, exist_ok=True)

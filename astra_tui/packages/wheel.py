@@ -15,7 +15,7 @@ from typing import IO
 import msgspec
 
 from astra_tui.model.errors import OutOfResources, UserError, nearest
-from astra_tui.model.pin import Pin
+from astra_tui.model.pin import Pin, is_safe
 
 MAX_TEXT_BYTES = 8 << 20
 MAX_MEMBER_BYTES = 2 << 30
@@ -78,7 +78,7 @@ class Wheel:
 
     def _info_folder(self, names: tuple[str, ...]) -> str:
         """The folder with METADATA; its name follows from the wheel's."""
-        name, version, *_ = self.pin.wheel.split("-")
+        name, version, *_ = self.pin.file.split("-")
         info = f"{name}-{version}.dist-info"
         if f"{info}/METADATA" not in names:
             raise self._error(f"the wheel has no {info}/METADATA")
@@ -117,19 +117,6 @@ class Wheel:
 
     def _error(self, message: str, hint: str = "") -> UserError:
         return UserError(f"{self.pin}: {message}", file=str(self.file), hint=hint)
-
-
-def is_safe(name: str) -> bool:
-    """Whether a name stays inside of the folder that it is used in, on every system."""
-    path = PurePosixPath(name)
-    plain = all(c.isprintable() and c not in '\\:*?"<>|' for c in name)
-    return (
-        bool(path.parts)
-        and plain
-        and not path.is_absolute()
-        and ".." not in path.parts
-        and str(path) == name
-    )
 
 
 def _is_licence(name: str, info: str) -> bool:

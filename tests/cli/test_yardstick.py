@@ -21,7 +21,7 @@ template <typename T> __global__ void act(T* out, const T* input, int d) {
 FILE = """\
 [packages.tiny-kernels]
 version = "1.2.0"
-wheel = "{wheel}"
+file = "{file}"
 sha256 = "{sha256}"
 licence = "Apache-2.0"
 released = "2026-10-01"
@@ -62,7 +62,7 @@ def folder(shell: Shell, tmp_path: Path) -> Path:
 
 def _declare(shell: Shell, made: Path, kind: str) -> None:
     pin = pin_of(made)
-    text = FILE.format(wheel=pin.wheel, sha256=pin.sha256, type=kind)
+    text = FILE.format(file=pin.file, sha256=pin.sha256, type=kind)
     (shell.folder / "kernels" / "silu_and_mul" / "yardsticks.toml").write_text(text)
 
 

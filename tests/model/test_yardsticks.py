@@ -21,7 +21,7 @@ from tests.quick import write_quick_task
 TEXT = """\
 [packages.tiny-kernels]
 version = "1.2.0"
-wheel = "tiny_kernels-1.2.0-py3-none-any.whl"
+file = "tiny_kernels-1.2.0-py3-none-any.whl"
 sha256 = "abababababababababababababababababababababababababababababababab"
 licence = "Apache-2.0"
 released = "2026-10-01"
@@ -82,7 +82,7 @@ def test_its_plan_refuses_what_it_does_not_serve(task: KernelTask) -> None:
     [
         ('"tiny-kernels"\narch', '"tiny-kernel"\narch', 11, "did you mean 'tiny-kernels'"),
         ("abab", "ABAB", 1, "64 hexadecimal digits"),
-        ("tiny_kernels-1.2.0", "tiny_kernels-1.3.0", 1, "no wheel of tiny-kernels 1.2.0"),
+        ("tiny_kernels-1.2.0", "tiny_kernels-1.3.0", 1, "no file of tiny-kernels 1.2.0"),
         ("2026-10-01", "October", 6, "is no day"),
         ("sm_90a", "hopper", 12, "no architecture"),
         ('"int32"]', '"int"]', 13, "'int' is no parameter type"),

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.pin import is_safe
 from astra_tui.packages import Packages, Wheel
 from astra_tui.packages import pip as pip_module
-from astra_tui.packages.wheel import is_safe
 from tests.packages.wheels import make_wheel, only_index, pin_of
 
 FILES = {"tiny/include/one.cuh": "__global__ int;", "tiny/include/two.cuh": ""}
@@ -95,7 +95,7 @@ def test_a_wheel_of_another_package_is_refused(index, packages):
 
 def test_a_version_that_the_index_does_not_have_is_named(index, packages):
     made = tiny(index)
-    pin = pin_of(made, version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
+    pin = pin_of(made, version="9.9", file="tiny_kernels-9.9-py3-none-any.whl")
     with pytest.raises(UserError, match=r"tiny-kernels 9\.9 cannot be fetched: No matching"):
         packages.fetch(pin)
 
@@ -104,7 +104,7 @@ def test_an_index_that_does_not_answer_is_said(index, packages, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
-    pin = pin_of(tiny(index), version="9.9", wheel="tiny_kernels-9.9-py3-none-any.whl")
+    pin = pin_of(tiny(index), version="9.9", file="tiny_kernels-9.9-py3-none-any.whl")
     with pytest.raises(UserError, match="the package index does not answer"):
         packages.fetch(pin)
 
@@ -186,11 +186,11 @@ def test_a_safe_name_never_leaves_its_folder(name):
     ("field", "value", "problem"),
     [
         ("name", "tiny kernels", "not a valid package name"),
-        ("name", "other", "no wheel of other"),
+        ("name", "other", "no file of other"),
         ("version", "1 --pre", "no version"),
         ("sha256", "AB" * 32, "hexadecimal"),
-        ("wheel", "tiny_kernels-1.2.0.tar.gz", "not a valid wheel name"),
-        ("wheel", "../tiny_kernels-1.2.0-py3-none-any.whl", "not a valid wheel name"),
+        ("file", "tiny_kernels-1.2.0.zip", "not a valid name"),
+        ("file", "../tiny_kernels-1.2.0-py3-none-any.whl", "not a valid name"),
     ],
 )
 def test_a_pin_that_cannot_be_meant_says_why(tmp_path, field, value, problem):

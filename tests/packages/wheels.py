@@ -54,7 +54,7 @@ def pin_of(made: Path, **changes: str) -> Pin:
     facts = {
         "name": name.replace("_", "-"),
         "version": version,
-        "wheel": made.name,
+        "file": made.name,
         "sha256": hashlib.sha256(made.read_bytes()).hexdigest(),
         "licence": "Apache-2.0",
     }

@@ -14,6 +14,7 @@ from astra_tui.model.task.task import (
     Tolerance,
     Workload,
 )
+from astra_tui.model.task.upstream import Upstream, upstream_files
 from astra_tui.model.task.values import ValueKind, Values
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "KernelTask",
     "TaskError",
     "Tolerance",
+    "Upstream",
     "ValueKind",
     "Values",
     "Workload",
@@ -36,4 +38,5 @@ __all__ = [
     "list_tasks",
     "load_task",
     "parse_task",
+    "upstream_files",
 ]

@@ -31,6 +31,7 @@ from astra_tui.model.task.task import (
     Tolerance,
     Workload,
 )
+from astra_tui.model.task.upstream import load_upstream
 from astra_tui.model.task.values import Distinct, ValueKind, Values
 
 MAX_FILE_BYTES = 1 << 20
@@ -62,7 +63,7 @@ def load_task(folder: Path) -> KernelTask:
     for needed in (task.reference_file, task.baseline_file):
         if not needed.is_file():
             raise TaskError(f"{needed.name} is missing in its folder", file=str(file))
-    return task
+    return replace(task, upstream=load_upstream(folder))
 
 
 def parse_task(text: str, folder: Path) -> KernelTask:

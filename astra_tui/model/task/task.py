@@ -23,6 +23,7 @@ from astra_tui.model.task.placement import Placement, attempts, placed
 from astra_tui.model.task.values import Distinct, ValueKind, Values
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
+from astra_tui.model.task.upstream import Upstream
 
 
 class ArgumentRole(StrEnum):
@@ -153,6 +154,8 @@ class KernelTask:
     """What an engineer has looked at and allows."""
     deterministic: bool = False
     """Whether results have to be the same bits every time, which float atomics do not give."""
+    upstream: Upstream | None = None
+    """The sources of others that kernel sources of this task may include."""
 
     @property
     def file(self) -> Path:
@@ -340,9 +343,14 @@ class KernelTask:
 
     @cached_property
     def hash(self) -> str:
-        """Identifies what correctness means here: task.toml and reference.py (SHA-256)."""
+        """Identifies what correctness means here (SHA-256): task.toml, reference.py, upstream.toml.
+
+        The last holds the hash of every upstream file.
+        """
         digest = hashlib.sha256(self.text.encode())
         digest.update(b"\0" + self.reference_file.read_bytes())
+        if self.upstream is not None:
+            digest.update(b"\0upstream\0" + self.upstream.text.encode())
         return digest.hexdigest()
 
     @cached_property

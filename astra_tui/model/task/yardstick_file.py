@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from datetime import date
-from pathlib import PurePosixPath
 from typing import Any
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.launch import PlanError, validate_plan
-from astra_tui.model.pin import Pin
+from astra_tui.model.pin import Pin, is_safe
 from astra_tui.model.task.table import Table, TaskError
 from astra_tui.model.task.task import KernelTask
+from astra_tui.model.task.upstream import take_pin
 from astra_tui.model.task.yardstick import (
     MachineCode,
     OutOfReach,
@@ -81,18 +80,7 @@ class _Loader:
     def _packages(self, table: Table) -> dict[str, Pin]:
         pins = {}
         for name, entry in table.entries("package"):
-            pin = Pin(
-                name,
-                entry.take("version", str),
-                entry.take("wheel", str),
-                entry.take("sha256", str),
-                entry.take("licence", str),
-                _day(entry),
-            )
-            entry.close()
-            if pin.problem:
-                entry.fail(pin.problem)
-            pins[name] = pin
+            pins[name] = take_pin(entry, name)
         return pins
 
     def _yardstick(self, entry: Table, pins: Mapping[str, Pin]) -> Yardstick:
@@ -208,14 +196,6 @@ def _parameters(entry: Table, items: list[Any], depth: int) -> ParameterTypes:
 
 
 def _path(table: Table, key: str, path: str) -> str:
-    if str(PurePosixPath(path)) != path or path.startswith("/") or ".." in path.split("/"):
-        table.fail(f"{path[:80]!r} is no path inside of a wheel", key)
+    if not is_safe(path) and path != ".":
+        table.fail(f"{path[:80]!r} is no path inside of a package", key)
     return path
-
-
-def _day(entry: Table) -> date:
-    text = entry.take("released", str)
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        entry.fail(f"{text[:80]!r} is no day", "released", 'write: released = "2026-10-15"')
