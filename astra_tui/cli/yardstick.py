@@ -57,7 +57,7 @@ def run(options: Options) -> int:
     if options.sources:
         raise UserError(f"yardstick {options.action} takes no sources")
     from astra_tui.cli.answers import YardsticksAnswer
-    from astra_tui.lab.yardsticks import user_packages
+    from astra_tui.lab.upstream import user_packages
     from astra_tui.plain.yardsticks import print_yardsticks
 
     tasks, broken = _tasks(options.task)
@@ -137,10 +137,10 @@ def _entry(task: KernelTask, yardstick: Yardstick, packages: Packages) -> Yardst
 
 def _home(packages: Packages, pin: Pin) -> str:
     """Where the package says that it comes from; "" before it was fetched."""
-    from astra_tui.packages import Wheel
+    from astra_tui.packages import Archive
 
     try:
-        return Wheel(pin, packages.place_of(pin)).origin().home if packages.has(pin) else ""
+        return Archive(pin, packages.place_of(pin)).origin().home if packages.has(pin) else ""
     except UserError:
         return ""
 

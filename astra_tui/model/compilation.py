@@ -11,6 +11,19 @@ from astra_tui.model.dtypes import DType
 SOURCE_NAME = "kernel.cu"
 """What a source is called in the messages and line tables of the compiler."""
 
+UPSTREAM_PREFIX = "/upstream/"
+"""What the names of a task's upstream files begin with there: no path on disk is opened."""
+
+
+def upstream_place(file: str, line: int) -> str:
+    """A line of an upstream file as users read it, `upstream/a/b.cuh:12`; "" for other files."""
+    return f"{file[1:]}:{line}" if line and file.startswith(UPSTREAM_PREFIX) else ""
+
+
+def is_own(file: str) -> bool:
+    """Whether the compiler means the source itself by a file name, with or without folders."""
+    return file.rpartition("/")[2] == SOURCE_NAME and not file.startswith(UPSTREAM_PREFIX)
+
 
 class Severity(StrEnum):
     """How much a message matters."""

@@ -1,7 +1,8 @@
-"""pip as a process: downloads one wheel by its hash, and lists what an index has.
+"""pip as a process: downloads one file by its hash, and lists what an index has.
 
 The user's own settings of pip hold (index, proxy, certificates), because it is they who decide
-where packages come from. Only wheels are asked for: no code of a package runs.
+where packages come from. No code of a package runs: `pip download` is asked for wheels only, since
+it runs the build code of a source distribution, which `sdist_download.py` fetches instead.
 """
 
 from __future__ import annotations
@@ -48,20 +49,26 @@ class _Ended(NamedTuple):
 
 
 def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLOAD_SECONDS) -> Path:
-    """Downloads the pinned wheel into an empty folder; the file. Raises UserError.
+    """Downloads the pinned file into an empty folder; the file. Raises UserError.
 
-    pip compares the hash; `folder` also holds what pip writes meanwhile.
+    pip compares a wheel's hash, the caller has to for an sdist; `folder` also holds what pip
+    writes meanwhile.
     """
-    wanted, into = folder / "requirements.txt", folder / "wheel"
+    wanted, into = folder / "requirements.txt", folder / "package"
     wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n")
     into.mkdir()
+    of_wheel = [
+        "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes",
+        "--no-cache-dir", "--progress-bar=off", *_target(pin), f"--dest={into}", "-r", str(wanted),
+        *_QUIET,
+    ]  # fmt: skip
+    of_sdist = ["astra_tui.packages.sdist_download", pin.name, pin.file, str(into)]
     ended = _run(
-        ["download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--no-cache-dir",
-         "--progress-bar=off", *_target(pin), f"--dest={into}", "-r", str(wanted)],
+        of_sdist if pin.is_sdist else of_wheel,
         folder,
         lambda: progress(_bytes_in(folder)),
         seconds,
-    )  # fmt: skip
+    )
     found = into / pin.file
     if ended.code == 0 and found.is_file():
         return found
@@ -74,10 +81,12 @@ def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLO
 def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
     """Versions of the pin's package above its own, the newest first, that its platform can use.
 
-    Releases only, and only what the index has a wheel of. Raises UserError.
+    Releases only, and only what the index has a wheel of, or an sdist where the pin is of one.
+    Raises UserError.
     """
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
-        command = ["index", "versions", *_target(pin), "--only-binary=:all:", pin.name]
+        kind = "--no-binary=:all:" if pin.is_sdist else "--only-binary=:all:"
+        command = ["pip", "index", "versions", *_target(pin), kind, pin.name, *_QUIET]
         ended = _run(command, Path(folder), lambda: None, seconds)
     found = _VERSIONS.search(ended.output)
     if ended.code or found is None:
@@ -88,6 +97,8 @@ def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
 
 def _target(pin: Pin) -> list[str]:
     """The flags by which pip takes a wheel for the pin's platform, wherever it runs."""
+    if pin.is_sdist:
+        return []
     interpreters, abis, platforms = pin.tags
     flags = [f"--platform={p}" for p in platforms.split(".") if p != "any"]
     interpreter = interpreters.split(".")[0]
@@ -100,8 +111,8 @@ def _target(pin: Pin) -> list[str]:
 def _run(
     arguments: list[str], folder: Path, still_running: Callable[[], None], seconds: float
 ) -> _Ended:
-    """Runs pip with its temporary files in `folder`; it ends with us, or after `seconds`."""
-    command = [sys.executable, "-P", "-m", "pip", *arguments, *_QUIET]
+    """Runs a module with its temporary files in `folder`; it ends with us, or after `seconds`."""
+    command = [sys.executable, "-P", "-m", *arguments]
     ends = time.monotonic() + seconds
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -139,12 +150,12 @@ def _environment() -> dict[str, str]:
 
 
 def _bytes_in(folder: Path) -> int:
-    """The size of the largest wheel below a folder in which pip makes and removes others."""
+    """The size of the largest package file below a folder in which pip makes and removes others."""
     largest = 0
     for place, _, names in os.walk(folder):  # unlike rglob it passes over what is gone
         for name in names:
             with suppress(OSError):
-                if name.endswith(".whl"):
+                if name.endswith((".whl", ".tar.gz")):
                     largest = max(largest, Path(place, name).stat().st_size)
     return largest
 

@@ -1,4 +1,4 @@
-"""The wheels that have been fetched: one folder each, named by its hash, with licence and origin.
+"""Fetched wheels and sdists: one folder each, named by its hash, with licence and origin.
 
 Nothing here is passed on: each user fetches from the index that their pip asks.
 """
@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.pin import Pin, normalised
 from astra_tui.packages import pip
-from astra_tui.packages.wheel import Wheel
+from astra_tui.packages.archive import Archive
 
 LICENCES = "licences"
-"""The folder next to a wheel that holds METADATA and its licence files."""
+"""The folder next to a fetched file that holds METADATA and its licence files."""
 
 
 _UNFINISHED = ".new-"
@@ -26,37 +26,38 @@ _ABANDONED_SECONDS = 86_400.0
 
 
 class Packages:
-    """Wheels in `folder`. What is there is used without a network; its hash is compared each time.
+    """Fetched files in `folder`. What is there is used without a network.
 
-    A file that is no longer what was pinned is removed and fetched again.
+    Its hash is compared each time. A file that is no longer what was pinned is removed and fetched
+    again.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def place_of(self, pin: Pin) -> Path:
-        """Where a pin's wheel is, or would be."""
+        """Where a pin's file is, or would be."""
         return self.folder / pin.sha256 / pin.file
 
     def has(self, pin: Pin) -> bool:
-        """Whether the wheel is there; its hash is compared when it is opened."""
+        """Whether the file is there; its hash is compared when it is opened."""
         return self.place_of(pin).is_file()
 
-    def cached(self, pin: Pin) -> Wheel | None:
-        """The wheel if it is there and is what was pinned, else None."""
+    def cached(self, pin: Pin) -> Archive | None:
+        """The file if it is there and is what was pinned, else None."""
         file = self.place_of(pin)
         if not file.is_file():
             return None
         try:
             if _sha256(file) == pin.sha256:
-                return Wheel(pin, file)
+                return Archive(pin, file)
             shutil.rmtree(file.parent, ignore_errors=True)
         except OSError:
             return None
         return None
 
-    def fetch(self, pin: Pin, progress: pip.Progress | None = None) -> Wheel:
-        """The wheel, from the index where it is not there yet. Raises UserError.
+    def fetch(self, pin: Pin, progress: pip.Progress | None = None) -> Archive:
+        """The file, from the index where it is not there yet. Raises UserError.
 
         `progress` is told some times a second how many bytes have come.
         """
@@ -75,7 +76,7 @@ class Packages:
         """Versions in the index above the pinned one, the newest first. Raises UserError."""
         return pip.newer_versions(pin)
 
-    def _download(self, pin: Pin, progress: pip.Progress) -> Wheel:
+    def _download(self, pin: Pin, progress: pip.Progress) -> Archive:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._remove_abandoned()
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=_UNFINISHED) as folder:
@@ -86,9 +87,9 @@ class Packages:
                     f"{pin.file} is not what was pinned: its SHA-256 should be {pin.sha256}, it "
                     f"is {got}"
                 )
-            _keep_licences(Wheel(pin, file), file.parent / LICENCES)
+            _keep_licences(Archive(pin, file), file.parent / LICENCES)
             self._publish(file.parent, pin)
-        return Wheel(pin, self.place_of(pin))
+        return Archive(pin, self.place_of(pin))
 
     def _remove_abandoned(self) -> None:
         """Removes what downloads left that were killed long ago."""
@@ -109,18 +110,18 @@ class Packages:
                 raise
 
 
-def _keep_licences(wheel: Wheel, folder: Path) -> None:
-    """Copies METADATA and licence files next to the wheel. Raises UserError for another package."""
-    origin = wheel.origin()
-    pin = wheel.pin
+def _keep_licences(archive: Archive, folder: Path) -> None:
+    """Copies METADATA and licence files next to the file. Raises UserError for another package."""
+    origin = archive.origin()
+    pin = archive.pin
     if normalised(origin.name) != normalised(pin.name) or origin.version != pin.version:
         raise UserError(f"{pin.file} holds {origin.name} {origin.version}, not {pin}")
     folder.mkdir()
-    info = "-".join(pin.file.split("-")[:2]) + ".dist-info"
-    for name in (f"{info}/METADATA", *origin.licence_files):
+    info = PurePosixPath(origin.about).parent
+    for name in (origin.about, *origin.licence_files):
         rest = PurePosixPath(name).relative_to(info)
         (folder / rest).parent.mkdir(parents=True, exist_ok=True)
-        wheel.copy(name, folder / rest)
+        archive.copy(name, folder / rest)
 
 
 def _sha256(file: Path) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
+from astra_tui.lab.compiler.headers import NOTHING
 from astra_tui.model.compilation import Compilation, Severity
 from astra_tui.model.dtypes import DType
 from tests.compiler.helpers import BFLOAT16, FLOAT, HALF, HERE, KERNEL, messages
@@ -361,11 +362,11 @@ def test_anything_else_is_another_entry(
 
 def test_another_compiler_is_another_entry(fresh: Compiler) -> None:
     info = fresh.start()
-    key = fresh._key(info, KERNEL, (), "sm_90")
-    assert key == fresh._key(info, KERNEL, (), "sm_90")
+    key = fresh._key(info, KERNEL, (), fresh._inputs(NOTHING, "sm_90"))
+    assert key == fresh._key(info, KERNEL, (), fresh._inputs(NOTHING, "sm_90"))
     for field in ("version", "origin"):
         other = type(info)(**{**vars(info), field: "13.9"})
-        assert fresh._key(other, KERNEL, (), "sm_90") != key
+        assert fresh._key(other, KERNEL, (), fresh._inputs(NOTHING, "sm_90")) != key
 
 
 @pytest.mark.parametrize(
@@ -402,7 +403,7 @@ def test_a_damaged_entry_is_compiled_again(
 def test_an_entry_of_another_meaning_is_compiled_again(
     fresh: Compiler, cache: ContentCache, value: bytes
 ) -> None:
-    cache.put(fresh._key(fresh.start(), TINY, ("tiny",), "sm_90"), value)
+    cache.put(fresh._key(fresh.start(), TINY, ("tiny",), fresh._inputs(NOTHING, "sm_90")), value)
     result = fresh.compile(TINY, ("tiny",), "sm_90")
     assert result.ok
     assert not result.from_cache

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.directives import MAX_SOURCE_BYTES, refuse_unsafe
+from astra_tui.lab.compiler.headers import NOTHING
 from astra_tui.lab.compiler.log import parse_diagnostics
 from astra_tui.lab.compiler.service import SOURCE_NAME
 from astra_tui.model.compilation import Diagnostic
@@ -153,7 +154,8 @@ def test_the_compilers_own_process_is_closed_to_it(compiler: Compiler, name: str
 def test_kernel_names_cannot_carry_an_include(compiler: Compiler, canary: Path) -> None:
     name = f'{FLOAT}\n#include "{canary}"'
     assert "one line" in messages(compiler.compile(KERNEL, (name,)))
-    assert SECRET not in compiler._request(KERNEL, (name,), "sm_90", cubin=False).log
+    inputs = compiler._inputs(NOTHING, "sm_90")
+    assert SECRET not in compiler._request(KERNEL, (name,), inputs, cubin=False).log
 
 
 @needs_landlock

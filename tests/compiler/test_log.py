@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler.headers import NOTHING
 from astra_tui.lab.compiler.log import (
     MAX_DIAGNOSTICS,
     MAX_TEXT,
@@ -73,7 +74,8 @@ def parse(log: str, source: str = SOURCE) -> tuple[Diagnostic, ...]:
 
 
 def real_log(compiler: Compiler, source: str, expressions: tuple[str, ...] = ()) -> str:
-    return compiler._request(source, expressions, "sm_90", cubin=True).log
+    inputs = compiler._inputs(NOTHING, "sm_90")
+    return compiler._request(source, expressions, inputs, cubin=True).log
 
 
 # Recorded logs

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.pin import is_safe
-from astra_tui.packages import Packages, Wheel
+from astra_tui.packages import Archive, Packages
 from astra_tui.packages import pip as pip_module
 from tests.packages.wheels import make_wheel, only_index, pin_of
 
@@ -141,7 +141,7 @@ def test_newer_versions_are_listed_for_the_platform_of_the_pin(index, packages):
 
 def test_a_file_that_is_missing_names_the_nearest(tmp_path):
     made = tiny(tmp_path)
-    wheel = Wheel(pin_of(made), made)
+    wheel = Archive(pin_of(made), made)
     with pytest.raises(UserError) as raised:
         wheel.read("tiny/one.cuh")
     assert raised.value.hint == "there is tiny/include/one.cuh"
@@ -158,7 +158,7 @@ def test_large_files_links_and_names_outside_are_refused(tmp_path):
         archive.writestr(link, "/etc/passwd")
         archive.writestr("../outside.cuh", "")
         archive.writestr("tiny/large.cuh", "x" * 100)
-    wheel = Wheel(pin_of(path), path)
+    wheel = Archive(pin_of(path), path)
     with pytest.raises(UserError, match="no plain file"):
         wheel.read("tiny/link.cuh")
     with pytest.raises(UserError, match="no path inside"):
@@ -172,7 +172,7 @@ def test_what_is_no_zip_file_is_said(tmp_path):
     path = tmp_path / "tiny_kernels-1.2.0-py3-none-any.whl"
     path.write_bytes(b"PK")
     with pytest.raises(UserError, match="cannot be read"):
-        Wheel(pin_of(path), path).names()
+        Archive(pin_of(path), path).names()
 
 
 @given(st.text(max_size=20))

@@ -17,14 +17,15 @@ from astra_tui.lab.check.judge import judge_output
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler.headers import included_headers
 from astra_tui.lab.on_gpu.workload import WorkloadBuffers
+from astra_tui.lab.upstream import archive_tree
 from astra_tui.lab.yardsticks import (
     NotBuilt,
     Shipped,
     machine_code,
     open_yardstick,
 )
-from astra_tui.lab.yardsticks.headers import included_headers
 from astra_tui.lab.yardsticks.timing import timed_versions
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
@@ -32,7 +33,7 @@ from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
 from astra_tui.model.pin import Pin
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.task.yardstick import MachineCode, ParameterType, ShippedSource, Yardstick
-from astra_tui.packages import Packages, Wheel
+from astra_tui.packages import Archive, Packages
 from tests.packages.wheels import make_wheel, only_index, pin_of
 from tests.quick import write_quick_task
 
@@ -204,8 +205,8 @@ def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, p
     ("old", "new", "reason"),
     [
         ("float scale", "double scale", "takes parameters of 32 at 0, 8 at 32, 4 at 40 bytes"),
-        ("if (at", "iff (at", "does not compile here: tiny/act.cuh("),
-        ("detail/math.cuh", "detail/maths.cuh", "does not compile here: tiny/act.cuh(2)"),
+        ("if (at", "iff (at", "does not compile here: upstream/tiny/include/tiny/act.cuh("),
+        ("detail/math.cuh", "detail/maths.cuh", "act.cuh(2): catastrophic error: cannot open"),
     ],
 )
 def test_what_cannot_be_built_says_why(
@@ -234,30 +235,40 @@ def test_another_device_and_a_missing_package_are_reasons(index, task, compiler,
 # -- headers ---------------------------------------------------------------------------------------
 
 
-def _wheel(folder: Path, files: Mapping[str, str]) -> Wheel:
+def _headers(folder: Path, files: Mapping[str, str], text: str, include: tuple[str, ...], **given):
     made = make_wheel(folder, files)
-    return Wheel(pin_of(made), made)
+    return included_headers(archive_tree(Archive(pin_of(made), made), include), text, given)
 
 
-def test_headers_are_found_by_the_names_that_include_them(tmp_path: Path) -> None:
-    wheel = _wheel(tmp_path, FILES)
-    found = included_headers(wheel, SOURCE.text, SOURCE.include, {"atomic": ""})
-    assert set(found) == {"tiny/act.cuh", "detail/math.cuh", "../limits.cuh", "atomic"}
-    assert found["../limits.cuh"] == "#define LIMIT 1.0f\n"
+def test_headers_are_found_and_have_their_paths_as_names(tmp_path: Path) -> None:
+    found = _headers(tmp_path, FILES, SOURCE.text, SOURCE.include, atomic="")
+    assert found.names == {"tiny/act.cuh": "tiny/include/tiny/act.cuh"}
+    root = "/upstream/tiny/include/tiny"
+    assert set(found.headers) == {
+        *(f"{root}/{name}" for name in ("act.cuh", "detail/math.cuh", "limits.cuh")),
+        *("tiny/act.cuh", "atomic"),
+    }
+    assert found.headers["tiny/act.cuh"] == f'#include "{root}/act.cuh"\n'
+    math = MATH.replace("../limits.cuh", f"{root}/limits.cuh")
+    assert found.headers[f"{root}/detail/math.cuh"] == math
 
 
-def test_one_name_for_two_headers_is_refused(tmp_path: Path) -> None:
-    files = {"a/one.cuh": '#include "x.cuh"', "a/x.cuh": "", "b/two.cuh": '#include "x.cuh"'}
-    wheel = _wheel(tmp_path, {**files, "b/x.cuh": ""})
+def test_one_name_may_mean_two_headers_and_stand_ins_come_first(tmp_path: Path) -> None:
+    files = {"a/one.cuh": '#include "x.cuh"', "a/x.cuh": "A", "b/two.cuh": '#include "x.cuh"'}
     text = '#include <a/one.cuh>\n#include "b/two.cuh"'
-    with pytest.raises(UserError, match=r'"x\.cuh" means .* in one header and .* in another'):
-        included_headers(wheel, text, (".",), {})
-    assert "x.cuh" in included_headers(wheel, text, (".",), {"x.cuh": "given"})
+    files["b/x.cuh"] = "B"
+    found = _headers(tmp_path, files, text, (".",)).headers
+    assert [found[f"/upstream/{folder}/x.cuh"] for folder in "ab"] == ["A", "B"]
+    given = _headers(tmp_path, files, text, (".",), **{"x.cuh": "given"}).headers
+    assert given["x.cuh"] == "given"
+    assert given["/upstream/a/one.cuh"] == '#include "x.cuh"'
 
 
-def test_no_name_leaves_the_wheel(tmp_path: Path) -> None:
-    wheel = _wheel(tmp_path, {"a/one.cuh": '#include "../../../etc/passwd"'})
-    assert set(included_headers(wheel, "#include <one.cuh>", ("a",), {})) == {"one.cuh"}
+def test_no_name_leaves_the_package(tmp_path: Path) -> None:
+    files = {"a/one.cuh": '#include "../../../etc/passwd"\n#include </etc/passwd>'}
+    assert set(_headers(tmp_path, files, "#include <one.cuh>", ("a",)).headers) == {
+        *("one.cuh", "/upstream/a/one.cuh")
+    }
 
 
 # -- machine code ----------------------------------------------------------------------------------

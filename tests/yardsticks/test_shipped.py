@@ -18,7 +18,8 @@ from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import WorkloadBuffers
-from astra_tui.lab.yardsticks import Shipped, open_yardstick, user_packages
+from astra_tui.lab.upstream import user_packages
+from astra_tui.lab.yardsticks import Shipped, open_yardstick
 from astra_tui.lab.yardsticks.machine_code import tool_pin
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
 from astra_tui.model.task import KernelTask, load_task

@@ -63,15 +63,18 @@ class _Open:
     """Whether its #else has come."""
 
 
-def skipped_offsets(directives: Iterable[Directive]) -> frozenset[int]:
+def skipped_offsets(
+    directives: Iterable[Directive], elsewhere: frozenset[str] = frozenset()
+) -> frozenset[int]:
     """The offsets of the directives that NVRTC surely skips; none where #if and #endif do not
     match, or where it is in doubt what a name or a line is. `directives` are all of a source, in
-    order, free of comments and line splices.
+    order, free of comments and line splices; `elsewhere` are macros that others change.
     """
     known = list(directives)
     if any(_is_odd(directive) for directive in known):
         return frozenset()
     touched = {m[1] for d in known if d.name in _CHANGES and (m := _NAME.match(d.rest))}
+    touched |= elsewhere
     stack: list[_Open] = []
     skipped: set[int] = set()
     for directive in known:

@@ -1,7 +1,8 @@
 """Reads a source's preprocessor directives before the compiler does, and refuses the unsafe ones.
 
-A candidate may include CUDA's headers and the stand-ins, by their literal names. It may not name
-other files, directly or through a macro, nor ask whether a file exists, nor rename its own lines:
+A candidate may include CUDA's headers, the stand-ins and the task's upstream files, by their
+literal names. It may not name other files, directly or through a macro, its own or one by which an
+upstream file includes others, nor ask whether a file exists, nor rename its own lines:
 NVRTC would print what it finds into its log. This is the first of three walls; the compiler's
 process cannot open other files (`processes/confine.py`), and log lines about them are dropped
 (`log.py`). An include in a branch that NVRTC surely skips (`branches.py`) may name any file.
@@ -17,12 +18,15 @@ import bisect
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from astra_tui.cuda_source.stand_ins import PRELUDE_NAME, STAND_INS
 from astra_tui.lab.compiler.branches import Directive, skipped_offsets
+from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included
 from astra_tui.lab.compiler.log import shortened
 from astra_tui.model.compilation import Diagnostic, Severity
+from astra_tui.model.errors import nearest
 
 MAX_SOURCE_BYTES = 1 << 20
 
@@ -52,6 +56,10 @@ _SECOND = re.compile(rf"\0{_BLANK}(?:\#|%:)")
 _ANYWHERE = re.compile(rf"(?:\#|%:){_BLANK}(/\*|\w+)((?:[^\n#%]|%(?!:))*(?:##|%:%:)?)")
 _INCLUDE = re.compile(rf"{_BLANK}(?:<([^<>\n]+)>|\"([^\"\n]+)\"){_BLANK}(?:$|//|/\*)")
 _MACRO = re.compile(rf"{_BLANK}(\w+)(\()?")
+_DEFINED_THERE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)(.*)$", re.MULTILINE)
+_NAMED_BY_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]+([^\W\d].*)$|\b__has_include\s*\(\s*([^\W\d][^)]*)", re.MULTILINE
+)
 _QUERIES = re.compile(r"\b__has_(?:include|include_next|embed)\b|\bnv_mangled_name\b")
 
 _CALL = re.compile(rf"\b([^\W\d]\w*){_BLANK}\((?!{_BLANK}\))")
@@ -75,8 +83,16 @@ class _Reading:
         return self.numbers[bisect.bisect_right(self.starts, offset) - 1]
 
 
-def refuse_unsafe(source: str, include_dirs: tuple[Path, ...]) -> list[Diagnostic]:
-    """The errors for directives that a candidate may not use; empty when all is well."""
+def refuse_unsafe(
+    source: str,
+    include_dirs: tuple[Path, ...],
+    included: Included = NOTHING,
+    upstream: HeaderTree | None = None,
+) -> list[Diagnostic]:
+    """The errors for directives that a candidate may not use; empty when all is well.
+
+    `included` is what it needs of the upstream files.
+    """
     unreadable = _refuse_unreadable(source)
     if unreadable:
         return [unreadable]
@@ -86,13 +102,14 @@ def refuse_unsafe(source: str, include_dirs: tuple[Path, ...]) -> list[Diagnosti
         for m in _DIRECTIVE.finditer(reading.text)
     ]
     searched = reading.text
+    known = _Known(include_dirs, included, upstream)
     found: list[tuple[int, str]] = []
     if reading.doubtful:
         searched = reading.joined
         hidden = [Directive(m[1], m[2], m.start(1)) for m in _ANYWHERE.finditer(reading.joined)]
-        found.extend(_check_all(hidden, include_dirs, hidden=True))
-    skipped = frozenset() if reading.doubtful else skipped_offsets(directives)
-    found.extend(_check_all(directives, include_dirs, skipped=skipped))
+        found.extend(_check_all(hidden, known, hidden=True))
+    skipped = frozenset() if reading.doubtful else skipped_offsets(directives, known.macros)
+    found.extend(_check_all(directives, known, skipped=skipped))
     found.extend(
         (match.start(), f"{match.group()} is refused: a kernel does not look at files")
         for match in _QUERIES.finditer(searched)
@@ -116,7 +133,7 @@ def _refuse_unreadable(source: str) -> Diagnostic | None:
 
 def _check_all(
     directives: list[Directive],
-    include_dirs: tuple[Path, ...],
+    known: _Known,
     hidden: bool = False,
     skipped: frozenset[int] = frozenset(),
 ) -> Iterator[tuple[int, str]]:
@@ -129,7 +146,9 @@ def _check_all(
         if _SECOND.search(directive.rest):
             message = "a # after a comment of several lines is refused in a directive"
         elif directive.name == "include":
-            message = _check_include(directive, include_dirs, skipped)
+            message = _check_include(directive, known, skipped)
+        elif directive.name in ("define", "undef") and (named := known.file_naming(directive)):
+            message = f"#{directive.name} {named}: it names a file that an upstream file includes"
         elif directive.name in ("if", "elif"):
             message = _check_condition(directive, shady)
         elif hidden:
@@ -146,19 +165,77 @@ def _check_all(
             yield directive.offset, message
 
 
-def _check_include(
-    directive: Directive, include_dirs: tuple[Path, ...], skipped: frozenset[int]
-) -> str:
+def _check_include(directive: Directive, known: _Known, skipped: frozenset[int]) -> str:
     match = _INCLUDE.match(directive.rest)
     if match is None:
         return "#include needs a literal file name; a macro is refused"
     name = match[1] or match[2]
-    if directive.offset in skipped or name in STAND_INS or _is_header(name, include_dirs):
+    if directive.offset in skipped or known.is_header(name):
         return ""
     ours = ", ".join(n for n in STAND_INS if n.endswith(".h") and n != PRELUDE_NAME)
-    return f"cannot include '{name}': a kernel source can use CUDA's own headers and {ours}"
+    usual = f"a kernel source can use CUDA's own headers and {ours}"
+    if known.upstream is None:
+        return f"cannot include '{name}': {usual}"
+    return (
+        f"cannot include '{name}': it is no file of upstream.toml; "
+        f"{nearest(name, known.upstream.includable)}. Besides those, {usual}"
+    )
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What a source may include, and the macros of what it includes from the upstream files."""
+
+    include_dirs: tuple[Path, ...]
+    included: Included
+    upstream: HeaderTree | None
+
+    def is_header(self, name: str) -> bool:
+        return name in self.included.names or is_known_header(name, self.include_dirs)
+
+    @cached_property
+    def macros(self) -> frozenset[str]:
+        """The macros that upstream files and the task define or undefine."""
+        defines = self.upstream.defines if self.upstream is not None else ()
+        return frozenset((*(d.partition("=")[0] for d in defines), *self._bodies))
+
+    def file_naming(self, directive: Directive) -> str:
+        """The macro that a directive changes, if it has a part in the name of an included file."""
+        match = _MACRO.match(directive.rest)
+        return match[1] if match is not None and match[1] in self._file_naming else ""
+
+    @cached_property
+    def _bodies(self) -> dict[str, set[str]]:
+        """The words in all bodies of each macro."""
+        bodies: dict[str, set[str]] = {}
+        for text in self.included.headers.values():
+            for name, body in _DEFINED_THERE.findall(text.replace("\\\n", " ")):
+                bodies.setdefault(name, set()).update(re.findall(r"[^\W\d]\w*", body))
+        return bodies
+
+    @cached_property
+    def _file_naming(self) -> frozenset[str]:
+        waiting = [
+            word
+            for text in self.included.headers.values()
+            for m in _NAMED_BY_MACRO.finditer(text.replace("\\\n", " "))
+            for word in re.findall(r"[^\W\d]\w*", m[1] or m[2])
+        ]
+        found: set[str] = set()
+        while waiting:
+            word = waiting.pop()
+            if word not in found:
+                found.add(word)
+                waiting.extend(self._bodies.get(word, ()))
+        return frozenset(found)
+
+
+def is_known_header(name: str, include_dirs: tuple[Path, ...]) -> bool:
+    """Whether a name is that of a stand-in, or of a header of CUDA in one of these folders."""
+    return name in STAND_INS or _is_header(name, include_dirs)
+
+
+@lru_cache(maxsize=4096)
 def _is_header(name: str, include_dirs: tuple[Path, ...]) -> bool:
     if Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name:
         return False

@@ -1,8 +1,9 @@
 """Turns NVRTC's log into diagnostics about the candidate's own text, and ptxas' resource lines.
 
 A line about another file is dropped: it could quote that file (see directives.py). A message that
-arises in a header keeps its words, with the line of the candidate that led there. That a file
-exists but may not be read is not said either.
+arises in a header keeps its words, with the line of the candidate that led there; in an upstream
+file of the task, with the place in that file as well. That a file exists but may not be read is not
+said either.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from astra_tui.cuda_source.stand_ins import STAND_INS
-from astra_tui.model.compilation import Diagnostic, Resources, Severity
+from astra_tui.model.compilation import (
+    UPSTREAM_PREFIX,
+    Diagnostic,
+    Resources,
+    Severity,
+    upstream_place,
+)
 
 NAME_MAP_FILE = "__nv_name_map"
 MAX_DIAGNOSTICS = 20
@@ -155,6 +162,8 @@ def _diagnostic(
         line, text = ptx_lines.get(message.line, 0), f"in inline PTX: {text}"
     elif message.file in ("", "ptxas"):
         line = 0
+    elif severity is Severity.ERROR and (place := upstream_place(message.file, line)):
+        line, text = _origin(message, own_name), f"{place}: {_with_explanations(message)}"
     elif severity is Severity.ERROR and _is_header(message.file, include_dirs):
         line = _origin(message, own_name)
         text = f"{text} (in {Path(message.file).name})"
@@ -206,7 +215,7 @@ def _origin(message: _Message, own_name: str) -> int:
 def _without_paths(text: str, include_dirs: tuple[Path, ...]) -> str:
     for folder in sorted(include_dirs, key=lambda p: -len(p.parts)):
         text = text.replace(f"{folder}/", "")
-    return text
+    return text.replace(UPSTREAM_PREFIX, UPSTREAM_PREFIX[1:])
 
 
 def _is_header(file: str, roots: tuple[Path, ...]) -> bool:

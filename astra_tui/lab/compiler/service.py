@@ -12,18 +12,23 @@ import msgspec
 
 from astra_tui.cuda_source.stand_ins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.cache import ContentCache, content_key
-from astra_tui.lab.compiler.directives import refuse_unsafe
+from astra_tui.lab.compiler.directives import is_known_header, refuse_unsafe
+from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included, included_headers
+from astra_tui.lab.compiler.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
 from astra_tui.model.compilation import (
     SOURCE_NAME,
+    UPSTREAM_PREFIX,
     Compilation,
     CompiledKernel,
     Diagnostic,
     Resources,
     Severity,
+    is_own,
 )
+from astra_tui.model.errors import UserError
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.processes.escapes import Targets
 
@@ -39,7 +44,9 @@ _SUCCESS = "NVRTC_SUCCESS"
 _LASTING = {_SUCCESS, "NVRTC_ERROR_COMPILATION"}  # Other answers depend on more than the source.
 _NO_RESOURCES = Resources(0, 0, 0, 0, 0, 0)
 _STANDARD = "--std="
-_LOC = re.compile(r"^\s*\.loc\s+1\s+(\d+)\s")
+_ARCHITECTURE = "--gpu-architecture="
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
 
 
 class CompilerUnavailable(Exception):
@@ -73,6 +80,14 @@ class _Answer(msgspec.Struct):
     failed_ptx: str = ""
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """What the process gets besides a source: headers by name, and options."""
+
+    headers: Mapping[str, str]
+    options: list[str]
+
+
 class Build(msgspec.Struct, frozen=True):
     """What `Compiler.build` made: symbols by the C++ name that asked for them, and the code.
 
@@ -87,17 +102,22 @@ class Build(msgspec.Struct, frozen=True):
 
 
 class Compiler:
-    """One compiler process, started on first use; `compile` answers from the cache when it can."""
+    """One compiler process, started on first use; `compile` answers from the cache when it can.
+
+    Sources may include the files of `upstream`, which reach the process in memory.
+    """
 
     def __init__(
         self,
         cache: ContentCache | None = None,
         seconds: float = COMPILE_SECONDS,
         arch: str = ARCH,
+        upstream: HeaderTree | None = None,
     ):
         self.seconds = seconds
         self.arch = arch
         """What is compiled for where a call does not say."""
+        self.upstream = upstream
         self.toolchain: Toolchain = find_toolchain()
         self._cache = cache or ContentCache("compile")
         self._child = Child("astra_tui.lab.compiler.worker", name="the compiler")
@@ -137,16 +157,22 @@ class Compiler:
         """
         arch = arch or self.arch
         expressions = tuple(dict.fromkeys(expressions))
-        unsafe = refuse_unsafe(source, self.toolchain.include_dirs) or _unfit_names(expressions)
+        try:
+            included = self.included(source)
+        except UserError as error:
+            return _failure([Diagnostic(Severity.ERROR, error.message)], arch, "directive scan")
+        unsafe = refuse_unsafe(source, self.toolchain.include_dirs, included, self.upstream)
+        unsafe = unsafe or _unfit_names(expressions)
         if unsafe:
             return _failure(unsafe, arch, "directive scan")
         info = self.start()
-        key = self._key(info, source, expressions, arch)
+        inputs = self._inputs(included, arch)
+        key = self._key(info, source, expressions, inputs)
         answer = self._stored(key)
         from_cache = answer is not None
         if answer is None:
             try:
-                answer = self._ask(source, expressions, arch)
+                answer = self._ask(source, expressions, inputs)
             except ChildTimeout:
                 return _failure(_gave_up(f"not done after {self.seconds:g} s"), arch, str(info))
             except ChildDied as error:
@@ -163,12 +189,13 @@ class Compiler:
         arch = self.arch.replace("sm_", "compute_")
         expressions = tuple(dict.fromkeys(expressions))
         info = self.start()
-        key = self._key(info, source + "\0" + header, expressions, arch)
+        inputs = self._inputs(self.included(source), arch, header)
+        key = self._key(info, source + "\0" + header, expressions, inputs)
         answer = self._stored(key)
         from_cache = answer is not None
         if answer is None:
             try:
-                answer = self._request(source, expressions, arch, cubin=False, header=header)
+                answer = self._request(source, expressions, inputs, cubin=False)
             except (ChildTimeout, ChildDied) as error:
                 return _failure(_gave_up(str(error)), arch, str(info))
             if answer.status in _LASTING:
@@ -226,7 +253,32 @@ class Compiler:
 
     def raw_log(self, source: str) -> str:
         """The compiler's own log for a source that was not scanned first, for `doctor`."""
-        return self._request(source, (), ARCH, cubin=False).log
+        return self._request(source, (), _Inputs({}, self._options(ARCH)), cubin=False).log
+
+    def included(self, source: str) -> Included:
+        """What a source needs of the upstream files; nothing of them is compiled for that.
+
+        Raises UserError for a source that includes too much.
+        """
+        if self.upstream is None:
+            return NOTHING
+        return included_headers(self.upstream, source, is_known=self._is_known)
+
+    def _is_known(self, name: str) -> bool:
+        return is_known_header(name, self.toolchain.include_dirs)
+
+    def _inputs(self, included: Included, arch: str, header: str = "") -> _Inputs:
+        """`header` is included first. Macros and host names are for those who use upstream files:
+        all other sources compile as they do in any other task.
+        """
+        headers, options = dict(included.headers), self._options(arch)
+        if headers and self.upstream is not None:
+            headers = {**HOST_HEADERS, **headers}
+            options += [f"--pre-include={TYPES_NAME}", *(f"-D{d}" for d in self.upstream.defines)]
+        if header:
+            headers[EXTRA_NAME] = header
+            options.append(f"--pre-include={EXTRA_NAME}")
+        return _Inputs(headers, options)
 
     def content_hash(self) -> str:
         """SHA-256 of the library with its builtins: what makes the code, wherever it lies.
@@ -262,11 +314,13 @@ class Compiler:
         )
         return outcomes
 
-    def _key(self, info: CompilerInfo, source: str, expressions: tuple[str, ...], arch: str) -> str:
-        options = self._options(arch)
+    def _key(
+        self, info: CompilerInfo, source: str, expressions: tuple[str, ...], inputs: _Inputs
+    ) -> str:
+        named = (part for pair in sorted(inputs.headers.items()) for part in pair)
         return content_key(
-            *(_CACHE_VERSION, str(info), *self._header_versions(), *STAND_INS.values()),
-            *(*options, "--", *expressions, source),
+            *(_CACHE_VERSION, str(info), *self._header_versions(), *STAND_INS.values(), "--"),
+            *(*named, "--", *inputs.options, "--", *expressions, source),
         )
 
     def _header_versions(self) -> list[str]:
@@ -279,7 +333,7 @@ class Compiler:
 
     def _options(self, arch: str) -> list[str]:
         return [
-            f"--gpu-architecture={arch}",
+            f"{_ARCHITECTURE}{arch}",
             "--std=c++17",
             "-default-device",
             "--generate-line-info",
@@ -288,25 +342,30 @@ class Compiler:
             *(f"--include-path={folder}" for folder in self.toolchain.include_dirs),
         ]
 
-    def _ask(self, source: str, expressions: tuple[str, ...], arch: str) -> _Answer:
+    def _ask(self, source: str, expressions: tuple[str, ...], inputs: _Inputs) -> _Answer:
         """Compiles for real. A message of ptxas names a line of PTX, so that is fetched too."""
-        answer = self._request(source, expressions, arch, cubin=True)
+        answer = self._request(source, expressions, inputs, cubin=True)
         if "ptxas" in answer.log and answer.status != _SUCCESS:
-            virtual = arch.replace("sm_", "compute_")
-            answer.failed_ptx = self._request(source, expressions, virtual, cubin=False).ptx
+            to_ptx = _Inputs(
+                inputs.headers,
+                [
+                    o.replace("=sm_", "=compute_", 1) if o.startswith(_ARCHITECTURE) else o
+                    for o in inputs.options
+                ],
+            )
+            answer.failed_ptx = self._request(source, expressions, to_ptx, cubin=False).ptx
         return answer
 
     def _request(
-        self, source: str, expressions: tuple[str, ...], arch: str, cubin: bool, header: str = ""
+        self, source: str, expressions: tuple[str, ...], inputs: _Inputs, cubin: bool
     ) -> _Answer:
         self.start()
-        included = {EXTRA_NAME: header} if header else {}
         message = {
             "source": source,
             "name": SOURCE_NAME,
             "expressions": expressions,
-            "headers": {**STAND_INS, **included},
-            "options": [*self._options(arch), *(f"--pre-include={name}" for name in included)],
+            "headers": {**STAND_INS, **inputs.headers},
+            "options": inputs.options,
             "cubin": cubin,
         }
         return msgspec.convert(self._child.ask(message, self.seconds, cpu=True), _Answer)
@@ -363,17 +422,19 @@ class Compiler:
 def _first_error(answer: _Answer) -> str:
     """The first line of a log that names an error; its file is a name that was included."""
     errors = [line.strip() for line in answer.log.splitlines() if "error" in line]
-    return (errors or [f"the compiler failed ({answer.status})"])[0]
+    first = (errors or [f"the compiler failed ({answer.status})"])[0]
+    return first.removeprefix("/") if first.startswith(UPSTREAM_PREFIX) else first
 
 
 def _source_lines(ptx: str) -> dict[int, int]:
-    """For each line of PTX, the source line that the last `.loc` before it named."""
+    """For each line of PTX, the source line that the last `.loc` of the source before it named."""
+    own = {match[1] for match in _FILE.finditer(ptx) if is_own(match[2])}
     current = 0
     found: dict[int, int] = {}
     for number, text in enumerate(ptx.splitlines(), 1):
         match = _LOC.match(text)
-        if match:
-            current = int(match[1])
+        if match and match[1] in own:
+            current = int(match[2])
         found[number] = current
     return found
 

@@ -6,7 +6,6 @@ from astra_tui.lab.yardsticks.opening import (
     open_yardstick,
     open_yardsticks,
     refusal,
-    user_packages,
 )
 
 __all__ = [
@@ -15,5 +14,4 @@ __all__ = [
     "open_yardstick",
     "open_yardsticks",
     "refusal",
-    "user_packages",
 ]

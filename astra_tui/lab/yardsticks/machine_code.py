@@ -17,7 +17,7 @@ from astra_tui.gpu.elf import ElfError, kernel_parameters
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.model.errors import OutOfResources, UserError, nearest
 from astra_tui.model.pin import Pin
-from astra_tui.packages import Packages, Wheel
+from astra_tui.packages import Archive, Packages
 from astra_tui.packages.pip import Progress
 from astra_tui.processes.tool import run_tool
 
@@ -86,7 +86,7 @@ def cubin_of(
     return cubin
 
 
-def _extract(tool: Wheel, wheel: Wheel, file: str, arch: str, folder: Path) -> list[Path]:
+def _extract(tool: Archive, wheel: Archive, file: str, arch: str, folder: Path) -> list[Path]:
     """The cubins of a library for an architecture, as files in `folder`, the best fit first."""
     program, library, out = folder / "cuobjdump", folder / "library.so", folder / "cubins"
     tool.copy(_MEMBER, program)

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from astra_tui.gpu.elf import ElfError, kernel_parameters
-from astra_tui.lab.cache import cache_root
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Build, Compiler, CompilerUnavailable
+from astra_tui.lab.compiler.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.on_gpu.workload import Compiled
-from astra_tui.lab.yardsticks.headers import headers_of
-from astra_tui.lab.yardsticks.host_headers import HOST_HEADERS, TYPES_NAME
+from astra_tui.lab.upstream import package_headers, user_packages
 from astra_tui.lab.yardsticks.machine_code import cubin_of
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel, Parameter, Resources
@@ -49,11 +48,6 @@ _PARAMETERS = {
     ParameterType.UINT64: Parameter("integer", "unsigned long", 8, 0, DType.UINT64),
     ParameterType.FLOAT32: Parameter("float", "float", 4, 0, DType.FLOAT32),
 }
-
-
-def user_packages() -> Packages:
-    """The wheels in the user's cache."""
-    return Packages(cache_root() / "packages")
 
 
 def refusal(
@@ -171,7 +165,9 @@ class _Opener:
     def _compiled(self, code: ShippedSource) -> Build:
         given = {**HOST_HEADERS, **code.stand_ins}
         package = self.yardstick.package
-        headers = headers_of(self.packages, package, code.text, code.include, given, self.progress)
+        headers = package_headers(
+            self.packages, package, code.text, code.include, given, self.progress
+        )
         names = {_plan_name(d): _cpp_name(code.kernel, d) for d in code.dtypes}
         flags = (f"--pre-include={TYPES_NAME}", *code.flags)
         built = self.compiler.build(

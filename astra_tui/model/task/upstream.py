@@ -81,7 +81,7 @@ def load_upstream(task_folder: Path) -> Upstream | None:
             raise TaskError(
                 f"this folder needs an {FILE_NAME} next to it, with origin, licence and hashes",
                 file=str(folder),
-                hint="see docs/tasks.md",
+                hint="see docs/kernel-task.md",
             )
         return None
     if file.stat().st_size > _MAX_MANIFEST_BYTES:
