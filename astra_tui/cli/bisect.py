@@ -69,6 +69,7 @@ def run(options: Options) -> int:
     """Prints every trial as it ends, then the round; exit code 1 where there is no loss."""
     import asyncio
 
+    from astra_tui.cli.devices import fetch_upstream
     from astra_tui.cli.session_lookup import local_task, saved_session
     from astra_tui.lab.devices import choose_device
     from astra_tui.sessions.integrity import read_session
@@ -81,6 +82,7 @@ def run(options: Options) -> int:
         plain.note(f"the session is {session.trust.describe()}")
     state = session.state
     _, task = local_task(state, folder, options.task, trust=options.trust)
+    fetch_upstream(task)
     _check_workload(options.slower, task)
     device = choose_device(options.device).name
     if options.slower and not options.counter and device == EMULATOR:

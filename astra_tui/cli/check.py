@@ -138,7 +138,7 @@ def _check_task(wanted: _Wanted, options: Options, errors: _Errors) -> Iterator[
         except UserError as error:
             errors.add(error)
     with ExitStack() as opened:
-        compiler = opened.enter_context(open_compiler())
+        compiler = opened.enter_context(open_compiler(wanted.task))
         device = opened.enter_context(open_device(options.device, compiler))
         oracle = opened.enter_context(open_oracle(wanted.task, device.gpu))
         emulator_check = EmulatorCheck(wanted.task) if device.gpu is not None else None

@@ -77,7 +77,7 @@ def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, 
 
     sources = [(file, read_source(task, read_text(file), str(file))) for file in files]
     counted: list[tuple[Path, str, Count]] = []
-    with open_compiler() as compiler:
+    with open_compiler(task) as compiler:
         device = Emulator(budget=_NO_BUDGET)
         for file, source in sources:
             plain.note(f"counting {file.name} ...")

@@ -11,7 +11,9 @@ from astra_tui.model.settings import check_device_name
 
 if TYPE_CHECKING:
     from astra_tui.lab.compiler import Compiler
+    from astra_tui.lab.compiler.headers import HeaderTree
     from astra_tui.lab.devices import Opened
+    from astra_tui.model.task import KernelTask
 
 
 @contextmanager
@@ -28,15 +30,41 @@ def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
 
 
 @contextmanager
-def open_compiler() -> Iterator[Compiler]:
-    """The compiler. Raises UnavailableHere from the block when there is none."""
+def open_compiler(task: KernelTask | None = None) -> Iterator[Compiler]:
+    """The compiler, for sources of a task where one is given, whose upstream files are fetched.
+
+    Raises UnavailableHere from the block when there is none, UserError for files that cannot be
+    had.
+    """
     from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 
+    upstream = fetch_upstream(task) if task is not None else None
     try:
-        with Compiler() as compiler:
+        with Compiler(upstream=upstream) as compiler:
             yield compiler
     except CompilerUnavailable as error:
         reason = str(error).strip().splitlines()[-1]
         raise UnavailableHere(
             f"the compiler does not work here: {reason}", hint="see: astra-tui doctor"
         ) from None
+
+
+def fetch_upstream(task: KernelTask) -> HeaderTree | None:
+    """What sources of a task may include; says so where a package is downloaded for that.
+
+    Raises UserError.
+    """
+    if task.upstream is None:
+        return None
+    from astra_tui import plain
+    from astra_tui.lab.upstream import must_fetch, task_headers
+    from astra_tui.plain.yardsticks import downloads
+
+    package = must_fetch(task)
+    if package is None:
+        return task_headers(task)
+    count = len(task.upstream.files)
+    plain.note(f"fetching {package} ({package.file}) for {count} upstream files of {task.name}")
+    with downloads() as progress:
+        progress.name = str(package)
+        return task_headers(task, progress=progress)

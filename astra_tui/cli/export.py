@@ -77,7 +77,7 @@ def _export(
     if options.no_check and to in (Format.CU, Format.PATCH):
         return export_text(winner, task, to, out)
     with (
-        open_compiler() as compiler,
+        open_compiler(task) as compiler,
         open_exporter(
             task, options.device, compiler, trust=options.trust, fresh_seed=chosen_seed(None)
         ) as exporter,

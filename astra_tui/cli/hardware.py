@@ -25,7 +25,7 @@ def read_on_gpu(
 
     workload = Workload(case.name, case.dims, case.dtype)
     reports = []
-    with open_compiler() as compiler:
+    with open_compiler(task) as compiler:
         try:
             with open_device(GPU, compiler) as opened:
                 for file, text in sources:

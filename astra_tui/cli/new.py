@@ -71,11 +71,12 @@ def _read(source: Path) -> tuple[str, list[str]]:
         return data.decode("latin-1"), [f"line {line} of {source} is no UTF-8: read as Latin-1"]
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
     try:
         folder.mkdir(parents=True)
         for name, content in files.items():
-            (folder / name).write_text(content, encoding="utf-8")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise UserError(f"cannot be written: {error}", file=str(folder)) from None
 
@@ -86,13 +87,14 @@ def _try_it(folder: Path) -> list[str]:
     from astra_tui.lab.check.kernels import kernels_to_compile
     from astra_tui.lab.check.suite import build_suite
     from astra_tui.lab.compiler import Compiler, CompilerUnavailable
+    from astra_tui.lab.upstream import task_headers
     from astra_tui.model.task import load_task
 
     try:
         task = load_task(folder)
         source = read_source(task, read_text(task.baseline_file), str(task.baseline_file))
         expressions = kernels_to_compile(task, source, build_suite(task))
-        with Compiler() as compiler:
+        with Compiler(upstream=task_headers(task)) as compiler:
             compilation = compiler.compile(source.text, expressions)
     except UserError as error:
         return [error.describe()]

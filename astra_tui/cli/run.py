@@ -58,9 +58,12 @@ def carry_out(request: RunRequest, options: Options, found: Sequence[Difference]
     """
     import asyncio
 
+    from astra_tui.cli.devices import fetch_upstream
     from astra_tui.cli.run_result import end_session
     from astra_tui.cli.screen import choices_for_screen, show_run
+    from astra_tui.model.task import find_task
 
+    fetch_upstream(find_task(request.task))
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
         if screen_choices := choices_for_screen(options):
             return show_run(request, screen_choices, found, as_json=options.json)

@@ -75,7 +75,7 @@ def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> li
     from astra_tui.lab.explain.sass.compiling import compile_workload
 
     versions: list[_Version] = []
-    with open_compiler() as compiler:
+    with open_compiler(task) as compiler:
         for file in files:
             source = read_source(task, read_text(file), str(file))
             compilation = compile_workload(task, source, workload, compiler)

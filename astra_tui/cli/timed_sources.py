@@ -79,7 +79,7 @@ def open_for_timing(task: KernelTask, device: str) -> Iterator[OpenGpu]:
     from astra_tui.lab.on_gpu.opening import open_oracle
 
     with ExitStack() as stack:
-        compiler = stack.enter_context(open_compiler())
+        compiler = stack.enter_context(open_compiler(task))
         try:
             name = "cuda" if device == AUTO_DEVICE else device
             opened = stack.enter_context(open_device(name, compiler))

@@ -186,7 +186,7 @@ def _generated_text(
     winner = find_winner(then, header.candidate)
     try:
         _, task = local_task(then.state, session.folder, options.task, trust=options.trust)
-        with open_compiler() as compiler, open_exporter(task, EMULATOR, compiler) as exporter:
+        with open_compiler(task) as compiler, open_exporter(task, EMULATOR, compiler) as exporter:
             files = exporter.files(winner, header.format)
     except UserError as error:
         return ExportStep("text", StepOutcome.NOT_CHECKED, error.message)
@@ -199,6 +199,7 @@ def _generated_text(
 def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> VerifyAnswer:
     import asyncio
 
+    from astra_tui.cli.devices import fetch_upstream
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.environment import current_environment
     from astra_tui.model.environment import differences
@@ -207,6 +208,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
 
     folder, state = session.folder, session.state
     named, task = local_task(state, folder, options.task, trust=options.trust)
+    fetch_upstream(task)
     recorded = last_environment(session)
     here = current_environment(options.device)
     different = differences(recorded, here)

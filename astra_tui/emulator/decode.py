@@ -92,8 +92,7 @@ class Decoder:
     def refuse(self, instruction: Instruction, why: str = "") -> NoReturn:
         """Raises Unsupported for an instruction."""
         why = why or f"the emulator does not run this form: '{instruction.text}'"
-        line = instruction.location.line
-        raise Unsupported(f"line {line}: {why}" if line else why)
+        raise Unsupported(instruction.location.of(why))
 
     # -- registers -----------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class Machine:
         """Set while this launch may have begun before those before it have ended."""
         self.warps_per_block = -(-self.threads // WARP)
         self.block_bits = 5 + max(self.warps_per_block - 1, 0).bit_length()
-        self.warnings: dict[tuple[FindingKind, int], Finding] = {}
+        self.warnings: dict[tuple[FindingKind, int, str], Finding] = {}
         self.time = 1
         """Goes on at each operation that orders lanes of a warp."""
         self.fences = Fences(self.block_bits)
@@ -155,13 +155,13 @@ class Machine:
         finding = self.finding(fault.kind, fault.message, step, group, fault.lane, fault.lanes)
         reason = self.accepts(finding)
         if reason:
-            key = (fault.kind, step.location.line)
+            key = (fault.kind, step.location.line, step.location.header)
             self.warnings.setdefault(key, msgspec.structs.replace(finding, accepted=reason))
         return bool(reason)
 
     def warn(self, kind: FindingKind, message: str, step: Step, group: Group, lane: int) -> None:
         """Keeps a warning, once for each source line."""
-        key = (kind, step.location.line)
+        key = (kind, step.location.line, step.location.header)
         if key not in self.warnings:
             self.warnings[key] = self.finding(kind, message, step, group, lane, 1)
 
@@ -175,6 +175,7 @@ class Machine:
             message=message,
             line=step.location.line,
             callers=step.location.callers,
+            header=step.location.header,
             kernel=self.kernel,
             block=block,
             thread=thread,

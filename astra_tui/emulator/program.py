@@ -26,6 +26,7 @@ from astra_tui.emulator.ptx.module import (
 )
 from astra_tui.emulator.ptx.parser import TYPE_SIZES
 from astra_tui.emulator.step import BOTH_SIDES, Flow, Step, side_bit
+from astra_tui.model.compilation import UPSTREAM_PREFIX
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,9 @@ def _step(decoder: Decoder, instruction: Instruction) -> Step:
     try:
         made = HANDLERS[name](decoder, instruction)
     except Unsupported as error:
-        line = instruction.location.line
         text = str(error)
-        raise Unsupported(
-            text if text.startswith("line ") or not line else f"line {line}: {text}"
-        ) from None
+        is_placed = text.startswith(("line ", UPSTREAM_PREFIX[1:]))
+        raise Unsupported(text if is_placed else instruction.location.of(text)) from None
     step = made if isinstance(made, Step) else Step(Flow.NEXT, made)
     step.reads = frozenset(decoder.reads)
     step.writes = frozenset(decoder.writes)

@@ -9,6 +9,7 @@ import numpy as np
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.grid_dependency import share_waits
 from astra_tui.emulator.lanes import Chunk, Group
+from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind
 
@@ -287,19 +288,19 @@ class Scheduler:
 
     def _check_same_barrier(self, here: list[tuple[Any, Any]], complete: Any) -> None:
         """All threads of a block have to wait at one barrier of the source."""
-        line_of_block: dict[int, tuple[int, Any]] = {}
+        place_of_block: dict[int, Location] = {}
         for index, lanes in here:
             step = self.steps[index]
             for block in np.unique(self.chunk.block_slot[lanes]):
                 if not complete[block]:
                     continue
-                line, _ = line_of_block.setdefault(int(block), (step.location.line, index))
-                if line != step.location.line:
+                other = place_of_block.setdefault(int(block), step.location)
+                if other.here != step.location.here:
                     mine = lanes[self.chunk.block_slot[lanes] == block]
                     fault = Fault(
                         FindingKind.DIVERGENT_BARRIER,
-                        f"some threads of a block wait at the barrier of line {line}, others at "
-                        f"that of line {step.location.line}",
+                        f"some threads of a block wait at the barrier of {other.here}, others at "
+                        f"that of {step.location.here}",
                         0,
                         len(mine),
                     )

@@ -124,6 +124,7 @@ class _Stopped(Exception):
             message=self.fault.message,
             line=self.step.location.line,
             callers=self.step.location.callers,
+            header=self.step.location.header,
             kernel=kernel,
             block=special.indices(self.block, launch.grid),
             thread=special.indices(self.thread, launch.block),

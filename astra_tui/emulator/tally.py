@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator.step import Flow, Step
-from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.counters import Counters, CounterSums
 
 SECTOR_BITS = 5
 _BANKS = 32
@@ -52,23 +52,18 @@ class Tally:
 
 def counters_of(tallies: list[Tally], compiler: str) -> Counters:
     """The counts of several kernels of one source, by line."""
-    accesses: dict[tuple[int, str, str, int], list[int]] = {}
-    lines: dict[int, list[int]] = {}
+    sums = CounterSums()
     for tally in tallies:
-        for (index, space, direction, width), sums in tally.memory.items():
-            key = (tally.steps[index].location.line, space, direction, width)
-            _accumulate(accesses.setdefault(key, [0, 0, 0, 0]), sums)
+        for (index, space, direction, width), (a, b, c, d) in tally.memory.items():
+            place = tally.steps[index].location
+            sums.add_access(place.line, place.header, (space, direction, width), (a, b, c, d))
         for step, warps, lanes in zip(tally.steps, tally.warp_hits, tally.lane_hits, strict=True):
             if warps:
                 barriers = warps if step.flow is Flow.BARRIER else 0
                 shuffles = warps if step.is_shuffle else 0
-                sums = lines.setdefault(step.location.line, [0, 0, 0, 0])
-                _accumulate(sums, [warps, lanes, barriers, shuffles])
-    return Counters(
-        accesses=tuple(AccessCount(*key, *accesses[key]) for key in sorted(accesses)),
-        lines=tuple(LineCount(line, *lines[line]) for line in sorted(lines)),
-        compiler=compiler,
-    )
+                place = step.location
+                sums.add_line(place.line, place.header, (warps, lanes, barriers, shuffles))
+    return sums.counters(compiler)
 
 
 def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:
@@ -80,11 +75,6 @@ def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:
                 for trait in step.traits:
                     found.setdefault(trait, set()).add(step.location.line)
     return {trait: tuple(sorted(lines)) for trait, lines in found.items()}
-
-
-def _accumulate(sums: list[int], values: list[int]) -> None:
-    for index, value in enumerate(values):
-        sums[index] += value
 
 
 class GroupAccess:

@@ -298,7 +298,8 @@ class Lab:
 
     def _new(self) -> Child:
         folder = str(self._task.folder.resolve())
-        return Child("astra_tui.lab.worker", (folder, self.device), name="the lab process")
+        facts = folder, self.device, self._task.hash
+        return Child("astra_tui.lab.worker", facts, name="the lab process")
 
 
 async def _in_thread(child: Child, call: Any, *arguments: Any) -> Any:

@@ -17,6 +17,7 @@ from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
 from astra_tui.engine.teams import JournaledCalls, ModelAccess, build_team, remembered_steps
 from astra_tui.lab.devices import DeviceChoice, choose_device
+from astra_tui.lab.upstream import task_headers
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
@@ -61,6 +62,7 @@ async def open_run(
     Raises UserError; whatever is refused leaves no new folder behind.
     """
     task = find_task(request.task)
+    await asyncio.to_thread(task_headers, task)  # Fetched here, and not by each lab process.
     device = await asyncio.to_thread(choose_device, request.settings.device)
     request = _on_device(request, device)
     if request.settings.approval.decisions:

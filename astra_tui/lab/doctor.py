@@ -112,8 +112,8 @@ def _emulator_contained() -> Probe:
     """Asks a lab process as the engine starts it: the thread there in which candidates run."""
 
     def outcomes(targets: Targets) -> dict[str, str]:
-        task = next(iter(list_tasks()))
-        arguments = (str(task.folder.resolve()), EMULATOR)
+        task = load_task(next(iter(list_tasks())).folder)
+        arguments = (str(task.folder.resolve()), EMULATOR, task.hash)
         with Child("astra_tui.lab.worker", arguments, "the lab process") as child:
             request = {"do": "escapes", "targets": msgspec.to_builtins(targets)}
             answer = child.ask(request, _START_SECONDS)

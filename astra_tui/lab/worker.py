@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
 from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options, Progress
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.lab.on_gpu.sanitizing import sanitize_source
+from astra_tui.lab.upstream import task_headers
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
@@ -219,22 +220,36 @@ def _timing_message(event: BenchEvent) -> dict[str, Any]:
 
 def main() -> None:
     """Answers requests until the other side is gone."""
-    read_fd, write_fd, folder, device = (
-        int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4],
+    read_fd, write_fd, folder, device, task_hash = (
+        int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], sys.argv[5],
     )  # fmt: skip
     exit_with_parent(read_fd)
-    with ExitStack() as stack:
+    with ExitStack() as stack, suppress(FrameError):
         try:
-            task = load_task(folder)
-            compiler = stack.enter_context(Compiler())
-            opened = stack.enter_context(open_device(device, compiler))
-            oracle = stack.enter_context(open_oracle(task, opened.gpu))
-            worker = _Worker(task, opened, oracle, compiler)
-            stack.callback(worker.close)
+            task = _the_task(folder, task_hash)
+            compiler = stack.enter_context(Compiler(upstream=task_headers(task)))
+        except UserError as error:
             while True:
-                _serve(worker, read_frame(read_fd), write_fd)
-        except FrameError:
-            return
+                read_frame(read_fd)
+                write_frame(write_fd, {"error": error.describe(), "unavailable": True})
+        opened = stack.enter_context(open_device(device, compiler))
+        oracle = stack.enter_context(open_oracle(task, opened.gpu))
+        worker = _Worker(task, opened, oracle, compiler)
+        stack.callback(worker.close)
+        while True:
+            _serve(worker, read_frame(read_fd), write_fd)
+
+
+def _the_task(folder: Path, task_hash: str) -> KernelTask:
+    """The task in a folder, if it is still the one that our parent works on. Raises UserError."""
+    task = load_task(folder)
+    if task.hash != task_hash:
+        raise UserError(
+            "the task has changed while a session works on it",
+            file=str(folder),
+            hint="start a new session; results of two versions of a task do not compare",
+        )
+    return task
 
 
 def _serve(worker: _Worker, request: dict[str, Any], write_fd: int) -> None:

@@ -8,9 +8,16 @@ import msgspec
 
 _AND = " and "
 
+Place = tuple[int, str]
+"""A line of the source, 0 for none, and then the place in an upstream file."""
 
-class AccessCount(msgspec.Struct, frozen=True):
+
+class AccessCount(msgspec.Struct, frozen=True, omit_defaults=True):
     """Accesses of one width at one source line.
+
+    Code of an upstream file counts at the line of the source that led there. Where none did, as in
+    a kernel that such a file holds, `line` is 0 and `header` the place, as in
+    `upstream/a/b.cuh:12`.
 
     A request is one warp's instruction; a sector is 32 bytes of global memory that it touches; a
     conflict is a pass over shared memory beyond the fewest that the access needs.
@@ -27,16 +34,28 @@ class AccessCount(msgspec.Struct, frozen=True):
     sectors: int
     bytes: int
     conflicts: int
+    header: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Line and header."""
+        return self.line, self.header
 
 
-class LineCount(msgspec.Struct, frozen=True):
-    """What was executed at one source line, counted once a warp."""
+class LineCount(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was executed at one source line, counted once a warp; `header` as in `AccessCount`."""
 
     line: int
     warp_instructions: int
     thread_instructions: int
     barriers: int
     shuffles: int
+    header: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Line and header."""
+        return self.line, self.header
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -119,29 +138,56 @@ class Counters(msgspec.Struct, frozen=True):
 
 def add_counters(several: Iterable[Counters]) -> Counters:
     """The counts of several cases, line by line."""
-    accesses: dict[tuple[int, str, str, int], list[int]] = {}
-    lines: dict[int, list[int]] = {}
+    sums = CounterSums()
     compilers: set[str] = set()
     for counters in several:
         compilers.update(counters.compiler.split(_AND))
-        for access in counters.accesses:
-            key = (access.line, access.space, access.direction, access.width)
-            _add(
-                accesses.setdefault(key, [0, 0, 0, 0]),
-                (access.requests, access.sectors, access.bytes, access.conflicts),
-            )
-        for line in counters.lines:
-            _add(
-                lines.setdefault(line.line, [0, 0, 0, 0]),
-                (line.warp_instructions, line.thread_instructions, line.barriers, line.shuffles),
-            )
-    return Counters(
-        accesses=tuple(AccessCount(*key, *accesses[key]) for key in sorted(accesses)),
-        lines=tuple(LineCount(line, *lines[line]) for line in sorted(lines)),
-        compiler=_AND.join(sorted(compilers - {""})),
-    )
+        for a in counters.accesses:
+            key = (a.space, a.direction, a.width)
+            sums.add_access(a.line, a.header, key, (a.requests, a.sectors, a.bytes, a.conflicts))
+        for c in counters.lines:
+            values = (c.warp_instructions, c.thread_instructions, c.barriers, c.shuffles)
+            sums.add_line(c.line, c.header, values)
+    return sums.counters(_AND.join(sorted(compilers - {""})))
 
 
-def _add(sums: list[int], values: tuple[int, ...]) -> None:
-    for index, value in enumerate(values):
-        sums[index] += value
+_Four = tuple[int, int, int, int]
+
+
+class CounterSums:
+    """Counts that are added up by place."""
+
+    def __init__(self) -> None:
+        self._accesses: dict[tuple[int, str, str, str, int], _Four] = {}
+        self._lines: dict[tuple[int, str], _Four] = {}
+
+    def add_access(self, line: int, header: str, kind: tuple[str, str, int], values: _Four) -> None:
+        """Adds requests, sectors, bytes and conflicts of a kind: space, direction, width."""
+        key = (line, "" if line else header, *kind)
+        self._accesses[key] = _sum(self._accesses.get(key, _NONE), values)
+
+    def add_line(self, line: int, header: str, values: _Four) -> None:
+        """Adds instructions of warps, instructions of threads, barriers and shuffles."""
+        key = (line, "" if line else header)
+        self._lines[key] = _sum(self._lines.get(key, _NONE), values)
+
+    def counters(self, compiler: str) -> Counters:
+        """The sums, in the order of places."""
+        return Counters(
+            accesses=tuple(
+                AccessCount(line, space, direction, width, *sums, header=header)
+                for (line, header, space, direction, width), sums in sorted(self._accesses.items())
+            ),
+            lines=tuple(
+                LineCount(line, *sums, header=header)
+                for (line, header), sums in sorted(self._lines.items())
+            ),
+            compiler=compiler,
+        )
+
+
+_NONE: _Four = (0, 0, 0, 0)
+
+
+def _sum(a: _Four, b: _Four) -> _Four:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]

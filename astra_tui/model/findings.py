@@ -118,13 +118,16 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """One fault, with the place of it in the source and in the launch.
 
     `line` is the line in the candidate's file, 0 where none is known; `callers` are the lines it
-    was inlined into, innermost first. `launch_line` is the line of the launch plan.
+    was inlined into, innermost first. `header` is the place in an upstream file of the task, as in
+    `upstream/a/b.cuh:12`, of code that comes from there; `line` then led there. `launch_line` is
+    the line of the launch plan.
     """
 
     kind: FindingKind
     message: str
     line: int = 0
     callers: tuple[int, ...] = ()
+    header: str = ""
     kernel: str = ""
     block: tuple[int, int, int] | None = None
     thread: tuple[int, int, int] | None = None
@@ -143,6 +146,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     def describe(self) -> str:
         """The finding in one line: place, kind, what happened, who did it."""
         place = f"line {self.line}: " if self.line else ""
+        place += f"{self.header}: " if self.header else ""
         text = f"{place}{self.kind.value}: {self.message}"
         if self.block is not None and self.thread is not None:
             text += f" [block {_indices(self.block)} thread {_indices(self.thread)}"

@@ -45,7 +45,10 @@ class InstructionClass(StrEnum):
 
 
 class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One machine instruction. `line` is in the candidate's own source, 0 where it has none."""
+    """One machine instruction. `line` is in the candidate's own source, 0 where it has none.
+
+    `header` is the place in an upstream file of the task, where the code comes from one.
+    """
 
     address: int
     """Bytes from the start of the kernel."""
@@ -59,6 +62,7 @@ class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
     predicate: str = ""
     """Such as "@!P0"."""
     line: int = 0
+    header: str = ""
     loop_depth: int = 0
     """Loops around it within the kernel, with those around the calls of its subroutine."""
     targets: tuple[int, ...] = ()

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.counters import Counters
+from astra_tui.model.counters import Counters, Place
 from astra_tui.model.findings import Finding
 from astra_tui.plain.console import console, indented, print_table, table
 from astra_tui.plain.output import visible
@@ -134,14 +134,16 @@ def _print_lines(out: Console, versions: Sequence[CountedSource]) -> None:
     width = out.width if out.file.isatty() else None
     out.print(Text(f"{counts(_COLUMNS)} line", style="bold"))
     for line in lines:
-        row = f"{counts(line.cells)}{line.number:5} {line.mark} {visible(line.text)}"
+        row = f"{counts(line.cells)}{line.number or '':5} {line.mark} {visible(line.text)}"
         out.print(row.expandtabs(8).rstrip()[:width])
 
 
 def _annotated(version: CountedSource) -> list[_Line]:
+    """The lines of the source, then those of upstream files to which no line of it led."""
     cells = _cells(version.counters)
     texts = enumerate(version.text.splitlines(), 1)
-    return [_Line(number, cells.get(number, _NOTHING), text) for number, text in texts]
+    own = [_Line(number, cells.get((number, ""), _NOTHING), text) for number, text in texts]
+    return [*own, *(_Line(0, cells[place], place[1]) for place in sorted(cells) if place[1])]
 
 
 def _merged(new: list[_Line], old: list[_Line]) -> Iterator[_Line]:
@@ -156,20 +158,20 @@ def _merged(new: list[_Line], old: list[_Line]) -> Iterator[_Line]:
             yield from (replace(line, mark="+") for line in new[j1:j2])
 
 
-def _cells(counters: Counters) -> dict[int, _Cells]:
-    """The counts of each source line as text, in the order of `_COLUMNS`."""
-    instructions = {c.line: c.warp_instructions for c in counters.lines}
-    found: dict[int, _Cells] = {}
-    for line in {*instructions, *(a.line for a in counters.accesses)}:
-        here = [a for a in counters.accesses if a.line == line]
+def _cells(counters: Counters) -> dict[Place, _Cells]:
+    """The counts of each place as text, in the order of `_COLUMNS`."""
+    instructions = {c.place: c.warp_instructions for c in counters.lines}
+    found: dict[Place, _Cells] = {}
+    for place in {*instructions, *(a.place for a in counters.accesses)}:
+        here = [a for a in counters.accesses if a.place == place]
         sectors = sum(a.sectors for a in here)
         moved = sum(a.bytes for a in here if a.space == "global")
-        found[line] = (
+        found[place] = (
             _number(sum(a.requests for a in here)),
             _number(sectors),
             f"{moved / (32 * sectors):.0%}" if sectors else "",
             _number(sum(a.conflicts for a in here)),
-            _number(instructions.get(line, 0)),
+            _number(instructions.get(place, 0)),
         )
     return found
 

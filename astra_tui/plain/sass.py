@@ -84,13 +84,13 @@ def _print_kernel(
     out.print()
     _legend(out)
     starts = {s.address: s.symbol for s in kernel.subroutines}
-    line = 0
+    place = (0, "")
     for instruction in kernel.instructions:
         if instruction.address in starts:
             _print_line(out, f"{starts[instruction.address]}:", "")
-        beside = _beside(source.lines, instruction, line)
+        beside = _beside(source.lines, instruction, place)
         _print_line(out, f"{_code(instruction):<{_CODE_WIDTH}}  {beside}", "")
-        line = instruction.line
+        place = instruction.line, instruction.header
 
 
 def _remark_unknown(out: Console, *kernels: SassKernel) -> None:
@@ -109,12 +109,13 @@ def _code(instruction: Instruction) -> str:
     return f"{instruction.address:5x} {depth:<4}  {instruction.text}"
 
 
-def _beside(lines: Sequence[str], instruction: Instruction, before: int) -> str:
+def _beside(lines: Sequence[str], instruction: Instruction, before: tuple[int, str]) -> str:
     """The source line of an instruction, where it is not that of the instruction before."""
-    number = instruction.line
-    if number == before or not 0 < number <= len(lines):
+    number, header = instruction.line, instruction.header
+    if (number, header) == before:
         return ""
-    return f"{number:5}  {lines[number - 1].strip()}"
+    text = f"{number:5}  {lines[number - 1].strip()}" if 0 < number <= len(lines) else ""
+    return f"{text:5}  {header}" if header else text
 
 
 # -- two versions ----------------------------------------------------------------------------------
@@ -179,14 +180,14 @@ def _print_steps(out: Console, before: _Side, after: _Side, diff: KernelDiff) ->
     for steps, skipped in _hunks(diff.listing):
         if skipped:
             _print_line(out, f"... {skipped} the same", "dim")
-        shown = ("", 0)
+        shown = ("", (0, ""))
         for step in steps:
             mark, (source, instruction) = _side(step, before, after)
-            last = shown[1] if shown[0] == source.file else 0
+            last = shown[1] if shown[0] == source.file else (0, "")
             beside = _beside(source.lines, instruction, last)
             text = f"{mark} {_code(instruction):<{_CODE_WIDTH - 2}}  {beside}"
             _print_line(out, text, _MARK_STYLES[mark])
-            shown = (source.file, instruction.line)
+            shown = (source.file, (instruction.line, instruction.header))
 
 
 def _side(

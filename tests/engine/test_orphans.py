@@ -16,6 +16,7 @@ import pytest
 from astra_tui.engine.process_tree import descendants
 from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import Kernel, RunCase, encode
+from astra_tui.model.task import load_task
 from astra_tui.processes.child import Child
 from tests.compiler.test_compile import unread_bytes
 from tests.compiler.test_hostile_source import BOMBS
@@ -117,8 +118,9 @@ def test_a_reference_that_loops_ends_with_the_lab_process(
         f"open({str(fifo)!r}).read()\nwhile True:\n    pass\n", encoding="utf-8"
     )
     text = (folder / "baseline.cu").read_text(encoding="utf-8")
+    facts = str(folder), "emulator", load_task(folder).hash
     with ExitStack() as stack:
-        lab = stack.enter_context(Child("astra_tui.lab.worker", (str(folder), "emulator")))
+        lab = stack.enter_context(Child("astra_tui.lab.worker", facts))
         request = {"do": "check", "text": text, "file": "baseline.cu", "cases": [], "seed": 0}
         lab.send(request, LONG)
         wait_until_opened(fifo)

@@ -44,7 +44,7 @@ def kernel_from_listing(*lines: str) -> SassKernel:
         else:
             text.append(f"        /*{address:04x}*/   {line} ;")
             address += 16
-    listing = parse_listing("\n".join(text), "kernel.cu")
+    listing = parse_listing("\n".join(text))
     assert not listing.problem
     (function,) = listing.functions
     return kernel_of(function, "k")

@@ -33,7 +33,7 @@ def test_what_is_printed_is_read_back(
     for i, (predicate, opcode, operands, line) in enumerate(made):
         body = " ".join(filter(None, (predicate, opcode, ", ".join(operands))))
         text += f"{_place(line)}\n        /*{16 * i:04x}*/      {body} ;\n"
-    listing = parse_listing(text, SOURCE)
+    listing = parse_listing(text)
     assert listing.problem == ""
     (function,) = listing.functions
     read = [(r.predicate, r.opcode, r.operands, r.line) for r in function.instructions]
@@ -66,7 +66,7 @@ _fragments = st.sampled_from(
 @given(st.lists(st.text(max_size=40) | _fragments, max_size=12))
 def test_anything_else_is_a_problem_and_never_an_exception(parts: list[str]) -> None:
     for text in ("\n".join(parts), HEAD + "\n".join(parts), HEAD + " ".join(parts)):
-        listing = parse_listing(text, SOURCE)
+        listing = parse_listing(text)
         assert bool(listing.problem) != bool(listing.functions)
         for function in listing.functions:
             kernel = kernel_of(function, "k")
@@ -74,9 +74,9 @@ def test_anything_else_is_a_problem_and_never_an_exception(parts: list[str]) -> 
 
 
 def test_a_line_that_is_none_of_nvdisasms_is_named() -> None:
-    listing = parse_listing(HEAD + "        /*0000*/   EXIT ;\nwhat is this\n", SOURCE)
+    listing = parse_listing(HEAD + "        /*0000*/   EXIT ;\nwhat is this\n")
     assert listing.problem == "line 5 of the listing cannot be read: what is this"
-    assert parse_listing("", SOURCE).problem == "the listing has no code"
+    assert parse_listing("").problem == "the listing has no code"
 
 
 def test_the_line_is_the_innermost_in_the_own_file() -> None:
@@ -91,7 +91,7 @@ def test_the_line_is_the_innermost_in_the_own_file() -> None:
             "        /*0020*/   HADD2 R1, R2, R3 ;",
         ]
     )
-    (function,) = parse_listing(text, SOURCE).functions
+    (function,) = parse_listing(text).functions
     assert [i.line for i in function.instructions] == [7, 7, 0]
 
 
@@ -104,7 +104,7 @@ def test_routines_of_the_compiler_have_no_lines() -> None:
             "        /*0010*/   MOV R1, R2 ;",
         ]
     )
-    (function,) = parse_listing(text, SOURCE).functions
+    (function,) = parse_listing(text).functions
     assert [i.line for i in function.instructions] == [3, 0]
     assert function.labels["$__internal_0_$__cuda_sm20_div_s64"] == 0x10
 
@@ -112,7 +112,7 @@ def test_routines_of_the_compiler_have_no_lines() -> None:
 def test_a_branch_by_table_has_all_its_targets() -> None:
     table = '(*"BRANCH_TARGETS .L_x_0,.L_x_1"*)'
     text = HEAD + f"        /*0000*/   BRX R6 -0xd90      {table};\n.L_x_0:\n.L_x_1:\n"
-    (function,) = parse_listing(text + "        /*0010*/   EXIT ;", SOURCE).functions
+    (function,) = parse_listing(text + "        /*0010*/   EXIT ;").functions
     branch = kernel_of(function, "k").instructions[0]
     assert (branch.operands, branch.targets) == (("R6 -0xd90",), (16, 16))
 

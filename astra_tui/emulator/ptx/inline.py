@@ -155,7 +155,10 @@ def _rename(
     location = instruction.location
     if suffix:
         above = (caller.line, *caller.callers) if caller.line else caller.callers
-        location = Location(location.line, (*location.callers, *above)) if location.line else caller
+        if location.line:
+            location = replace(location, callers=(*location.callers, *above))
+        else:
+            location = replace(caller, header=location.header or caller.header)
     predicate = instruction.predicate
     return replace(
         instruction,

@@ -12,10 +12,25 @@ class PtxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the candidate's file, and the lines it was inlined into, innermost first."""
+    """A place in the candidate's file, and the lines it was inlined into, innermost first.
+
+    `header` is the place in the task's upstream files, `upstream/a/b.cuh:12`, of code that comes
+    from there; `line` is then the candidate's line that led there, 0 for a kernel of such a file.
+    """
 
     line: int = 0
     callers: tuple[int, ...] = ()
+    header: str = ""
+
+    @property
+    def here(self) -> str:
+        """The innermost place, in words."""
+        return self.header or f"line {self.line}"
+
+    def of(self, message: str) -> str:
+        """A message with the place before it, as far as it is known."""
+        text = f"{self.header}: {message}" if self.header else message
+        return f"line {self.line}: {text}" if self.line else text
 
 
 @dataclass(frozen=True, slots=True)

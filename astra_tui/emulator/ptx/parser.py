@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from astra_tui.emulator.ptx.module import (
     Address,
@@ -23,6 +23,7 @@ from astra_tui.emulator.ptx.module import (
     Variable,
     Vector,
 )
+from astra_tui.model.compilation import SOURCE_NAME, is_own, upstream_place
 
 TYPE_SIZES = {
     "b8": 1, "u8": 1, "s8": 1,
@@ -34,6 +35,7 @@ TYPE_SIZES = {
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SECTION = re.compile(r"\.section\s+\S+\s*\{.*?\}", re.DOTALL)
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]+)"', re.MULTILINE)
 _HEADER = re.compile(r"^\s*\.(?:version|target|address_size|file)\b[^\n]*$", re.MULTILINE)
 _FUNCTION = re.compile(
     r"(?:\.(?:visible|weak|extern|common)\s+)*\.(?P<kind>entry|func)\b\s*"
@@ -61,13 +63,13 @@ _GUARD = re.compile(r"@(!?)\s*(%?[\w$]+)\s+")
 _OPCODE = re.compile(r"([a-z][a-z0-9]*)((?:\.[\w:]+)*)\s*(.*)$", re.DOTALL)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
 _REGISTERS = re.compile(r"(%?[\w$]+)<(\d+)>$")
-_OWN_FILE = 1
 _CONSTANTS = {"WARP_SZ": Immediate(32)}
 """Names of PTX itself that stand for numbers (PTX ISA, constants)."""
 
 
 def parse_ptx(text: str) -> Module:
     """Parses a PTX module."""
+    files = {int(match[1]): match[2] for match in _FILE.finditer(text)} or {1: SOURCE_NAME}
     text = _COMMENT.sub("", text)
     text = _SECTION.sub("", text)
     functions: dict[str, Function] = {}
@@ -80,7 +82,7 @@ def parse_ptx(text: str) -> Module:
         position = match.end()
         if match["end"] == "{":
             position = _closing_brace(text, match.end())
-            function = _function(match, text[match.end() : position - 1])
+            function = _function(match, text[match.end() : position - 1], files)
             functions[function.name] = function
     outside.append(text[position:])
     rest = _HEADER.sub("", "".join(outside))
@@ -146,8 +148,8 @@ def _initial_bytes(text: str, type_name: str, size: int) -> bytes:
     return bytes(data[:size].ljust(size, b"\0"))
 
 
-def _function(match: re.Match[str], body: str) -> Function:
-    reader = _BodyReader(body)
+def _function(match: re.Match[str], body: str, files: Mapping[int, str]) -> Function:
+    reader = _BodyReader(body, files)
     reader.read()
     return Function(
         name=match["name"],
@@ -165,8 +167,9 @@ def _function(match: re.Match[str], body: str) -> Function:
 class _BodyReader:
     """Reads one function body; names declared inside `{ }` get names of their own."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, files: Mapping[int, str]):
         self.text = text
+        self.files = files
         self.registers: dict[str, str] = {}
         self.variables: list[Variable] = []
         self.instructions: list[Instruction] = []
@@ -259,15 +262,22 @@ class _BodyReader:
         parent = (int(match[4]), int(match[5]), int(match[6])) if match[4] else None
         if parent is not None:
             self.places[here] = parent
-        elif file == _OWN_FILE:
+        elif is_own(self.files.get(file, "")):
             self.places.pop(here, None)
         chain = [here]
         while parent is not None and parent not in chain:
             chain.append(parent)
             parent = self.places.get(parent)
-        own = [place[1] for place in chain if place[0] == _OWN_FILE and place[1]]
-        if own:
-            self.location = Location(own[0], tuple(own[1:]))
+        own: list[int] = []
+        header = ""
+        for number, line, _ in chain:
+            name = self.files.get(number, "")
+            if line and is_own(name):
+                own.append(line)
+            elif not own:
+                header = header or upstream_place(name, line)
+        if own or header:
+            self.location = Location(own[0] if own else 0, tuple(own[1:]), header)
 
     def _instruction(self, statement: str) -> Instruction:
         rest, predicate, negated = statement, None, False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 import msgspec
 
 from astra_tui.gpu.sanitizer.records import CodeLocation, Log, Record, read_place
-from astra_tui.model.compilation import SOURCE_NAME
+from astra_tui.model.compilation import is_own, upstream_place
 from astra_tui.model.findings import Finding, FindingKind
 
 _INVALID = re.compile(r"^Invalid __(\w+)__ (.+?) of size ([\d,]+)")
@@ -125,6 +126,7 @@ def _race(record: Record) -> Finding | None:
         FindingKind.SHARED_RACE,
         f"{words}, nothing between",
         line=own[0].line if own else 0,
+        header="" if own else _header(place for _, place in sides),
         kernel=_name(sides[0][1].function),
         instruction=sides[0][1].offset,
     )
@@ -140,6 +142,7 @@ def _with_place(finding: Finding, record: Record) -> Finding:
         finding.message,
         line=own[0] if own else 0,
         callers=tuple(own[1:]),
+        header=_header(takewhile(lambda place: not _is_own(place), places)),
         kernel=_name(places[-1].function) if places else "",
         block=block,
         thread=thread,
@@ -149,14 +152,19 @@ def _with_place(finding: Finding, record: Record) -> Finding:
 
 
 def _is_own(place: CodeLocation) -> bool:
-    return bool(place.line) and place.file.rpartition("/")[2] == SOURCE_NAME
+    return bool(place.line) and is_own(place.file)
+
+
+def _header(places: Iterable[CodeLocation]) -> str:
+    """The first place in an upstream file of the task."""
+    return next(filter(None, (upstream_place(p.file, p.line) for p in places)), "")
 
 
 def _where(place: CodeLocation) -> str:
     if _is_own(place):
         return f"in line {place.line}"
     if place.line:
-        return f"in {place.file}:{place.line}"
+        return f"in {_header((place,)) or f'{place.file}:{place.line}'}"
     return f"at {_name(place.function)}{'+' + place.offset if place.offset else ''}"
 
 
@@ -201,7 +209,8 @@ def _merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     for finding in findings:
         # A race is known by all its places, which are in the message.
         words = finding.message if finding.kind is FindingKind.SHARED_RACE else ""
-        key = (finding.kind, finding.line, finding.callers, finding.kernel, words)
+        place = finding.line, finding.header, finding.callers
+        key = (finding.kind, *place, finding.kernel, words)
         first.setdefault(key, finding)
         counts[key] = counts.get(key, 0) + finding.lanes
     return tuple(_counted(finding, counts[key]) for key, finding in first.items())

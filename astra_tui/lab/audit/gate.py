@@ -16,6 +16,7 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle
+from astra_tui.lab.upstream import task_headers
 from astra_tui.model.audit import Outcome
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
@@ -113,7 +114,7 @@ class Gate:
             return
         self.close()
         self._task = load_task(folder)
-        self._compiler = self._opened.enter_context(Compiler())
+        self._compiler = self._opened.enter_context(Compiler(upstream=task_headers(self._task)))
         opened = self._opened.enter_context(open_device(self.device, self._compiler))
         self._oracle = self._opened.enter_context(open_oracle(self._task, opened.gpu))
         self._checker = Checker(self._task, opened.device, self._compiler, self._oracle, self.seed)

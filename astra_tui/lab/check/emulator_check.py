@@ -37,7 +37,7 @@ class EmulatorCheck:
     """A process that checks sources of one task on the emulator, one after the other."""
 
     def __init__(self, task: KernelTask):
-        arguments = (str(task.folder.resolve()), EMULATOR)
+        arguments = (str(task.folder.resolve()), EMULATOR, task.hash)
         self._child = Child("astra_tui.lab.worker", arguments, name="the emulator's check")
         self._is_busy = False
 

@@ -54,10 +54,11 @@ class HeaderTree:
     def find(self, name: str, folder: str | None) -> str:
         """The path of the file that a name means, "" for none; `folder` is the including file's.
 
-        No name leaves the tree.
+        No name leaves the tree, nor one of `include` by which it is found.
         """
-        folders = self.include if folder is None else (folder, *self.include)
-        paths = (_joined(each, name) for each in folders)
+        paths = [] if folder is None else [_joined(folder, name)]
+        inside = _joined("", name)
+        paths += [_joined(each, inside) for each in self.include if inside]
         return next((path for path in paths if path in self.names), "")
 
 

@@ -125,19 +125,20 @@ def counters_text(counters: Counters) -> str:
 
 def hot_lines(counters: Counters) -> list[str]:
     """The lines with most sectors, then most instructions, with their shares."""
-    sectors = {line.line: 0 for line in counters.lines}
+    sectors = {line.place: 0 for line in counters.lines}
     for access in counters.accesses:
         if access.space == "global":
-            sectors[access.line] = sectors.get(access.line, 0) + access.sectors
-    instructions = {line.line: line.warp_instructions for line in counters.lines}
+            sectors[access.place] = sectors.get(access.place, 0) + access.sectors
+    instructions = {line.place: line.warp_instructions for line in counters.lines}
     hottest = sorted(sectors, key=lambda n: (-sectors[n], -instructions.get(n, 0), n))
     total = counters.warp_instructions or 1
     found = []
-    for number in hottest[:HOT_LINES]:
-        executed = instructions.get(number, 0)
-        accesses = "".join(_access_text(a) for a in counters.accesses if a.line == number)
+    for place in hottest[:HOT_LINES]:
+        executed = instructions.get(place, 0)
+        accesses = "".join(_access_text(a) for a in counters.accesses if a.place == place)
         share = f"{executed} instructions ({100 * executed / total:.0f} %)"
-        found.append(f"line {number}: {share}{accesses}")
+        number, header = place
+        found.append(f"{header or f'line {number}'}: {share}{accesses}")
     return found
 
 

@@ -15,7 +15,7 @@ from astra_tui.lab.explain.sass.listing import (
 )
 from astra_tui.lab.explain.sass.loops import loop_depths, loops_forever
 from astra_tui.lab.explain.sass.nvdisasm import SECONDS, find_nvdisasm, run_nvdisasm
-from astra_tui.model.compilation import SOURCE_NAME, Compilation
+from astra_tui.model.compilation import Compilation
 from astra_tui.model.sass import (
     Disassembly,
     Instruction,
@@ -38,7 +38,7 @@ def disassemble(
     output = run_nvdisasm(compilation.cubin, tool or find_nvdisasm(), seconds)
     if output.problem:
         return Disassembly((), compilation.arch, output.tool, output.problem, output.remedy)
-    listing = parse_listing(output.text, SOURCE_NAME)
+    listing = parse_listing(output.text)
     if listing.problem:
         return Disassembly((), compilation.arch, output.tool, listing.problem)
     names = {kernel.symbol: kernel.expression for kernel in compilation.kernels}
@@ -75,6 +75,7 @@ def _instruction(raw: RawInstruction, labels: dict[str, int], depth: int) -> Ins
         name=name,
         predicate=raw.predicate,
         line=raw.line,
+        header=raw.header,
         loop_depth=depth,
         targets=tuple(labels[label] for label in raw.labels if label in labels),
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from astra_tui.model.compilation import is_own, upstream_place
+
 _SECTION = re.compile(r"\s*\.section\s+(\.text\.[^,\s]+)")
 _KERNEL_MARK = re.compile(r'\s*\.other\s+(\S+?)\s*,\s*@"[^"]*STO_CUDA_ENTRY')
 _LABEL = re.compile(r"([.$\w]+):\s*$")
@@ -34,6 +36,7 @@ class RawInstruction:
     operands: tuple[str, ...]
     line: int
     labels: tuple[str, ...]
+    header: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,18 +68,15 @@ class _Section:
     labels: dict[str, int] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     line: int = 0
-    places: list[int] = field(default_factory=list)
-    """Lines in the own file that were named since the last instruction, innermost first."""
-    places_named: bool = False
-
-    def add_place(self, own: list[int]) -> None:
-        self.places_named = True
-        self.places += own
+    header: str = ""
+    places: list[tuple[str, int]] = field(default_factory=list)
+    """Files and lines that were named since the last instruction, innermost first."""
 
     def add_label(self, label: str) -> None:
         self.waiting.append(label)
         if label.startswith(_COMPILER_ROUTINE):
-            self.line = 0  # It has no lines, and must not inherit those of the code before it.
+            # It has no lines, and must not inherit those of the code before it.
+            self.line, self.header = 0, ""
 
     def add(self, instruction: RawInstruction) -> None:
         for label in self.waiting:
@@ -84,39 +84,46 @@ class _Section:
         self.waiting = []
         self.instructions.append(instruction)
 
-    def current_line(self) -> int:
-        """The line of the next instruction: a place holds until another one is named."""
-        if self.places_named:
-            self.line = self.places[0] if self.places else 0
-            self.places, self.places_named = [], False
-        return self.line
+    def settle_place(self) -> None:
+        """Takes the place of the next instruction: it holds until another one is named.
+
+        `line` is the innermost in the own file, `header` the innermost upstream file below it.
+        """
+        if not self.places:
+            return
+        own = next((n for n, (file, _) in enumerate(self.places) if is_own(file)), None)
+        self.line = 0 if own is None else self.places[own][1]
+        below = (upstream_place(*place) for place in self.places[:own])
+        self.header = next(filter(None, below), "")
+        self.places = []
 
     def finished(self) -> RawFunction:
         return RawFunction(self.symbol, self.is_kernel, tuple(self.instructions), dict(self.labels))
 
 
-def parse_listing(text: str, source_name: str) -> Listing:
-    """The functions of a listing. Lines count where the file's name is `source_name`.
+def parse_listing(text: str) -> Listing:
+    """The functions of a listing.
 
-    An instruction of an inlined function gets the innermost line that is in that file.
+    An instruction of an inlined function gets the innermost line that is in the source's own file.
     """
     sections: list[_Section] = []
     for number, line in enumerate(text.splitlines(), 1):
         if section := _SECTION.match(line):
             sections.append(_Section(section[1].removeprefix(".text.")))
-        elif sections and not _read_line(sections[-1], line, source_name):
+        elif sections and not _read_line(sections[-1], line):
             shown = line.strip()[:80]
             return Listing((), f"line {number} of the listing cannot be read: {shown}")
     functions = tuple(s.finished() for s in sections if s.instructions)
     return Listing(functions, "" if functions else "the listing has no code")
 
 
-def _read_line(section: _Section, line: str, source_name: str) -> bool:
+def _read_line(section: _Section, line: str) -> bool:
     """Takes one line into the section; False when it is none that a listing has."""
     if instruction := _INSTRUCTION.match(line):
         return _read_instruction(section, int(instruction[1], 16), instruction[2])
     if place := _PLACE.match(line):
-        section.add_place(_own_lines(place, source_name))
+        named = ((place[1], place[2]), (place[3], place[4]))
+        section.places += [(file, int(number)) for file, number in named if file]
     elif label := _LABEL.match(line):
         section.add_label(label[1])
     elif mark := _KERNEL_MARK.match(line):
@@ -127,11 +134,6 @@ def _read_line(section: _Section, line: str, source_name: str) -> bool:
     return True
 
 
-def _own_lines(place: re.Match[str], source_name: str) -> list[int]:
-    found = ((place[1], place[2]), (place[3], place[4]))
-    return [int(n) for file, n in found if file and file.rpartition("/")[2] == source_name]
-
-
 def _read_instruction(section: _Section, address: int, body: str) -> bool:
     table = _TARGET_TABLE.search(body)
     targets = [label.strip() for label in table[1].split(",")] if table else []
@@ -140,14 +142,16 @@ def _read_instruction(section: _Section, address: int, body: str) -> bool:
         return False
     operands = split_operands(parts[3] or "")
     named = [label for operand in operands for label in NAMED_LABEL.findall(operand)]
+    section.settle_place()
     section.add(
         RawInstruction(
             address=address,
             predicate=parts[1] or "",
             opcode=parts[2],
             operands=operands,
-            line=section.current_line(),
+            line=section.line,
             labels=tuple(dict.fromkeys([*named, *targets])),
+            header=section.header,
         )
     )
     return True
