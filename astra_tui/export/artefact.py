@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 
 from astra_tui.export.winner import Winner
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.launch import LaunchPlan
 from astra_tui.model.launch.scope import Bindings
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, upstream_files
+from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
 
 _MARKED = re.compile(r"^[^\n]*<(pdl|plain)>\n(.*?)^[^\n]*</\1>\n", re.DOTALL | re.MULTILINE)
 
@@ -25,7 +26,8 @@ class Subject:
 
     `samples` are calls on which the compiled kernels are chosen where the plan's dimensions are
     template arguments; `compilations` are of the kernels that these calls launch, the one that
-    was checked first, one for each architecture.
+    was checked first, one for each architecture. `upstream` are the contents, by path, of the
+    task's upstream files that the winner includes.
     """
 
     winner: Winner
@@ -33,11 +35,39 @@ class Subject:
     plan: LaunchPlan
     samples: tuple[Bindings, ...] = ()
     compilations: tuple[Compilation, ...] = ()
+    upstream: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def pdl(self) -> bool:
         """Whether a launch of the plan can be a programmatic dependent launch."""
         return any(launch.pdl is not None for launch in self.plan.launches())
+
+    @property
+    def nvcc_flags(self) -> tuple[str, ...]:
+        """What nvcc needs to find the upstream files of an export, in its folder."""
+        return self.task.upstream.flags if self.upstream and self.task.upstream else ()
+
+    @property
+    def headers(self) -> Files:
+        """The upstream files that an export of the source carries, unmodified in `upstream/`.
+
+        upstream.toml next to it says where they come from, with licence and hashes. Empty for a
+        source that includes none.
+        """
+        upstream = self.task.upstream
+        if not self.upstream or upstream is None:
+            return {}
+        files = upstream_files(
+            self.upstream,
+            include=tuple(root or "." for root in upstream.include),
+            origin=upstream.origin,
+            licence=upstream.licence,
+            package=upstream.package,
+            defines=upstream.defines,
+        )
+        flags = " ".join(upstream.flags)
+        head = f"# What the exported source includes. Build it with: nvcc {flags}\n"
+        return {**files, UPSTREAM_LIST: head.encode() + files[UPSTREAM_LIST]}
 
 
 def template(name: str, *, pdl: bool = False) -> str:

@@ -30,7 +30,11 @@ from astra_tui.export.source_files import BASELINE, with_header
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import CheckEvent
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.upstream import contents_of, header_tree
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
+from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
+from astra_tui.model.task.upstream import load_upstream
 from astra_tui.processes.child import child_environment
 
 BUILD_SECONDS = 600.0
@@ -129,7 +133,7 @@ class ExportChecks:
                 ("run on the GPU", self._tvm_run),
             ],
         }
-        for name, step in [("kernels", self._kernels), *steps[to]]:
+        for name, step in [("kernels", self._kernels), *self._alone(to), *steps[to]]:
             yield _outcome(name, step)
 
     @property
@@ -145,6 +149,26 @@ class ExportChecks:
         return all_cases(self.subject.winner, self.subject.task, self.subject.winner.seed)
 
     # -- steps of several formats ----------------------------------------------------------------
+
+    def _alone(self, to: Format) -> list[tuple[str, Callable[[], str]]]:
+        """The step for an export that carries upstream files."""
+        carried = bool(self.subject.upstream) and to is not Format.PATCH
+        return [("source with its headers", self._stands_alone)] if carried else []
+
+    def _stands_alone(self) -> str:
+        """Compiles the exported source with the headers that lie next to it, and no others."""
+        (listed,) = self.draft.rglob(UPSTREAM_LIST)
+        upstream = load_upstream(listed.parent)
+        assert upstream is not None, "the list is there"
+        first = self.subject.compilations[0]
+        names = tuple(kernel.expression for kernel in first.kernels)
+        with Compiler(upstream=header_tree(upstream, contents_of(upstream))) as compiler:
+            made = compiler.compile(self.subject.winner.text, names, first.arch)
+        if not made.ok:
+            raise _Failed(made.errors[0].message)
+        if made.ptx != first.ptx:
+            raise _Failed("with these headers the source becomes another program")
+        return f"{len(upstream.files)} upstream files; the same PTX as from the task's folder"
 
     def _kernels(self) -> str:
         """The device half, as its launch plan launches it, on the device of this check."""
@@ -172,7 +196,8 @@ class ExportChecks:
         library = self._library()
         command = [
             *(self.tools.nvcc, "-std=c++17", "-O3", f"-arch={self._arch}", "-shared"),
-            *("-Xcompiler", "-fPIC", "-o", str(library), *options, *sources),
+            *("-Xcompiler", "-fPIC", "-o", str(library), *self.subject.nvcc_flags, *options),
+            *sources,
         ]
         try:
             done = subprocess.run(
@@ -261,6 +286,11 @@ class ExportChecks:
             raise _NotHere(
                 f"the source has '{mark}', after which nvcc may find host code that no check has "
                 "seen; --trust runs it"
+            )
+        if self.subject.upstream and self.tools.gpu and not self.tools.trust:
+            raise _NotHere(
+                "the source includes upstream files, whose host code no check has seen; --trust "
+                "runs it"
             )
         return self._library()
 

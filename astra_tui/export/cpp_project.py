@@ -33,6 +33,7 @@ def cpp_project(subject: Subject) -> Files:
         f"{name}.cu": _mark(winner, f"{name}: the launcher.") + _launcher(task, made),
         f"{name}_kernels.cuh": _mark(winner, f"{name}: the kernels.") + winner.text,
         **{file: template(file, pdl=subject.pdl) for file in _TEMPLATES},
+        **subject.headers,
     }
 
 
@@ -43,12 +44,12 @@ def _mark(winner: Winner, what: str) -> str:
 def _header(subject: Subject) -> str:
     task = subject.task
     name, upper = task.name, task.name.upper()
-    notice = caller_notice(subject, _WIDTH)
+    notice, flags = caller_notice(subject, _WIDTH), subject.nvcc_flags
     dtypes = ", ".join(f"{upper}_{d.name} = {n}" for n, d in enumerate(task.dtypes, 1))
     lines = [
         f"// {plain(task.summary)}.",
         "//",
-        f"// Build: nvcc -std=c++17 -O3 -arch=native -c {name}.cu",
+        f"// Build: nvcc {' '.join(('-std=c++17 -O3 -arch=native', *flags))} -c {name}.cu",
         "//",
         "// Tensors must not overlap where one of them is written. Workspaces are taken from the",
         "// stream's memory pool (cudaMallocAsync) and given back in stream order. The call does",

@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
 from astra_tui.export import (
     ExportReport,
@@ -29,6 +29,7 @@ from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle
+from astra_tui.lab.upstream import contents_of, task_headers
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.dtypes import TENSOR_ONLY
 from astra_tui.model.errors import OutOfResources, UserError
@@ -99,7 +100,9 @@ class Exporter:
                 f"the candidate does not compile here: {compilation.errors[0].message}",
                 file=source.file,
             )
-        return Subject(winner, task, source.plan, samples, (compilation,))
+        return Subject(
+            winner, task, source.plan, samples, (compilation,), _included(task, compiler, winner)
+        )
 
     def export(self, winner: Winner, to: Format, out: Path, *, check: bool = True) -> ExportReport:
         """Writes an export into a folder that is not there yet, or is empty.
@@ -140,17 +143,33 @@ class Exporter:
             other = self.checker.compiler.compile(subject.winner.text, names, arch)
             if other.ok:
                 compiled.append(other)
-        return Subject(subject.winner, subject.task, subject.plan, subject.samples, tuple(compiled))
+        return replace(subject, compilations=tuple(compiled))
 
 
 def export_text(winner: Winner, task: KernelTask, to: Format, out: Path) -> ExportReport:
     """Writes a source or a patch without a compiler, and so without a check."""
     _require_new(out)
-    subject = Subject(winner, task, _source(winner, task).plan)
+    plan = _source(winner, task).plan
+    included = _included(task, Compiler(upstream=task_headers(task)), winner)
+    subject = Subject(winner, task, plan, upstream=included)
     files = export_files(subject, to)
     with _draft(out, files) as draft:
         _move(draft, out)
     return _report(subject, to, out, files, (_unasked(),))
+
+
+def _included(task: KernelTask, compiler: Compiler, winner: Winner) -> dict[str, bytes]:
+    """The upstream files that a winner includes, directly or not, and all licence files of them."""
+    if task.upstream is None:
+        return {}
+    contents = contents_of(task.upstream)
+    paths = compiler.included(winner.text).paths
+    licences = filter(_is_licence, contents) if paths else ()
+    return {path: contents[path] for path in (*paths, *licences)}
+
+
+def _is_licence(path: str) -> bool:
+    return PurePosixPath(path).name.lower().startswith(("licen", "copying", "notice"))
 
 
 def _source(winner: Winner, task: KernelTask) -> Source:

@@ -18,7 +18,7 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 def cu_file(subject: Subject) -> Files:
     """The kernels with their launch plan, under a comment that says where they come from."""
     winner = subject.winner
-    return {f"{subject.task.name}.cu": with_header(winner, subject.task.name)}
+    return {f"{subject.task.name}.cu": with_header(winner, subject.task.name), **subject.headers}
 
 
 def with_header(winner: Winner, name: str) -> str:

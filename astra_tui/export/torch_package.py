@@ -40,6 +40,7 @@ def torch_package(subject: Subject) -> Files:
         **{f"{name}.py": mark + template(f"{name}.py", pdl=subject.pdl) for name in _TEMPLATES},
         "kernel.cu": subject.winner.text,
         "manifest.json": json.dumps(_manifest(subject), indent=2) + "\n",
+        **subject.headers,
     }
     for compilation in subject.compilations:
         files[f"{compilation.arch}.cubin"] = compilation.cubin

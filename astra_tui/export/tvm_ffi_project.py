@@ -18,11 +18,13 @@ def tvm_ffi_project(subject: Subject) -> Files:
     """The files of the C++ project and the module's entry."""
     task = subject.task
     mark = comment(header_lines(subject.winner, f"{task.name}: the TVM-FFI entry."), "//")
-    return {**cpp_project(subject), f"{task.name}_tvm_ffi.cc": mark + _module(task)}
+    return {**cpp_project(subject), f"{task.name}_tvm_ffi.cc": mark + _module(subject)}
 
 
-def _module(task: KernelTask) -> str:
+def _module(subject: Subject) -> str:
+    task = subject.task
     name = task.name
+    flags = " ".join(("-std=c++17 -O3 -arch=native", *subject.nvcc_flags))
     sources = dim_sources(task, task.tensors)
     passed = [d for d in task.dims if d not in sources]
     parameters = [f"tvm::ffi::TensorView {_view(a)}" for a in task.tensors]
@@ -32,7 +34,7 @@ def _module(task: KernelTask) -> str:
     ]
     parameters += [f"int64_t {cpp_name(d)}" for d in passed]
     body = "\n".join(f"  {line}" for line in _body(task, sources))
-    return f"""// Build: nvcc -std=c++17 -O3 -arch=native -shared -Xcompiler -fPIC
+    return f"""// Build: nvcc {flags} -shared -Xcompiler -fPIC
 //   $(tvm-ffi-config --cxxflags) {name}.cu {name}_tvm_ffi.cc
 //   $(tvm-ffi-config --ldflags) $(tvm-ffi-config --libs) -o {name}.so
 // Use: tvm_ffi.load_module("{name}.so").{name}({", ".join(task.args)})

@@ -34,18 +34,30 @@ def task_headers(
     upstream = task.upstream
     if upstream is None:
         return None
-    texts = upstream.texts
-    if texts is None:
-        texts = _fetched(upstream, packages or user_packages(), progress)
+    return header_tree(upstream, contents_of(upstream, packages, progress))
+
+
+def header_tree(upstream: Upstream, contents: Mapping[str, bytes]) -> HeaderTree:
+    """Upstream files as the compiler takes them."""
+    texts = {path: content.decode(errors="replace") for path, content in contents.items()}
     return HeaderTree(
         upstream.origin, frozenset(texts), texts.__getitem__, upstream.include, upstream.defines
     )
 
 
+def contents_of(
+    upstream: Upstream, packages: Packages | None = None, progress: Progress | None = None
+) -> Mapping[str, bytes]:
+    """The contents of all files, by path; see `task_headers`. Raises UserError."""
+    if upstream.contents is not None:
+        return upstream.contents
+    return _fetched(upstream, packages or user_packages(), progress)
+
+
 def must_fetch(task: KernelTask, packages: Packages | None = None) -> Pin | None:
     """The package that `task_headers` would have to download first; None where there is none."""
     upstream = task.upstream
-    if upstream is None or upstream.package is None or upstream.texts is not None:
+    if upstream is None or upstream.package is None or upstream.contents is not None:
         return None
     if _cached(upstream) is not None:
         return None
@@ -55,7 +67,7 @@ def must_fetch(task: KernelTask, packages: Packages | None = None) -> Pin | None
 
 def _fetched(
     upstream: Upstream, packages: Packages, progress: Progress | None
-) -> Mapping[str, str]:
+) -> Mapping[str, bytes]:
     stored = _cached(upstream)
     if stored is not None:
         return stored
@@ -68,18 +80,17 @@ def _fetched(
             file=str(upstream.file),
             hint=error.hint or "they are fetched once; then no network is needed",
         ) from None
-    texts = {
-        path: upstream.checked(path, content, f"{archive.pin.file}: {path}")
-        for path, content in archive.read_all(upstream.files).items()
-    }
-    _cache().put(_key(upstream), msgspec.msgpack.encode(texts))
-    return texts
+    contents = archive.read_all(upstream.files)
+    for path, content in contents.items():
+        upstream.check(path, content, f"{archive.pin.file}: {path}")
+    _cache().put(_key(upstream), msgspec.msgpack.encode(contents))
+    return contents
 
 
-def _cached(upstream: Upstream) -> Mapping[str, str] | None:
-    """The texts from the cache, which only ever gives what was put under the same hashes."""
+def _cached(upstream: Upstream) -> Mapping[str, bytes] | None:
+    """The contents from the cache, which only ever gives what was put under the same hashes."""
     stored = _cache().get(_key(upstream))
-    return None if stored is None else msgspec.msgpack.decode(stored, type=dict[str, str])
+    return None if stored is None else msgspec.msgpack.decode(stored, type=dict[str, bytes])
 
 
 def _cache() -> ContentCache:

@@ -1,4 +1,4 @@
-"""The lab process on a scripted GPU: python -m tests.engine.scripted_worker READ WRITE TASK GPU."""
+"""The lab process on a scripted GPU: `python -m tests.engine.scripted_worker` as the real one."""
 
 from __future__ import annotations
 

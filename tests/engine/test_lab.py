@@ -64,7 +64,7 @@ class ScriptedLab(Lab):
     """Its processes find a scripted GPU."""
 
     def _new(self) -> Child:
-        arguments = (str(self._task.folder.resolve()), self.device)
+        arguments = (str(self._task.folder.resolve()), self.device, self._task.hash)
         return Child("tests.engine.scripted_worker", arguments, name="the lab process")
 
 

@@ -38,14 +38,17 @@ def test_what_is_written_is_read_again(kept):
     found = load_upstream(kept)
     assert (found.origin, found.licence, found.package) == ("example.org/lib, src", "MIT", None)
     assert (found.include, found.defines) == (("include",), ("N=4",))
-    assert found.texts == {"include/lib/norm.cuh": "#pragma once\n",
-                           "include/lib/latin.cuh": "// caf\ufffd\r\n"}  # fmt: skip
+    assert found.flags == ("-Iupstream/include", "-DN=4")
+    assert found.contents == {
+        "include/lib/latin.cuh": b"// caf\xe9\r\n",
+        "include/lib/norm.cuh": b"#pragma once\n",
+    }
 
 
 def test_files_of_a_package_need_not_be_kept(tmp_path):
     folder = write(tmp_path, upstream_files(FILES, include=(".",), package=PIN, fetched=True))
     found = load_upstream(folder)
-    assert (found.package, found.texts, found.licence) == (PIN, None, "MIT")
+    assert (found.package, found.contents, found.licence) == (PIN, None, "MIT")
     assert found.origin == "tiny 1.0"
     assert set(found.files) == set(FILES)
 

@@ -72,6 +72,12 @@ class Included:
     names: Mapping[str, str]
     headers: Mapping[str, str]
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all headers in the tree."""
+        names = (name for name in self.headers if name.startswith(UPSTREAM_PREFIX))
+        return tuple(sorted(name[len(UPSTREAM_PREFIX) :] for name in names))
+
 
 def included_headers(
     tree: HeaderTree,

@@ -13,7 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
 
@@ -38,8 +38,8 @@ class Upstream:
     """What upstream.toml says; paths are relative to `upstream/`, or to the package.
 
     `include` are the folders in which names of `#include` are looked up, `defines` macros for
-    every compilation of the task (`NAME` or `NAME=VALUE`), `files` SHA-256 by path. `texts` are
-    the files' contents where the task keeps them, None where they are fetched from `package`.
+    every compilation of the task (`NAME` or `NAME=VALUE`), `files` SHA-256 by path. `contents`
+    are those of the files where the task keeps them, None where they are fetched from `package`.
     """
 
     origin: str
@@ -51,12 +51,18 @@ class Upstream:
     file: Path
     text: str
     """The text of upstream.toml, on which the task's hash depends."""
-    texts: Mapping[str, str] | None = None
+    contents: Mapping[str, bytes] | None = None
 
-    def checked(self, path: str, content: bytes, place: str) -> str:
-        """The text of a file, if it is the listed one. `place` is where it was read.
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags by which nvcc finds the files in a folder `upstream/`, and the macros."""
+        folders = (f"{FOLDER_NAME}/{root}".rstrip("/") for root in self.include)
+        return (*(f"-I{folder}" for folder in folders), *(f"-D{d}" for d in self.defines))
 
-        Raises TaskError that names both hashes.
+    def check(self, path: str, content: bytes, place: str) -> None:
+        """Raises TaskError for another content than the listed one, with both hashes.
+
+        `place` is where it was read.
         """
         found = hashlib.sha256(content).hexdigest()
         if found != self.files[path]:
@@ -66,7 +72,6 @@ class Upstream:
                 file=place,
                 hint=f"upstream sources stay unmodified: restore it from {self.origin}",
             )
-        return content.decode(errors="replace")
 
 
 def load_upstream(task_folder: Path) -> Upstream | None:
@@ -256,11 +261,10 @@ def _with_texts(upstream: Upstream, folder: Path) -> Upstream:
                 hint=f"restore it from {upstream.origin}",
             )  # fmt: skip
     _require_small(upstream, sum(found.values()))
-    texts = {
-        path: upstream.checked(path, (folder / path).read_bytes(), str(folder / path))
-        for path in sorted(found)
-    }
-    return Upstream(**{**vars(upstream), "texts": texts})
+    contents = {path: (folder / path).read_bytes() for path in sorted(found)}
+    for path, content in contents.items():
+        upstream.check(path, content, str(folder / path))
+    return replace(upstream, contents=contents)
 
 
 def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
