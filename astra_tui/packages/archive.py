@@ -112,9 +112,7 @@ class Archive:
     def _open(self) -> Iterator[_Members]:
         try:
             if self.pin.is_sdist:
-                self._unpacked.seek(0)
-                with tarfile.open(fileobj=self._unpacked, mode="r:") as tar:
-                    yield _TarMembers(self, tar)
+                yield self._tar
             else:
                 with zipfile.ZipFile(self.file) as archive:
                     yield _ZipMembers(self, archive)
@@ -128,9 +126,10 @@ class Archive:
             raise OutOfResources.or_bad_input(error, what, self.file) from None
 
     @cached_property
-    def _unpacked(self) -> IO[bytes]:
-        """The tar file of an sdist in a file without a name: gzip cannot be read from its middle,
-        and this object is asked for many members.
+    def _tar(self) -> _TarMembers:
+        """The members of an sdist, unpacked by gzip into a file without a name.
+
+        Gzip cannot be read from its middle, and one object is asked for many members.
         """
         unpacked = tempfile.TemporaryFile(prefix="astra-tui-")  # noqa: SIM115 - as long as this
         with gzip.open(self.file) as stream:
@@ -138,7 +137,8 @@ class Archive:
                 if unpacked.tell() + len(chunk) > MAX_UNPACKED_BYTES:
                     self._fail(f"more than {MAX_UNPACKED_BYTES:,} bytes are in it")
                 unpacked.write(chunk)
-        return unpacked
+        unpacked.seek(0)
+        return _TarMembers(self, tarfile.open(fileobj=unpacked, mode="r:"))
 
     @contextmanager
     def _member(self, members: _Members, name: str, most: int) -> Iterator[IO[bytes]]:

@@ -28,14 +28,15 @@ def main(name: str, file: str, folder: str) -> None:
         sys.exit("ERROR: No module named pip")
     command: Any = create_command("download")
     options, _ = command.parse_args(["--no-deps", "--no-cache-dir", "--no-input", name])
-    session = command.get_default_session(options)
-    finder = command._build_package_finder(options, session, ignore_requires_python=True)
-    links = [c.link for c in finder.find_all_candidates(name) if c.link.filename == file]
-    if not links:
-        sys.exit(f"ERROR: No matching distribution found: the index has no {file}")
-    with session.get(links[0].url_without_fragment, stream=True) as response:
-        response.raise_for_status()
-        _write(response.iter_content(_CHUNK), Path(folder) / file)
+    with command.main_context():
+        session = command.get_default_session(options)
+        finder = command._build_package_finder(options, session, ignore_requires_python=True)
+        links = [c.link for c in finder.find_all_candidates(name) if c.link.filename == file]
+        if not links:
+            sys.exit(f"ERROR: No matching distribution found: the index has no {file}")
+        with session.get(links[0].url_without_fragment, stream=True) as response:
+            response.raise_for_status()
+            _write(response.iter_content(_CHUNK), Path(folder) / file)
 
 
 def _write(chunks: Any, to: Path) -> None:

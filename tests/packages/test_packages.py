@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 import time
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from astra_tui.model.errors import UserError
 from astra_tui.model.pin import is_safe
 from astra_tui.packages import Archive, Packages
+from astra_tui.packages import archive as archive_module
 from astra_tui.packages import pip as pip_module
-from tests.packages.wheels import make_wheel, only_index, pin_of
+from tests.packages.wheels import RAN, make_sdist, make_wheel, only_index, pin_of
 
 FILES = {"tiny/include/one.cuh": "__global__ int;", "tiny/include/two.cuh": ""}
 
@@ -127,6 +129,61 @@ def test_pip_gets_no_keys(monkeypatch):
     environment = pip_module._environment()
     assert "secret" not in environment.values()
     assert environment["PIP_INDEX_URL"] == "https://example.org/simple"
+
+
+def test_an_sdist_is_fetched_without_running_it(index, packages):
+    made = make_sdist(index, FILES)
+    pin = pin_of(made)
+    seen = []
+    archive = packages.fetch(pin, seen.append)
+    top = "tiny_kernels-1.2.0"
+    assert archive.read(f"{top}/tiny/include/one.cuh") == b"__global__ int;"
+    assert archive.read_all([f"{top}/LICENSE", f"{top}/tiny/include/two.cuh"]) == {
+        f"{top}/LICENSE": b"the licence",
+        f"{top}/tiny/include/two.cuh": b"",
+    }
+    origin = archive.origin()
+    assert (origin.licence, origin.home) == ("Apache-2.0", "https://example.org/tiny")
+    beside = archive.file.parent / "licences"
+    assert {p.name for p in beside.iterdir()} == {"PKG-INFO", "LICENSE"}
+    assert not (index / RAN).exists()
+    assert packages.newer(pin) == ()
+    made.unlink()
+    assert packages.fetch(pin).names() == archive.names()
+    with pytest.raises(UserError, match=r"cannot be fetched: .*the index has no tiny_k"):
+        packages.fetch(pin_of(archive.file, sha256="cd" * 32))
+    make_sdist(index, {"other": ""})
+    with pytest.raises(UserError, match="should be cdcd"):
+        packages.fetch(pin_of(archive.file, sha256="cd" * 32))
+
+
+def test_links_and_names_outside_are_refused_in_an_sdist(tmp_path):
+    made = make_sdist(tmp_path, {"/etc/outside": "", "../up": ""}, link="/etc/passwd")
+    archive = Archive(pin_of(made), made)
+    top = "tiny_kernels-1.2.0"
+    for name, words in (
+        (f"{top}/link", "is no plain file"),
+        ("/etc/outside", "no path inside of a package"),
+        (f"{top}/../up", "no path inside of a package"),
+        (f"{top}/two.cuh", "the sdist has no file"),
+    ):
+        with pytest.raises(UserError, match=words):
+            archive.read(name)
+    with pytest.raises(UserError, match="11 bytes, more than 3"):
+        archive.read(f"{top}/LICENSE", most=3)
+
+
+def test_what_is_no_tar_file_is_said_and_what_unpacks_without_end(tmp_path, monkeypatch):
+    made = make_sdist(tmp_path, {"zeros": "0" * 100_000})
+    whole = made.read_bytes()
+    for content in (b"no gzip", whole[: len(whole) // 2], gzip.compress(b"no tar")):
+        made.write_bytes(content)
+        with pytest.raises(UserError, match="the sdist cannot be read"):
+            Archive(pin_of(made), made).names()
+    made.write_bytes(whole)
+    monkeypatch.setattr(archive_module, "MAX_UNPACKED_BYTES", 1000)
+    with pytest.raises(UserError, match="more than 1,000 bytes are in it"):
+        Archive(pin_of(made), made).names()
 
 
 def test_newer_versions_are_listed_for_the_platform_of_the_pin(index, packages):

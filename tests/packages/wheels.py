@@ -1,10 +1,12 @@
-"""Wheels made on the spot, and pip settings by which a folder is the only index."""
+"""Wheels and sdists made on the spot, and pip settings by which a folder is the only index."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from datetime import date
@@ -48,9 +50,35 @@ def make_wheel(
     return path
 
 
+def make_sdist(folder: Path, files: Mapping[str, str], **links: str) -> Path:
+    """A source distribution whose build code must not run; `links` are symbolic links in it."""
+    stem = "tiny_kernels-1.2.0"
+    contents = {
+        "PKG-INFO": METADATA.format("tiny-kernels", "1.2.0"),
+        "LICENSE": "the licence",
+        "setup.py": f"open({str(folder / RAN)!r}, 'w')\n",
+        **files,
+    }
+    path = folder / f"{stem}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in contents.items():
+            info = tarfile.TarInfo(name if name.startswith("/") else f"{stem}/{name}")
+            info.size = len(content.encode())
+            archive.addfile(info, io.BytesIO(content.encode()))
+        for name, target in links.items():
+            link = tarfile.TarInfo(f"{stem}/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    return path
+
+
+RAN = "ran"
+"""The file that the build code of `make_sdist` would write next to it."""
+
+
 def pin_of(made: Path, **changes: str) -> Pin:
-    """The pin of a wheel, or one that differs from it."""
-    name, version, *_ = made.name.split("-")
+    """The pin of a wheel or sdist, or one that differs from it."""
+    name, version, *_ = made.name.removesuffix(".tar.gz").split("-")
     facts = {
         "name": name.replace("_", "-"),
         "version": version,
