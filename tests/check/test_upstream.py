@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from astra_tui.cli.devices import fetch_upstream
 from astra_tui.emulator.device import Emulator
 from astra_tui.engine.lab import Lab, LabTrouble
 from astra_tui.lab.check.counting import count, workload_case
-from astra_tui.lab.check.execution import read_source
+from astra_tui.lab.check.execution import accepts_of, read_source
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
@@ -18,9 +21,11 @@ from astra_tui.lab.conditions.coverage import compile_reporting
 from astra_tui.lab.explain.sass import disassemble
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.errors import UserError
 from astra_tui.model.findings import Finding, FindingKind
-from astra_tui.model.task import KernelTask, upstream_files
-from tests.upstream_task import BASELINE, LIBRARY, OWN, upstream_task
+from astra_tui.model.task import Acceptance, KernelTask, load_task, upstream_files
+from tests.packages.wheels import make_wheel, only_index, pin_of
+from tests.upstream_task import BASELINE, LIBRARY, OWN, upstream_task, write_upstream_task
 
 ACT = "upstream/include/lib/act.cuh"
 
@@ -108,6 +113,43 @@ def test_machine_code_names_headers(checker) -> None:
     assert (0, f"{ACT}:15") in places
     (kernel,) = disassemble(checker.compiler.compile(OWN, ("act<__half>",))).kernels
     assert (13, f"{ACT}:19") in {(i.line, i.header) for i in kernel.instructions}
+
+
+def test_a_recipe_is_fetched_once_and_every_file_is_compared(
+    tmp_path, private_cache, monkeypatch, capsys
+) -> None:
+    index = only_index(monkeypatch, tmp_path / "index")
+    made = make_wheel(index, LIBRARY)
+    recipe = load_task(write_upstream_task(tmp_path / "kernels", pin_of(made)))
+    assert recipe.upstream.contents is None
+    headers = fetch_upstream(recipe)
+    assert "fetching tiny-kernels 1.2.0 (tiny_kernels-1.2.0" in capsys.readouterr().err
+    assert headers.read("LICENSE") == LIBRARY["LICENSE"]
+    with Compiler(upstream=headers) as compiler:
+        assert compiler.compile(OWN, ("act<__half>",)).ok
+    shutil.rmtree(private_cache / "packages")
+    made.unlink()
+    assert fetch_upstream(recipe).names == headers.names  # From the cache, which needs no package.
+    assert capsys.readouterr().err == ""
+    shutil.rmtree(private_cache / "upstream")
+    with pytest.raises(UserError, match=r"the files of upstream\.toml are not here"):
+        fetch_upstream(recipe)
+    other = {**LIBRARY, "include/lib/bits.h": "// another"}
+    changed = make_wheel(index, other)
+    folder = write_upstream_task(tmp_path / "other", pin_of(changed))
+    with pytest.raises(UserError, match=r"include/lib/bits\.h: this is not the file that upstream"):
+        fetch_upstream(load_task(folder))
+
+
+def test_a_ruling_about_an_upstream_line_holds_for_that_line_alone(task, checker) -> None:
+    text = f"{ACT}:14"
+    ruling = Acceptance("it is theirs", FindingKind.GLOBAL_OUT_OF_BOUNDS, text=text)
+    accepts = accepts_of(
+        replace(task, accepted=(ruling,)), read_source(task, f"// {text}\n{BASELINE}", "b.cu")
+    )
+    found = Finding(FindingKind.GLOBAL_OUT_OF_BOUNDS, "", header=text, kernel="k")
+    assert accepts(found) == "it is theirs"
+    assert accepts(Finding(FindingKind.GLOBAL_OUT_OF_BOUNDS, "", line=1, kernel="k")) == ""
 
 
 def test_a_lab_process_does_not_work_on_another_version_of_the_task(tmp_path) -> None:

@@ -132,7 +132,8 @@ def accepts_of(task: KernelTask, source: Source) -> Accepts:
     def accepts(finding: Finding) -> str:
         line = lines[finding.line - 1] if 0 < finding.line <= len(lines) else ""
         for ruling in rulings:
-            if ruling.finding is finding.kind and ruling.covers(name, finding.kernel, line):
+            place = finding.header if ruling.is_upstream else line
+            if ruling.finding is finding.kind and ruling.covers(name, finding.kernel, place):
                 return ruling.reason
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from astra_tui.model.compilation import UPSTREAM_PREFIX
 from astra_tui.model.findings import FindingKind
 
 
@@ -12,7 +13,8 @@ class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Exactly one of `finding` and `condition` is given. What is left empty does not narrow it:
     `source` is the name of the file, `function` the kernel's name without template arguments,
-    `text` a part of the source line. A condition is its text in the source, without blanks.
+    `text` a part of the source line, or a place in the task's upstream files (or its beginning):
+    `upstream/a/b.cuh:12`. A condition is its text in the source, without blanks.
     """
 
     reason: str
@@ -21,6 +23,11 @@ class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     function: str = ""
     text: str = ""
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether this rules about a place in the upstream files, and nowhere else."""
+        return self.text.startswith(UPSTREAM_PREFIX[1:])
 
     def covers(self, source: str, function: str, line: str) -> bool:
         """Whether a place lies where this rules: file name, kernel name, text of the line."""
