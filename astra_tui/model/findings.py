@@ -127,7 +127,6 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     line: int = 0
     callers: tuple[int, ...] = ()
-    header: str = ""
     kernel: str = ""
     block: tuple[int, int, int] | None = None
     thread: tuple[int, int, int] | None = None
@@ -137,6 +136,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     launch_line: int = 0
     accepted: str = ""
     """Why an engineer accepts it in task.toml; empty where no one does."""
+    header: str = ""
 
     @property
     def is_warning(self) -> bool:

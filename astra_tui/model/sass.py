@@ -62,11 +62,11 @@ class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
     predicate: str = ""
     """Such as "@!P0"."""
     line: int = 0
-    header: str = ""
     loop_depth: int = 0
     """Loops around it within the kernel, with those around the calls of its subroutine."""
     targets: tuple[int, ...] = ()
     """Addresses of the labels that it names; all of them for a branch by table."""
+    header: str = ""
 
     @property
     def text(self) -> str:
