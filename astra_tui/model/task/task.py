@@ -20,10 +20,10 @@ from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
 from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.placement import Placement, attempts, placed
+from astra_tui.model.task.upstream import Upstream
 from astra_tui.model.task.values import Distinct, ValueKind, Values
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
-from astra_tui.model.task.upstream import Upstream
 
 
 class ArgumentRole(StrEnum):
