@@ -297,8 +297,8 @@ def draw_dims(
     fixed = fixed or {}
     ranges = {n: largest_size(task, d) for n, d in task.dims.items() if n not in fixed}
     for attempt in range(_TRIES):
-        # The longer nothing fits, the smaller.
-        most = {n: max(1, largest >> attempt // 8) for n, largest in ranges.items()}
+        # The longer nothing fits, the smaller, down to one.
+        most = {n: k >> attempt * k.bit_length() // _TRIES for n, k in ranges.items()}
         dims = {**fixed, **{n: draw_size(most[n], random) for n in ranges}}
         dims = {n: dims[n] for n in task.dims}
         rows = dims[task.rows] if task.rows in ranges else 0
