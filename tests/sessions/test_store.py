@@ -162,21 +162,22 @@ def test_the_ledger_of_a_session():
     assert ledger(fold([])) == ()
 
 
-def test_sockets_lie_in_a_private_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    path = socket_path(tmp_path / "a" / ".." / "s")
-    assert path == socket_path(tmp_path / "s") != socket_path(tmp_path / "t")
-    assert path.parent == runtime_folder() == tmp_path / "astra-tui"
+def test_sockets_lie_in_a_private_folder(short_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_path))
+    path = socket_path(short_path / "a" / ".." / "s")
+    assert path == socket_path(short_path / "s") != socket_path(short_path / "t")
+    assert path.parent == runtime_folder() == short_path / "astra-tui"
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_without_a_runtime_folder_the_temporary_one_serves(tmp_path, monkeypatch):
-    monkeypatch.setattr(engines.tempfile, "gettempdir", lambda: str(tmp_path))
-    long = tmp_path / ("x" * LONGEST_SOCKET_PATH)
+def test_without_a_runtime_folder_the_temporary_one_serves(short_path, monkeypatch):
+    monkeypatch.setattr(engines.tempfile, "gettempdir", lambda: str(short_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_path / "state"))
+    long = short_path / ("x" * LONGEST_SOCKET_PATH)
     long.mkdir()
-    for given in ("", "relative", str(tmp_path / "nowhere"), str(long)):
+    for given in ("", "relative", str(short_path / "nowhere"), str(long)):
         monkeypatch.setenv("XDG_RUNTIME_DIR", given)
-        assert runtime_folder() == tmp_path / f"astra-tui-{os.getuid()}"
+        assert runtime_folder() == short_path / f"astra-tui-{os.getuid()}"
     monkeypatch.setattr(engines.tempfile, "gettempdir", lambda: str(long))
     monkeypatch.setenv("XDG_STATE_HOME", str(long))
     with pytest.raises(UserError, match="longer than 107 bytes"):
