@@ -6,6 +6,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -125,13 +126,19 @@ def pieces_of(
             continue
         step = group & ~(1 << 63)
         begin = (number - first) * step * 32
-        drawn = int(drawing._mix(np.array([number], np.uint64))[0]) % step * 32
+        drawn = 32 * (_mixed(number) % step)
         at = begin + drawn if begin + drawn < size else begin
         for row in range(running.launch.grid[1]):
             place = address + (first_set + row) * stride + at
             piece = running.memory.bytes(place, min(size - at, 32))
             where = copies + (row * pieces + number) * 32
             yield piece, running.memory.bytes(where, 32) if copies else None
+
+
+@cache
+def _mixed(number: int) -> int:
+    """The same few numbers are asked for at every launch."""
+    return int(drawing._mix(np.array([number], np.uint64))[0])
 
 
 def set_word(running: Running) -> None:

@@ -26,7 +26,8 @@ class DeviceMemory:
         self.size = size
         self._next = _FIRST
         self._regions: dict[int, Any] = {}
-        self._random = np.random.default_rng(7)
+        self._starts: list[int] = []
+        self._junk = np.random.default_rng(7).integers(0, 256, (1 << 20) + 3, np.uint8)
 
     @property
     def used(self) -> int:
@@ -38,8 +39,10 @@ class DeviceMemory:
         if self.used + size > self.size:
             raise failure(OUT_OF_MEMORY, "cuMemAlloc")
         address = self._next
-        junk = self._random.integers(0, 256, (1 << 20) + 3, np.uint8)
-        self._regions[address] = np.resize(junk, size)
+        self._regions[address] = np.empty(size, np.uint8)
+        # Pages of what a flush writes are there once it does.
+        self._regions[address][: self._junk.size] = self._junk[:size]
+        self._starts.append(address)  # Addresses only grow.
         self._next = -(-(address + size + 1) // _ALIGNMENT) * _ALIGNMENT
         return address
 
@@ -47,17 +50,18 @@ class DeviceMemory:
         """Raises DriverError 1 for what is not allocated."""
         if self._regions.pop(address, None) is None:
             raise failure(INVALID_VALUE, "cuMemFree")
+        self._starts.remove(address)
 
     def rank(self, address: int) -> int:
         """How many regions begin before an address or at it."""
-        return bisect.bisect_right(sorted(self._regions), address)
+        return bisect.bisect_right(self._starts, address)
 
     def bytes(self, address: int, size: int) -> Any:
         """A view of memory. Raises DriverError 700 outside every region."""
         rank = self.rank(address)
         if rank == 0:
             raise failure(ILLEGAL_ADDRESS, "an access")
-        start = sorted(self._regions)[rank - 1]
+        start = self._starts[rank - 1]
         region, first = self._regions[start], address - start
         if first + size > region.size:
             raise failure(ILLEGAL_ADDRESS, "an access")
