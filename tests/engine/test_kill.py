@@ -23,6 +23,7 @@ from tests.engine.kill_runs import (
 from tests.quick import write_quick_task
 
 ROUNDS = 1
+KILLS = 3
 SECONDS = 30.0
 
 
@@ -41,27 +42,21 @@ def whole(task: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result,
     return result_of(session), length
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("first_line", [b"", b'{"seq":0,"ti'], ids=["new", "torn first event"])
 def test_a_killed_run_resumes_to_the_same_end(
-    tmp_path: Path, task: Path, whole: tuple[Result, float], seed: int
+    tmp_path: Path, task: Path, whole: tuple[Result, float], first_line: bytes
 ) -> None:
     result, length = whole
     assert result.verdicts
     assert result.folds_to_its_digest
-    chance = random.Random(seed)
-    moments = [chance.uniform(0, length / 2) for _ in range(2)]
-    killed_run(task, tmp_path / "session", ROUNDS, moments)
-    assert differences(result, result_of(tmp_path / "session")) == []
-
-
-def test_a_folder_without_a_first_event_begins_anew(
-    tmp_path: Path, task: Path, whole: tuple[Result, float]
-) -> None:
     session = tmp_path / "session"
-    session.mkdir()
-    (session / "journal.jsonl").write_bytes(b'{"seq":0,"ti')
-    assert run_for(command(task, session, ROUNDS), None)
-    assert differences(whole[0], result_of(session)) == []
+    if first_line:
+        session.mkdir()
+        (session / "journal.jsonl").write_bytes(first_line)
+    chance = random.Random(len(first_line))
+    moments = [chance.uniform(0, length / 2) for _ in range(KILLS)]
+    killed_run(task, session, ROUNDS, moments)
+    assert differences(result, result_of(session)) == []
 
 
 def test_no_process_outlives_a_killed_engine(tmp_path: Path, task: Path) -> None:

@@ -19,7 +19,10 @@ from tests.gpu.kernels import MODULE as SCRIPTED
 
 
 def test_one_process_serves_every_step_of_a_candidate(quick_task):
-    """A process whose answer is not read to its end is killed, and the next step pays a start."""
+    """A process whose answer is not read to its end is killed, and the next step pays a start.
+
+    One that rests is not taken meanwhile: the answer to one request would be read as another's.
+    """
 
     async def steps() -> list[list[int]]:
         text = quick_task.baseline_file.read_text(encoding="utf-8")
@@ -29,7 +32,7 @@ def test_one_process_serves_every_step_of_a_candidate(quick_task):
             compiled = await lab.compile(text, "baseline.cu")
             assert compiled.ok
             found.append(pids(lab))
-            profiled = await lab.profile(text, "baseline.cu")
+            _, profiled = await asyncio.gather(lab.release_gpu(), lab.profile(text, "baseline.cu"))
             assert profiled.profile.workloads
             found.append(pids(lab))
             async for _ in lab.check(text, "baseline.cu", ()):
@@ -42,22 +45,6 @@ def test_one_process_serves_every_step_of_a_candidate(quick_task):
     first, second, third = asyncio.run(steps())
     assert len(first) == 1
     assert first == second == third
-
-
-def test_processes_that_rest_are_not_taken_meanwhile(quick_task):
-    """Else the answer to one request is read as that to another."""
-
-    async def both() -> bool:
-        text = quick_task.baseline_file.read_text(encoding="utf-8")
-        lab = Lab(quick_task)
-        try:
-            await lab.compile(text, "baseline.cu")
-            _, profiled = await asyncio.gather(lab.release_gpu(), lab.profile(text, "baseline.cu"))
-            return bool(profiled.profile.workloads)
-        finally:
-            lab.close()
-
-    assert asyncio.run(both())
 
 
 class ScriptedLab(Lab):
@@ -74,8 +61,12 @@ def gpu_processes() -> set[int]:
     return {p for p in ours if SCRIPTED in Path(f"/proc/{p}/cmdline").read_text(encoding="utf-8")}
 
 
-def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch, quick_task):
-    """They stay: the next check would wait for new ones."""
+def test_checks_and_timings_keep_their_processes_and_know_of_each_others(monkeypatch, quick_task):
+    """verify, compare and bisect check and time one source after the other.
+
+    A timing is told of the idle processes that hold the GPU. They stay: the next check would wait
+    for new ones.
+    """
     sent, send = [], Child.send
 
     def noted(child: Child, message: Any, seconds: float) -> None:
@@ -85,24 +76,31 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch, q
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(Child, "send", noted)
 
-    async def steps() -> list[set[int]]:
+    async def steps() -> tuple[list[list[int]], list[set[int]]]:
         text = quick_task.baseline_file.read_text(encoding="utf-8")
-        lab, found = ScriptedLab(quick_task, "cuda:0"), []
+        lab = ScriptedLab(quick_task, "cuda:0")
+        labs: list[list[int]] = []
+        holding: list[set[int]] = []
+        source = NamedSource(text, "a.cu")
         try:
-            async for _ in lab.check(text, "baseline.cu", ()):
-                pass
-            found.append(gpu_processes())
-            pair = NamedSource(text, "a.cu"), NamedSource(f"{text}// anew", "b.cu")
-            steps = [s async for s in lab.time(*pair, workloads=(quick_task.workloads[0].name,))]
-            assert isinstance(steps[-1], Timing)
-            found.append(gpu_processes())
+            for _ in range(2):
+                await check(lab, source)
+                labs.append(pids(lab))
+            holding.append(gpu_processes())
+            pair = source, NamedSource(f"{text}// anew", "b.cu")
+            timing = await time_pair(lab, *pair, (quick_task.workloads[0].name,))
+            assert isinstance(timing, Timing)
+            labs.append(pids(lab))
+            holding.append(gpu_processes())
             await lab.release_gpu()
-            found.append(gpu_processes())
-            return found
+            holding.append(gpu_processes())
+            return labs, holding
         finally:
             lab.close()
 
-    checked, timed, rested = asyncio.run(steps())
+    (first, *others), (checked, timed, rested) = asyncio.run(steps())
+    assert len(first) == 1
+    assert all(other == first for other in others)
     (told,) = (m["idle_processes"] for m in sent if m.get("do") == "time")
     assert checked < set(told)
     assert len(set(told) - checked) == 1, "that of the reference, which judges whole outputs there"
@@ -110,32 +108,6 @@ def test_a_timing_is_told_of_the_idle_processes_that_hold_the_gpu(monkeypatch, q
     assert len(timed - checked) == 1, "the one that times"
     assert checked < timed
     assert rested == timed - checked
-
-
-def test_trying_a_source_again_costs_no_process(monkeypatch, quick_task):
-    """verify, compare and bisect check and time one source after the other."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-    async def steps() -> tuple[list[list[int]], set[int], set[int]]:
-        text = quick_task.baseline_file.read_text(encoding="utf-8")
-        lab, found = ScriptedLab(quick_task, "cuda:0"), []
-        source = NamedSource(text, "a.cu")
-        try:
-            for _ in range(2):
-                await check(lab, source)
-                found.append(pids(lab))
-            before = gpu_processes()
-            pair = source, NamedSource(f"{text}// anew", "b.cu")
-            await time_pair(lab, *pair, (quick_task.workloads[0].name,))
-            found.append(pids(lab))
-            return found, before, gpu_processes()
-        finally:
-            lab.close()
-
-    (first, *others), before, after = asyncio.run(steps())
-    assert len(first) == 1
-    assert all(other == first for other in others)
-    assert before < after
 
 
 def pids(lab: Lab) -> list[int]:

@@ -91,20 +91,29 @@ def accept(session: Session, question: Question) -> None:
     answer(session, question, ApprovalStatus.ACCEPTED)
 
 
-def test_ends_on_the_better_of_a_broken_a_wrong_and_a_better_candidate(
+def test_ends_on_the_better_of_broken_wrong_and_slow_candidates_and_the_journal_says_so(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
+    inside = "    out[i] = (T)(silu * up);"
+    assert inside in sources.baseline
+    wrong_at_a_workload_s_size = sources.baseline.replace(
+        inside, "    out[i] = count == 16 * 4096 ? (T)1.0f : (T)(silu * up);"
+    )
     steps = [
         Step("broken", (sources.broken,)),
         Step("wrong", (sources.wrong,)),
+        Step("wrong at one size", (wrong_at_a_workload_s_size,)),
         Step("better", (sources.better,)),
         Step("slow", (sources.slow,)),
     ]
-    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of()))
+    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(rounds=6)))
     assert outcomes(session) == [
-        Outcome.NOT_COMPILED, Outcome.WRONG, Outcome.BETTER, Outcome.WORSE,
+        Outcome.NOT_COMPILED, Outcome.WRONG, Outcome.WRONG, Outcome.BETTER, Outcome.WORSE,
     ]  # fmt: skip
     state = session.engine.state
+    at_one_size = state.round(3).proposals[0].verdict
+    assert at_one_size is not None
+    assert "workload 16x4096 at its own size" in at_one_size.reasons[0]
     assert session.journal.get(state.best) == sources.better
     assert state.closed is not None
     assert state.closed.reason is StopReason.NO_PLAN
@@ -112,6 +121,13 @@ def test_ends_on_the_better_of_a_broken_a_wrong_and_a_better_candidate(
     assert last_brief.source == sources.better
     assert [t.outcome for t in last_brief.tried] == outcomes(session)
     assert last_brief.analysis == "loads are narrow"
+
+    events = kept(tmp_path / "s")
+    assert not [e for e in events if isinstance(e, Transient)]
+    assert fold(events) == state
+    closed = events[-1]
+    assert isinstance(closed, SessionClosed)
+    assert closed.digest == fold(events[:-1]).digest()
 
 
 def test_failed_code_goes_back_with_the_error_a_bounded_number_of_times(
@@ -159,29 +175,14 @@ def test_nothing_is_compiled_or_launched_before_it_is_decided(
     assert launched == 4
 
 
-def test_an_answer_that_was_taken_is_in_the_journal_already(
-    tmp_path: Path, task: KernelTask, sources: Sources
-) -> None:
-    team = ScriptedTeam([Step("better", (sources.better,))])
-    session = start(tmp_path / "s", task, team, settings_of(ASK))
-    decided: list[str] = []
-
-    def accept_and_read(session: Session, question: Question) -> None:
-        accept(session, question)
-        decided.append(question.id)
-        assert list(read_journal(tmp_path / "s").state().decisions) == decided
-
-    asyncio.run(session.run_with(accept_and_read))
-    assert decided == ["1.0.plan", "1.0.diff.0"]
-
-
-def test_while_a_gate_is_open_nothing_goes_on_behind_it(
+def test_behind_an_open_gate_nothing_goes_on_and_its_answer_is_in_the_journal_once_taken(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
     session = start(
         tmp_path / "s", task, ScriptedTeam([Step("better", (sources.better,))]), settings_of(ASK)
     )
     seen: list[tuple[str, set[str]]] = []
+    decided: list[str] = []
 
     def look(session: Session, question: Question) -> None:
         stages = {
@@ -191,9 +192,12 @@ def test_while_a_gate_is_open_nothing_goes_on_behind_it(
         }
         seen.append((question.gate.value, stages))
         accept(session, question)
+        decided.append(question.id)
+        assert list(read_journal(tmp_path / "s").state().decisions) == decided
 
     asyncio.run(session.run_with(look))
     assert seen == [("plan", {"plan"}), ("diff", {"plan", "code", "compile"})]
+    assert decided == ["1.0.plan", "1.0.diff.0"]
 
 
 def test_a_rejection_keeps_its_reason_and_reaches_the_team(
@@ -263,9 +267,10 @@ def test_refused_hunks_are_told_to_the_team(
     assert "silu_and_mul, a simple way" in notes
 
 
-def test_an_edited_plan_and_an_edited_source_go_on_as_edited(
+def test_an_edited_plan_and_an_edited_source_go_on_as_edited_but_for_secrets(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
+    key = "sk-proj-0123456789abcdef0123456789abcdef"
     step = Step("plan", (sources.wrong,))
     session = start(tmp_path / "s", task, ScriptedTeam([step]), settings_of(ASK, rounds=1))
     edited_plan = step.plan.__class__(
@@ -276,39 +281,20 @@ def test_an_edited_plan_and_an_edited_source_go_on_as_edited(
         if question.gate is ApprovalGate.PLAN:
             answer(session, question, ApprovalStatus.EDITED, plan=edited_plan)
         else:
-            answer(session, question, ApprovalStatus.EDITED, source=sources.better)
-
-    asyncio.run(session.run_with(decide))
-    assert outcomes(session) == [Outcome.BETTER]
-    assert session.journal.get(session.engine.state.best) == sources.better
-    assert session.engine.state.plan_of(1, 0) == edited_plan
-    checked = {e.candidate for e in session.of(CheckStarted)}  # type: ignore[attr-defined]
-    wrong = session.of(CodeWritten)[0].candidate  # type: ignore[attr-defined]
-    assert wrong not in checked
-
-
-def test_a_secret_in_an_edited_source_is_taken_out_and_the_rest_goes_on(
-    tmp_path: Path, task: KernelTask, sources: Sources
-) -> None:
-    key = "sk-proj-0123456789abcdef0123456789abcdef"
-    session = start(
-        tmp_path / "s",
-        task,
-        ScriptedTeam([Step("x", (sources.wrong,))]),
-        settings_of(ASK, rounds=1),
-    )
-
-    def decide(session: Session, question: Question) -> None:
-        if question.gate is ApprovalGate.PLAN:
-            accept(session, question)
-        else:
             source = f"// {key}\n{sources.better}"
             answer(session, question, ApprovalStatus.EDITED, source=source)
 
     asyncio.run(session.run_with(decide))
     assert outcomes(session) == [Outcome.BETTER]
+    first, rest = session.journal.get(session.engine.state.best).split("\n", 1)
+    assert first.startswith("// ")
+    assert rest == sources.better
     files = [f for f in (tmp_path / "s").rglob("*") if f.is_file()]
     assert not [f for f in files if key.encode() in f.read_bytes()]
+    assert session.engine.state.plan_of(1, 0) == edited_plan
+    checked = {e.candidate for e in session.of(CheckStarted)}  # type: ignore[attr-defined]
+    wrong = session.of(CodeWritten)[0].candidate  # type: ignore[attr-defined]
+    assert wrong not in checked
 
 
 def test_auto_asks_about_plans_above_its_risk(
@@ -485,31 +471,18 @@ def test_a_full_disk_ends_the_run_with_what_could_not_be_written(
     again.journal.close()
 
 
-def test_a_case_that_the_team_adds_is_run_and_kept(
+def test_a_case_that_the_team_adds_is_run_and_kept_and_a_note_reaches_the_next_prompt(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
     case = Case("by hand", "three rows", DType.FLOAT16, {"tokens": 3, "d": 40})
     steps = [Step("better", (sources.better,)), Step("slow", (sources.slow,))]
-    session = run(start(tmp_path / "s", task, ScriptedTeam(steps, added=(case,)), settings_of()))
+    session = start(tmp_path / "s", task, ScriptedTeam(steps, added=(case,)), settings_of())
+    session.engine.add_note("mind the tail", ENGINEER)
+    run(session)
+    assert session.team.briefs[0].notes == ("mind the tail",)
     assert session.engine.state.cases == (case,)
     ids = [r.case.id for r in session.engine.state.candidate(session.engine.state.best).results]
     assert case.id in ids
-
-
-def test_a_kernel_that_is_wrong_only_at_a_workload_s_size_is_wrong(
-    tmp_path: Path, task: KernelTask, sources: Sources
-) -> None:
-    inside = "    out[i] = (T)(silu * up);"
-    assert inside in sources.baseline
-    cheat = sources.baseline.replace(
-        inside, "    out[i] = count == 16 * 4096 ? (T)1.0f : (T)(silu * up);"
-    )
-    settings = settings_of(rounds=1, repairs=0)
-    session = run(start(tmp_path / "s", task, ScriptedTeam([Step("cheat", (cheat,))]), settings))
-    verdict = session.engine.state.rounds[-1].proposals[0].verdict
-    assert verdict is not None
-    assert verdict.outcome is Outcome.WRONG
-    assert "workload 16x4096 at its own size" in verdict.reasons[0]
 
 
 def test_a_case_that_the_reference_cannot_do_ends_no_session(
@@ -559,30 +532,9 @@ def test_a_case_that_is_none_of_the_task_is_refused(
     session.journal.close()
 
 
-def test_a_note_reaches_the_next_prompt(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
-    team = ScriptedTeam([Step("better", (sources.better,))])
-    session = start(tmp_path / "s", task, team, settings_of())
-    session.engine.add_note("mind the tail", ENGINEER)
-    run(session)
-    assert session.team.briefs[0].notes == ("mind the tail",)
-
-
 def test_a_used_budget_ends_the_run(tmp_path: Path, task: KernelTask, sources: Sources) -> None:
     team = ScriptedTeam([Step("better", (sources.better,))])
     settings = settings_of(budget=Budget(tokens=0))
     session = run(start(tmp_path / "s", task, team, settings))
     assert session.engine.state.closed.reason is StopReason.BUDGET  # type: ignore[union-attr]
     assert not team.briefs
-
-
-def test_the_journal_alone_makes_the_same_state(
-    tmp_path: Path, task: KernelTask, sources: Sources
-) -> None:
-    steps = [Step("wrong", (sources.wrong, sources.better))]
-    session = run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of()))
-    events = kept(tmp_path / "s")
-    assert not [e for e in events if isinstance(e, Transient)]
-    assert fold(events) == session.engine.state
-    closed = events[-1]
-    assert isinstance(closed, SessionClosed)
-    assert closed.digest == fold(events[:-1]).digest()

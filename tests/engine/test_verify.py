@@ -72,29 +72,27 @@ def source(task: KernelTask, us: int) -> str:
     return f"// scripted: {us} us\n{task.baseline_file.read_text(encoding='utf-8')}"
 
 
-def verify(task: KernelTask, folder: Path, state: SessionState) -> list[CandidateVerification]:
-    async def run() -> list[CandidateVerification]:
+def test_a_ratio_that_was_never_measured_and_the_round_that_was_slower_are_found(
+    task: KernelTask, session: Path
+) -> None:
+    """`verify` and `bisect`, with the same lab."""
+
+    async def run() -> tuple[list[CandidateVerification], list[Trial]]:
         lab = Lab(task, "cuda:0")
         try:
-            verifier = Verifier(state, lambda h: read_blob(folder, h), lab)
-            return [verified async for verified in verifier.run()]
+            verifier = Verifier(boastful(session), lambda h: read_blob(session, h), lab)
+            verified = [one async for one in verifier.run()]
+            workload, first = task.workloads[0].name, chain[0].hash
+            question = Slower(Sources(lab, texts.__getitem__), workload, first, None)
+            return verified, [trial async for trial in bisect(chain, question)]
         finally:
             lab.close()
 
-    return asyncio.run(run())
+    times = (50, 45, 60, 59, 58)
+    texts = {content_hash(source(task, us)): source(task, us) for us in times}
+    chain = [Accepted(hash_, number) for number, hash_ in enumerate(texts)]
+    (baseline, winner), trials = asyncio.run(run())
 
-
-def test_timings_are_taken_again_and_a_ratio_that_was_never_measured_is_found(
-    task: KernelTask, session: Path
-) -> None:
-    state = read_session(session).state
-    known = state.candidate(state.best)
-    boasted = tuple(
-        replace(t, timing=replace(t.timing, speedup=replace(t.timing.speedup, value=1.5)))
-        for t in known.timings
-    )
-    candidates = {**state.candidates, state.best: replace(known, timings=boasted)}
-    baseline, winner = verify(task, session, replace(state, candidates=candidates))
     assert (baseline.problems, baseline.timings) == ((), ())
     (pair,) = winner.timings
     assert pair.measured is not None
@@ -104,26 +102,21 @@ def test_timings_are_taken_again_and_a_ratio_that_was_never_measured_is_found(
     (problem,) = winner.problems
     assert "the ratios are 16." in problem
 
-
-def test_the_round_that_made_a_workload_slower_is_found(task: KernelTask) -> None:
-    times = (50, 45, 60, 59, 58)
-    texts = {content_hash(source(task, us)): source(task, us) for us in times}
-    chain = [Accepted(hash_, number) for number, hash_ in enumerate(texts)]
-
-    async def run() -> list[Trial]:
-        lab = Lab(task, "cuda:0")
-        question = Slower(
-            Sources(lab, texts.__getitem__), task.workloads[0].name, chain[0].hash, None
-        )
-        try:
-            return [trial async for trial in bisect(chain, question)]
-        finally:
-            lab.close()
-
-    trials = asyncio.run(run())
     found = culprit(chain, trials)
     assert found is not None
     assert times[found.round] == 60
     assert len(trials) < len(chain)
     values = {times[t.accepted.round]: t.value for t in trials if t.value}
     assert values[60] == pytest.approx(50 / 60, rel=0.01)
+
+
+def boastful(session: Path) -> SessionState:
+    """The session's state with a ratio that nobody measured."""
+    state = read_session(session).state
+    known = state.candidate(state.best)
+    boasted = tuple(
+        replace(t, timing=replace(t.timing, speedup=replace(t.timing.speedup, value=1.5)))
+        for t in known.timings
+    )
+    candidates = {**state.candidates, state.best: replace(known, timings=boasted)}
+    return replace(state, candidates=candidates)
