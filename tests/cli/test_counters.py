@@ -54,6 +54,8 @@ def test_doctor_tries_everything_and_says_what_to_do_next(shell: Shell) -> None:
     assert last == "kernels can be checked here; try: astra-tui check silu_and_mul"
     for name in ("compiler", "emulator", "torch"):
         assert any(p.startswith(f"ok      {name} ") for p in probes)
+    assert any(p.startswith("missing language model ") for p in probes)
+    assert "OPENAI_API_KEY" in outcome.out
 
 
 def test_doctor_without_a_compiler(shell: Shell) -> None:

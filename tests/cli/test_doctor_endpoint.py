@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.cli import answers
+from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.engine.endpoint_probe import probe_endpoint
 from astra_tui.model.health import Health
 from tests.cli.command import Shell
+from tests.cli.test_json import decoded
 
 SERVER = Path(__file__).parents[1] / "llm" / "server.py"
 KEY = "sk-test-0123456789abcdef"
@@ -34,9 +37,12 @@ def url(tmp_path: Path) -> Iterator[str]:
 def test_without_a_model_it_lists_what_the_server_offers(shell: Shell, url: str) -> None:
     outcome = shell.run("doctor", "--json", "--base-url", url, OPENAI_API_KEY=KEY)
     assert KEY not in outcome.out + outcome.err
-    (found,) = (p for p in json.loads(outcome.out)["probes"] if p["name"] == "language model")
-    assert found["health"] == "missing"
-    assert "large, small" in found["remedy"]
+    answer = decoded(outcome, answers.DoctorAnswer)
+    assert outcome.code == answer.exit_code == ExitCode.OK
+    probes = {p.name: p for p in answer.probes}
+    assert set(probes) >= {"compiler", "emulator", "torch", "GPU"}
+    assert probes["language model"].health == "missing"
+    assert "large, small" in probes["language model"].remedy
 
 
 def test_a_key_that_the_server_refuses_is_said_to_be_refused(url: str) -> None:

@@ -81,15 +81,6 @@ def test_counters_of_a_source_that_does_not_compile(shell: Shell) -> None:
     assert source.diagnostics[0].line == 21
 
 
-def test_doctor(shell: Shell) -> None:
-    answer = decoded(shell.run("doctor", "--json"), answers.DoctorAnswer)
-    assert answer.exit_code == ExitCode.OK
-    probes = {p.name: p for p in answer.probes}
-    assert set(probes) >= {"compiler", "emulator", "torch", "GPU"}
-    assert probes["language model"].health == "missing"
-    assert "OPENAI_API_KEY" in probes["language model"].remedy
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
