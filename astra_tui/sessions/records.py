@@ -78,7 +78,10 @@ def encode_record(seq: int, time: str, mono: float, event: Event, seal: str = ""
     line = {"seq": seq, "time": time, "mono": round(mono, 6), "event": msgspec.to_builtins(event)}
     if seal:
         line["seal"] = seal
-    return msgspec.json.encode(_named_floats(line)) + b"\n"
+    written = msgspec.json.encode(line)
+    if b"null" in written:  # As which infinities and NaN are written, if there are any.
+        written = msgspec.json.encode(_named_floats(line))
+    return written + b"\n"
 
 
 def sealed(line: bytes, before: str) -> bytes:
