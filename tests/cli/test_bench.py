@@ -164,28 +164,24 @@ def test_a_kernel_that_dies_when_it_is_timed_is_said_to(scripted: Shell) -> None
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in answer.error.message
 
 
-def test_sources_of_the_same_name_are_told_apart(scripted: Shell) -> None:
+def test_the_paper_s_protocol_alone_gives_no_verdict_and_sources_of_one_name_are_told_apart(
+    scripted: Shell,
+) -> None:
     folder = scripted.folder / "mine"
     folder.mkdir()
     (folder / "baseline.cu").write_bytes((scripted.folder / "fast.cu").read_bytes())
-    flags = ("--workload", "8x128", "--protocol", "paired")
-    outcome = scripted.run(*BENCH, "baseline.cu", "mine/baseline.cu", *flags)
-    assert outcome.code == ExitCode.OK
-    title = next(x for x in outcome.out.splitlines() if " against " in x)
-    assert title.startswith("mine/baseline.cu against ")
-    assert "/silu_and_mul/baseline.cu  (cuda:0, " in title
-    checks = next(x for x in outcome.out.splitlines() if x.startswith("checked on the GPU: "))
-    assert "; mine/baseline.cu: " in checks
-
-
-def test_the_paper_s_protocol_alone_gives_no_verdict(scripted: Shell) -> None:
-    outcome = scripted.run(*BENCH, "baseline.cu", "fast.cu", "--protocol", "paper")
+    outcome = scripted.run(*BENCH, "baseline.cu", "mine/baseline.cu", "--protocol", "paper")
     assert outcome.code == ExitCode.OK
     assert not re.search(r"\b(faster|same|inconclusive)\b", outcome.out)
     row = next(x for x in outcome.out.splitlines() if x.startswith("16x256 "))
     base, candidate, ratio = map(float, row.split()[1:4])
     assert ratio == pytest.approx(base / candidate, abs=0.001)
     assert "geometric mean 1.2" in outcome.out
+    title = next(x for x in outcome.out.splitlines() if " against " in x)
+    assert title.startswith("mine/baseline.cu against ")
+    assert "/silu_and_mul/baseline.cu  (cuda:0, " in title
+    checks = next(x for x in outcome.out.splitlines() if x.startswith("checked on the GPU: "))
+    assert "; mine/baseline.cu: " in checks
 
 
 def test_the_doctor_times_a_kernel_beside_itself(scripted: Shell) -> None:
