@@ -54,6 +54,7 @@ FACTS = {
     ],
     "algorithm": [
         *("std::min(1, 2) == 1", "std::max(1.0f, 2.0f) == 2.0f", "std::clamp(5, 0, 3) == 3"),
+        *("std::max({3, 7, 5}) == 7", "std::min({3, 2, 5}) == 2"),
     ],
     "type_traits": [
         *("std::is_same<int, int>::value", "!std::is_same_v<int, unsigned>"),
@@ -66,9 +67,21 @@ FACTS = {
         *("std::is_same_v<std::decay_t<int (&)[3]>, int*>", "std::is_integral_v<const long>"),
         *("!std::is_integral<float>::value", "std::is_arithmetic_v<bool>"),
         "std::is_same_v<std::integral_constant<int, 3>::value_type, int>",
+        *("std::is_same_v<std::remove_cvref_t<const int&>, int>", "std::is_unsigned_v<uint8_t>"),
+        *("std::is_same_v<std::make_unsigned_t<int>, unsigned>", "!std::is_signed_v<Deep>"),
+        *("std::is_convertible_v<int, float>", "!std::is_convertible_v<Deep, int>"),
+        *("std::is_enum_v<Kind>", "std::is_same_v<std::underlying_type_t<Kind>, short>"),
+        *("std::is_base_of_v<Deep, Deeper>", "!std::is_invocable_v<int>"),
+        *("std::is_invocable_v<int (*)(float), int>", "std::is_pod_v<int4>"),
+        *("std::conjunction_v<std::true_type, std::is_void<void>>", "std::is_array_v<int[3]>"),
         *("std::is_trivially_copyable_v<float4>", "!std::is_trivially_copyable<Deep>::value"),
     ],
-    "cmath": ["M_PI > 3.14 && M_PI < 3.15", "M_LOG2E > 1.44"],
+    "utility": [
+        *("std::make_pair(1, 2.5f).second == 2.5f", "std::pair(3, 4).first == 3"),
+        "sizeof(Same<std::make_index_sequence<3>, std::index_sequence<0, 1, 2>>) == 1",
+        *("std::make_index_sequence<900>::size() == 900", "std::index_sequence_for<>::size() == 0"),
+    ],
+    "cmath": ["-INFINITY < -3e38f", "NAN != NAN", "M_PI > 3.14 && M_PI < 3.15", "M_LOG2E > 1.44"],
 }
 
 # What a kernel may do with a header; `o` is float*, `n` is int.
@@ -91,7 +104,11 @@ USES = {
     "stdbool.h": "bool yes = true; *o = yes;",
 }
 
-DEEP = "struct Deep { int x; __device__ Deep(const Deep& other) : x(other.x) {} };"
+DEEP = """struct Deep { int x; __device__ Deep(const Deep& other) : x(other.x) {} };
+struct Deeper : Deep { using Deep::Deep; };
+enum class Kind : short { ONE };
+template <typename A, typename B> struct Same;
+template <typename A> struct Same<A, A> {};"""
 
 
 def kernel(headers: tuple[str, ...], body: str = "", facts: list[str] | None = None) -> str:
@@ -115,7 +132,11 @@ def test_a_kernel_uses_a_header(compiler: Compiler, header: str) -> None:
     assert result.warnings == ()
 
 
-@pytest.mark.parametrize("header", STAND_INS)
+# Headers that only name another one say nothing new each.
+SPOKEN_FOR = {text: header for header, text in STAND_INS.items()}
+
+
+@pytest.mark.parametrize("header", SPOKEN_FOR.values())
 def test_every_header_compiles_alone_and_twice(compiler: Compiler, header: str) -> None:
     assert compiler.compile(kernel((header, header)), ("k",)).diagnostics == ()
 
@@ -178,3 +199,84 @@ def test_the_prelude_is_no_secret_way_to_other_headers() -> None:
     lines = STAND_INS[PRELUDE_NAME].splitlines()
     included = {line.split()[1][1:-1] for line in lines if line.startswith("#include")}
     assert included <= set(STAND_INS)
+
+
+# A file of a framework: what surrounds its kernel is the host's.
+LAUNCHER = """
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <vector>
+#include <ATen/cuda/CUDAContext.h>
+#include <torch/extension.h>
+#include <tvm/ffi/container/tensor.h>
+#include <cublas_v2.h>
+inline std::deque<std::once_flag> flags;
+inline std::vector<cudaDeviceProp> devices;
+static bool asked() {
+  static bool cached = [] {
+    const char* set = std::getenv("ASKED");
+    return set && std::atoi(set);
+  }();
+  return cached;
+}
+struct Sizes { int n; __host__ Sizes(int n) : n(n) {} };
+__host__ static int blocks_of(int n) { return (n + 255) / 256; }
+template <typename T, typename F> __device__ void each(T* x, int n, F f) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = f(x[i]);
+}
+template <typename T> __global__ void twice(T* x, int n) {
+  each(x, n, [] __device__ (T v) { return T(float(v) * 2); });
+}
+cudaError_t resident(const void* kernel, int& blocks) {
+  struct Entry { const void* kernel; int blocks; };
+  static thread_local std::vector<Entry> cache;
+  for (const Entry& entry : cache)
+    if (entry.kernel == kernel) blocks = entry.blocks;
+  cache.push_back({kernel, blocks});
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 256, 0);
+}
+void launch(torch::Tensor& x, std::optional<at::Tensor> scale) {
+  TORCH_CHECK(x.is_contiguous() && x.dim() == 2, "contiguous, not ", x.stride(0));
+  const at::cuda::OptionalCUDAGuard guard(device_of(x));
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  if (scale.has_value() && asked()) throw std::runtime_error("no " + std::to_string(x.size(0)));
+  std::cerr << "n = " << x.numel() << std::endl;
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "twice", [&] {
+    twice<scalar_t><<<blocks_of(x.numel()), 256, 0, stream>>>(x.data_ptr<scalar_t>(), x.numel());
+  });
+  twice<float><<<dim3(blocks_of(x.numel())), 256, 0, stream>>>(x.data_ptr<float>(), x.numel());
+  cudaFuncSetAttribute(twice<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("launch", &launch); }
+TORCH_LIBRARY_FRAGMENT(ours, m) { m.impl("launch", &launch); }
+"""
+
+
+def test_a_kernel_compiles_with_its_launcher_around_it(compiler: Compiler) -> None:
+    names = ("twice<float>", "twice<c10::BFloat16>")
+    result = compiler.compile(LAUNCHER, names)
+    assert messages(result) == ""
+    assert result.warnings == ()
+    assert ".func" not in result.ptx, "no host code is left"
+
+
+HOST_ONLY = {
+    "std::vector<int> v; v.resize(n); *o = v.size();": "a kernel calls host code",
+    "std::string s; *o = s.size();": "a kernel calls host code",
+    '*o = std::atoi("1") + n;': "a kernel calls host code",
+    "cudaMemset(o, 0, n);": "a kernel calls host code",
+    "leaf<<<1, 32>>>(o);": "only the launch plan can launch kernels",
+}
+
+
+@pytest.mark.parametrize("body", HOST_ONLY)
+def test_a_kernel_that_calls_host_code_is_refused(compiler: Compiler, body: str) -> None:
+    leaf = "__global__ void leaf(float* o) { *o = 1; }\n"
+    headers = ("vector", "string", "cstdlib")
+    (error,) = compiler.compile(leaf + kernel(headers, body), ("k",)).errors
+    assert HOST_ONLY[body] in error.message

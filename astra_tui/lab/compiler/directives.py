@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from astra_tui.cuda_source.stand_ins import PRELUDE_NAME, STAND_INS
+from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.lab.compiler.branches import Directive, skipped_offsets
 from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included
 from astra_tui.lab.compiler.log import shortened
@@ -61,6 +61,9 @@ _NAMED_BY_MACRO = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]+([^\W\d].*)$|\b__has_include\s*\(\s*([^\W\d][^)]*)", re.MULTILINE
 )
 _QUERIES = re.compile(r"\b__has_(?:include|include_next|embed)\b|\bnv_mangled_name\b")
+
+# Not worth a line of an error's advice: headers of frameworks, and those that others include.
+_OURS_ALONE = re.compile(r".*/|astra_tui_|cu")
 
 _CALL = re.compile(rf"\b([^\W\d]\w*){_BLANK}\((?!{_BLANK}\))")
 _CALLABLE_IN_IF = {
@@ -172,7 +175,7 @@ def _check_include(directive: Directive, known: _Known, skipped: frozenset[int])
     name = match[1] or match[2]
     if directive.offset in skipped or known.is_header(name):
         return ""
-    ours = ", ".join(n for n in STAND_INS if n.endswith(".h") and n != PRELUDE_NAME)
+    ours = ", ".join(n for n in STAND_INS if n.endswith(".h") and not _OURS_ALONE.match(n))
     usual = f"a kernel source can use CUDA's own headers and {ours}"
     if known.upstream is None:
         return f"cannot include '{name}': {usual}"

@@ -40,6 +40,8 @@ _CARET = re.compile(r"^(\s*)\^\s*$")
 _PTXAS = re.compile(r"^\s*ptxas (?P<severity>fatal|error|warning)\s*:\s*(?P<text>.*)$")
 _PTX_LINE = re.compile(r"^\s*ptxas .*?, line (?P<line>\d+); (?:fatal|error)\s*:\s*(?P<text>.*)$")
 
+_UNLINKED = re.compile(r"Unresolved extern function '([^']+)'")
+_LAUNCHES = ("cudaGetParameterBufferV2", "cudaLaunchDeviceV2")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"^ptxas info\s*: Function properties for (\S+)")
 _STACK = re.compile(
@@ -138,8 +140,18 @@ def _headed(line: str) -> _Message | None:
         return _Message("ptx", int(match["line"]), "error", match["text"])
     if match := _PTXAS.match(line):
         severity = "warning" if match["severity"] == "warning" else "error"
-        return _Message("ptxas", 0, severity, match["text"])
+        return _Message("ptxas", 0, severity, _unlinked(match["text"]) or match["text"])
     return None
+
+
+def _unlinked(text: str) -> str:
+    """What it means that a function has no body, "" for another message."""
+    match = _UNLINKED.search(text)
+    if match is None:
+        return ""
+    if match[1] in _LAUNCHES:
+        return "a kernel launches a kernel: only the launch plan can launch kernels"
+    return f"a kernel calls host code, or a function that has no body here ({match[1]})"
 
 
 def _diagnostic(

@@ -14,7 +14,6 @@ from astra_tui.cuda_source.stand_ins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.compiler.directives import is_known_header, refuse_unsafe
 from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included, included_headers
-from astra_tui.lab.compiler.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
@@ -37,7 +36,7 @@ COMPILE_SECONDS = 30.0
 START_SECONDS = 60.0
 
 # Raised whenever what a cached answer means changes.
-_CACHE_VERSION = "2"
+_CACHE_VERSION = "3"
 
 _HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
 _SUCCESS = "NVRTC_SUCCESS"
@@ -47,6 +46,7 @@ _STANDARD = "--std="
 _ARCHITECTURE = "--gpu-architecture="
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
+_LAMBDA_SPACE = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 
 
 class CompilerUnavailable(Exception):
@@ -212,8 +212,8 @@ class Compiler:
     ) -> Build:
         """Compiles a text that was not written here, with headers by name and flags of its own.
 
-        Unlike in `compile` a kernel may take structures. Our stand-ins for C headers are there,
-        those in `headers` come first. Raises CompilerUnavailable.
+        Unlike in `compile` a kernel may take structures. The stand-ins are there, those in
+        `headers` come first. Raises CompilerUnavailable.
         """
         arch = arch or self.arch
         info = self.start()
@@ -226,7 +226,7 @@ class Compiler:
         answer = self._stored(key)
         if answer is None:
             message = {
-                "source": source,
+                "source": _without_lambda_spaces(source),
                 "name": SOURCE_NAME,
                 "expressions": expressions,
                 "headers": {**STAND_INS, **headers},
@@ -268,13 +268,12 @@ class Compiler:
         return is_known_header(name, self.toolchain.include_dirs)
 
     def _inputs(self, included: Included, arch: str, header: str = "") -> _Inputs:
-        """`header` is included first. Macros and host names are for those who use upstream files:
-        all other sources compile as they do in any other task.
+        """`header` is included first. Macros are for those who use upstream files: all other
+        sources compile as they do in any other task.
         """
         headers, options = dict(included.headers), self._options(arch)
         if headers and self.upstream is not None:
-            headers = {**HOST_HEADERS, **headers}
-            options += [f"--pre-include={TYPES_NAME}", *(f"-D{d}" for d in self.upstream.defines)]
+            options += [f"-D{d}" for d in self.upstream.defines]
         if header:
             headers[EXTRA_NAME] = header
             options.append(f"--pre-include={EXTRA_NAME}")
@@ -361,7 +360,7 @@ class Compiler:
     ) -> _Answer:
         self.start()
         message = {
-            "source": source,
+            "source": _without_lambda_spaces(source),
             "name": SOURCE_NAME,
             "expressions": expressions,
             "headers": {**STAND_INS, **inputs.headers},
@@ -417,6 +416,15 @@ class Compiler:
             seconds=answer.seconds,
             from_cache=from_cache,
         )
+
+
+def _without_lambda_spaces(source: str) -> str:
+    """A text of the same length in which no lambda says where it runs.
+
+    nvcc knows `[] __device__ (int x) {...}` by --extended-lambda; NVRTC refuses it, and takes each
+    lambda for one of the device anyway.
+    """
+    return _LAMBDA_SPACE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
 
 
 def _first_error(answer: _Answer) -> str:

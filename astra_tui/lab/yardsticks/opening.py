@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.gpu.elf import ElfError, kernel_parameters
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Build, Compiler, CompilerUnavailable
-from astra_tui.lab.compiler.host_headers import HOST_HEADERS, TYPES_NAME
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.upstream import package_headers, user_packages
 from astra_tui.lab.yardsticks.machine_code import cubin_of
@@ -163,15 +163,14 @@ class _Opener:
         return Build(symbols, "", cubin, f"as shipped in {package}", "")
 
     def _compiled(self, code: ShippedSource) -> Build:
-        given = {**HOST_HEADERS, **code.stand_ins}
+        given = {**STAND_INS, **code.stand_ins}
         package = self.yardstick.package
         headers = package_headers(
             self.packages, package, code.text, code.include, given, self.progress
         )
         names = {_plan_name(d): _cpp_name(code.kernel, d) for d in code.dtypes}
-        flags = (f"--pre-include={TYPES_NAME}", *code.flags)
         built = self.compiler.build(
-            code.text, tuple(names.values()), headers, flags, self.yardstick.arch
+            code.text, tuple(names.values()), headers, code.flags, self.yardstick.arch
         )
         if built.problem:
             raise UserError(f"{package} does not compile here: {built.problem}")

@@ -1,0 +1,3 @@
+#pragma once
+#include <tvm/ffi/container/tensor.h>
+DLDataType TVMFFIStringToDLDataType(const char*);
