@@ -12,7 +12,7 @@ import numpy as np
 from astra_tui.emulator.address_space import GLOBAL
 from astra_tui.emulator.decode import UNSIGNED
 from astra_tui.emulator.faults import Fault, first_true
-from astra_tui.emulator.ptx.module import Variable
+from astra_tui.emulator.ptx.module import PtxError, Variable
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES, BufferUse, DeviceBuffer
 from astra_tui.model.findings import FindingKind
 
@@ -90,7 +90,7 @@ class GlobalMemory:
         self._begins = np.array(self.begins, np.int64)
         self._ends = np.array([b.end for b in self.buffers], np.int64)
         self.undefined = [b for b in self.buffers if b.use is not None and b.use.starts_undefined]
-        self.contents = [_initial(v) for v in variables] + [b.content for b in buffers]
+        self.contents = [self._initial(v) for v in variables] + [b.content for b in buffers]
         self._make()
 
     def _make(self) -> None:
@@ -101,6 +101,20 @@ class GlobalMemory:
         self.defined = np.ones((self.size >> self.granule_bits) + 16, np.bool_)
         for buffer in self.undefined:
             self.defined[self._granules(buffer)] = False
+
+    def _initial(self, variable: Variable) -> Any:
+        """What a variable begins with. Raises PtxError for the address of what is none."""
+        data = _initial(variable).copy()
+        names = {b.name for b in self.buffers if b.use is None}
+        for offset, name, behind in variable.addresses:
+            if name not in names:
+                raise PtxError(
+                    f"'{variable.name}' begins with the address of '{name}', which is no variable "
+                    "of global memory; a call through a pointer is not emulated"
+                )
+            address = np.array([self.address_of(name) + behind], np.uint64)
+            data[offset : offset + 8] = address.view(np.uint8)
+        return data
 
     def physical(self, offsets: Any) -> Any:
         """Where the bytes at these offsets lie in `heap`, whose words the tables are about."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from astra_tui.lab.compiler import Compiler
+from astra_tui.model.device import Variation
 from astra_tui.model.findings import FindingKind
 from tests.emulator.harness import run_kernel
 
@@ -351,6 +352,36 @@ def test_constant_memory_and_device_tables(compiler: Compiler) -> None:
     i = np.arange(20)
     wanted = np.array([1.5, 2.5, -3, 0.25])[i % 4] * np.array([10, 20, 30, 40, 50])[i % 5]
     assert (ran["a0"] == wanted).all()
+
+
+POINTING = """
+__device__ float left[4] = {1, 2, 3, 4};
+__device__ float right[4] = {50, 60, 70, 80};
+__device__ const float* const rows[3] = {left, right + 1, nullptr};
+static const char* const word = "stride";
+__global__ void k(float* out) {
+  const int t = threadIdx.x;
+  const float* row = rows[t % 3];
+  out[t] = row ? row[t % 2] : word[t % 6];
+}"""
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_variables_that_begin_with_addresses(compiler: Compiler, moved: bool) -> None:
+    variation = Variation(moved_buffers=moved, seed=7)
+    ran = run_kernel(compiler, POINTING, [np.zeros(24, F32)], block=24, variation=variation)
+    rows = [[1, 2], [60, 70]]
+    wanted = [rows[t % 3][t % 2] if t % 3 < 2 else ord("stride"[t % 6]) for t in range(24)]
+    assert ran["a0"].tolist() == wanted
+
+
+def test_a_variable_may_not_begin_with_a_functions_address(compiler: Compiler) -> None:
+    source = """
+    __device__ __noinline__ float one(float x) { return x; }
+    __device__ float (*const calls[2])(float) = {one, one};
+    __global__ void k(float* out, int n) { out[0] = calls[n](out[1]); }"""
+    ran = run_kernel(compiler, source, [np.zeros(2, F32), 1])
+    assert [f.kind for f in ran.findings] == [FindingKind.UNSUPPORTED]
 
 
 def test_double_precision_mathematics(compiler: Compiler, random: np.random.Generator) -> None:

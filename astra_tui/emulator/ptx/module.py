@@ -103,7 +103,11 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a state space; `initial` holds its bytes where PTX gives them."""
+    """A variable of a state space; `initial` holds its bytes where PTX gives them.
+
+    `addresses` are the variables whose addresses it begins with: an offset in it, a name, and how
+    far behind that variable's first byte.
+    """
 
     name: str
     space: str
@@ -111,6 +115,7 @@ class Variable:
     size: int
     initial: bytes | None = None
     unsized: bool = False
+    addresses: tuple[tuple[int, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

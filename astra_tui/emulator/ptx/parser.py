@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from astra_tui.emulator.ptx.module import (
     Address,
@@ -53,6 +54,11 @@ _VARIABLE = re.compile(
     r"\.(?P<type>\w+)\s+(?P<name>[\w$]+)(?P<dims>(?:\s*\[\d*\])*)\s*(?:=\s*(?P<initial>.*))?$",
     re.DOTALL,
 )
+_INITIAL_NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[fFdD][0-9a-fA-F]+|\d+)U?")
+_INITIAL_ADDRESS = re.compile(
+    r"(?:generic\((?P<generic>[A-Za-z_$][\w$]*)\)|(?P<plain>[A-Za-z_$][\w$]*))(?P<behind>[+-]\d+)?"
+)
+_ADDRESS_BYTES = 8
 _LOC = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:,\s*function_name\s+\S+?,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
     r"[^\n]*"
@@ -127,25 +133,38 @@ def _variable(statement: str) -> Variable:
     size = item * int(match["vector"] or 1)
     for count in counts:
         size *= int(count or 0)
-    initial = match["initial"]
+    initial: bytes | None = None
+    addresses: tuple[tuple[int, str, int], ...] = ()
+    if match["initial"] is not None:
+        initial, addresses = _initial_value(match["initial"], item, size)
     return Variable(
         name=match["name"],
         space=match["space"],
         alignment=int(match["align"] or item),
         size=size,
-        initial=None if initial is None else _initial_bytes(initial, match["type"], size),
+        initial=initial,
         unsized="" in counts,
+        addresses=addresses,
     )
 
 
-def _initial_bytes(text: str, type_name: str, size: int) -> bytes:
-    item = TYPE_SIZES[type_name]
+def _initial_value(
+    text: str, item: int, size: int
+) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
+    """The bytes of an initial value of items of a size, and the addresses that stand in it."""
     data = bytearray()
+    addresses = []
     for word in re.findall(r"[^\s,{}]+", text):
-        if not re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|0[fFdD][0-9a-fA-F]+|\d+)U?", word):
+        address = _INITIAL_ADDRESS.fullmatch(word) if item == _ADDRESS_BYTES else None
+        if address:
+            name = address["generic"] or address["plain"]
+            addresses.append((len(data), name, int(address["behind"] or 0)))
+            data += bytes(item)
+        elif _INITIAL_NUMBER.fullmatch(word):
+            data += (_number(word).value & ((1 << (8 * item)) - 1)).to_bytes(item, "little")
+        else:
             raise PtxError(f"cannot read the initial value '{word[:40]}' of a variable")
-        data += (_number(word).value & ((1 << (8 * item)) - 1)).to_bytes(item, "little")
-    return bytes(data[:size].ljust(size, b"\0"))
+    return bytes(data[:size].ljust(size, b"\0")), tuple(addresses)
 
 
 def _function(match: re.Match[str], body: str, files: Mapping[int, str]) -> Function:
@@ -227,10 +246,7 @@ class _BodyReader:
             if self.scopes:
                 name = f"{variable.name}@{self.scope_count}"
                 self.scopes[-1][variable.name] = name
-                variable = Variable(
-                    name, variable.space, variable.alignment, variable.size, variable.initial,
-                    variable.unsized,
-                )  # fmt: skip
+                variable = replace(variable, name=name)
             self.variables.append(variable)
         else:
             self.instructions.append(self._instruction(statement))

@@ -29,6 +29,7 @@ struct SymbolicDType {
 struct SymbolicDevice {
   SymbolicDevice();
   template <int...> void set_options();
+  void set_value(DLDevice);
   DLDevice unwrap() const;
 };
 struct TensorMatcher {
@@ -38,6 +39,7 @@ struct TensorMatcher {
   template <int...> TensorMatcher& with_device();
   template <int...> TensorMatcher& with_device(SymbolicDevice&);
   TensorMatcher& with_strides(std::initializer_list<AstraSize>);
+  TensorMatcher& ensure_alignment(int64_t);
   TensorMatcher& verify(const tvm::ffi::TensorView&);
 };
 template <typename T> bool is_type(DLDataType);
