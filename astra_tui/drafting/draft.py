@@ -11,6 +11,8 @@ from astra_tui.drafting.expressions import free_name, printed
 from astra_tui.drafting.geometry import guess_grid, read_launch, size_arguments
 from astra_tui.drafting.launching import Sizes
 from astra_tui.drafting.linear import combined
+from astra_tui.drafting.operators.library import choose, reference_text
+from astra_tui.drafting.operators.reading import kernel_facts, with_reference
 from astra_tui.drafting.reading import (
     HostLaunch,
     KernelText,
@@ -66,6 +68,10 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
         scalars=tuple(read_scalars(source, kernel, launch, elements, points.append)),
         accepts=(*found.conditions, *_block_limit(plan.block, sizes)),
     )
+    facts = kernel_facts(source, kernel, launch, task)
+    choice = choose(facts)
+    if choice.reference is not None:
+        task = with_reference(task, choice.reference)
     arguments = size_arguments(kernel, sizes)
     baseline = baseline_text(
         source,
@@ -76,9 +82,12 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
         points.append,
     )
     points.extend(_to_confirm(task, elements))
+    points.extend(choice.open_points)
     files = {
         "task.toml": task_toml(task),
-        "reference.py": reference_stub(task),
+        "reference.py": reference_text(name, facts, choice)
+        if choice.offered
+        else reference_stub(task),
         "baseline.cu": baseline,
     }
     return Draft(name, files, points)
@@ -174,7 +183,6 @@ def _to_confirm(task: TaskDraft, elements: ElementTypes) -> list[str]:
         *found,
         "tolerances, bytes and flops in task.toml are common choices: confirm them",
         "workloads in task.toml: the sizes that matter to you",
-        "reference.py: write what the operator computes, in float64",
     ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from astra_tui.drafting.tensors import TensorDraft, product
 from astra_tui.model.dtypes import TENSOR_ONLY, DType
@@ -45,6 +45,11 @@ class TaskDraft:
     scalars: tuple[ScalarDraft, ...]
     accepts: tuple[str, ...]
     """Conditions beyond the sizes being positive."""
+    summary: str = "say in one line what the operator computes"
+    flops: str = ""
+    tolerances: Mapping[DType, tuple[float, float]] = field(default_factory=dict)
+    """atol and rtol where they are not the common choice for a type."""
+    tolerance_source: str = ""
 
     @property
     def written(self) -> tuple[TensorDraft, ...]:
@@ -85,7 +90,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _head(task: TaskDraft) -> Iterator[str]:
     yield f"name = {_quoted(task.name)}"
-    yield 'summary = "say in one line what the operator computes"'
+    yield f"summary = {_quoted(task.summary)}"
     yield f"origin = {_quoted(task.origin)}"
     yield f"dtypes = {_listed([d.value for d in task.dtypes])}"
     if task.rows:
@@ -123,7 +128,9 @@ def _tensors(task: TaskDraft) -> Iterator[str]:
         yield f"shape = {_listed(tensor.sizes)}  # confirm"
         if tensor.strided:
             yield "strided = true"
-        if (
+        if tensor.values:
+            yield f"values = {tensor.values}  # confirm"
+        elif (
             tensor.dtype is not None
             and not tensor.dtype.is_float
             and tensor.role is not ArgumentRole.OUT
@@ -152,18 +159,21 @@ def _scalars(task: TaskDraft) -> Iterator[str]:
 def _judgement(task: TaskDraft) -> Iterator[str]:
     positive = [f"{name} >= {0 if name == task.rows else 1}" for name in task.dims]
     yield f"\n[contract]\naccepts = {_listed([*positive, *task.accepts])}"
-    if not _written_floats(task):
+    judged = [*_written_floats(task), *(d for d in task.tolerances if not d.is_float)]
+    if not judged:
         yield "\n[tolerance]  # whole numbers have to be equal, unless an atol is given"
-    for dtype in _written_floats(task):
-        atol, rtol, _ = dtype.common_tolerance
+    for dtype in judged:
+        atol, rtol = task.tolerances.get(dtype) or dtype.common_tolerance[:2]
+        source = task.tolerance_source if dtype in task.tolerances else "a common choice"
         yield f"\n[tolerance.{dtype.value}]"
         yield f"atol = {atol}"
-        yield f"rtol = {rtol}"
-        yield 'source = "a common choice for this type; confirm"'
+        if dtype.is_float:
+            yield f"rtol = {rtol}"
+        yield f"source = {_quoted(source + '; confirm')}"
     yield "\n[cost]"
     yield f'bytes = "{_bytes(task)}"'
     largest = max((t.sizes for t in task.tensors), key=len, default=("1",))
-    yield f'flops = "{product(largest)}"  # confirm; only the roofline uses it'
+    yield f'flops = "{task.flops or product(largest)}"  # confirm; only the roofline uses it'
     yield "\n[[workloads]]"
     yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"
 

@@ -34,6 +34,8 @@ class TensorDraft:
     strided: bool = False
     choices: str = ""
     """The dimension that its elements choose from, when it holds indices."""
+    values: str = ""
+    """How its elements are drawn, as task.toml writes it; "" for the rule of its type."""
 
 
 @dataclass(frozen=True)

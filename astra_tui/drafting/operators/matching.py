@@ -1,0 +1,268 @@
+"""How well an operator fits a kernel: its name, its arguments by role, and words of its body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts, snake_case
+from astra_tui.model.dtypes import DType
+from astra_tui.model.task import ArgumentRole
+
+NAME_SCORE = 40
+ROLES_SCORE = 35
+BODY_SCORE = 25
+ELIMINATION_PENALTY = 5
+"""For each argument that fits a role by elimination alone."""
+UNEXPLAINED_PENALTY = 20
+"""For each tensor or scalar that plays no role in the operator."""
+CONTRARY_PENALTY = 30
+"""For words of the body that speak for another operator."""
+
+_READ = frozenset({ArgumentRole.IN})
+_WRITTEN = frozenset({ArgumentRole.OUT})
+_UPDATED = frozenset({ArgumentRole.INOUT})
+_AFFIXES = re.compile(r"^(d|p|h)_(?=\w{2})|_(ptr|void|arr|array|tensor|memory)$")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One argument that an operator takes: its role there, and the names that it goes by."""
+
+    role: str
+    names: str
+    ways: frozenset[ArgumentRole]
+    optional: bool = False
+    is_index: bool | None = None
+    """Whether it holds whole numbers; None where both are possible."""
+
+
+def reads(role: str, names: str, *, optional: bool = False, is_index: bool | None = False) -> Slot:
+    """A tensor that is only read; the default is one of floating-point numbers."""
+    return Slot(role, names, _READ, optional, is_index)
+
+
+def writes(role: str, names: str, *, optional: bool = False, is_index: bool | None = None) -> Slot:
+    """A tensor that is written and not read before."""
+    return Slot(role, names, _WRITTEN, optional, is_index)
+
+
+def updates(role: str, names: str, *, optional: bool = False, is_index: bool | None = None) -> Slot:
+    """A tensor that is changed in place."""
+    return Slot(role, names, _UPDATED, optional, is_index)
+
+
+def reads_or_updates(role: str, names: str) -> Slot:
+    """A floating-point tensor that is read, and may be the output as well."""
+    return Slot(role, names, _READ | _UPDATED, False, False)
+
+
+def scalar(role: str, names: str, *, optional: bool = True) -> Slot:
+    """A number that is passed by value."""
+    return Slot(role, names, frozenset({ArgumentRole.SCALAR}), optional)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An operator's roles with the kernel's arguments that play them."""
+
+    facts: KernelFacts
+    tensors: Mapping[str, TensorFacts]
+    scalars: Mapping[str, ScalarFacts]
+    eliminated: frozenset[str] = frozenset()
+    """Roles that were filled by elimination."""
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.tensors or role in self.scalars
+
+    def __getitem__(self, role: str) -> str:
+        """The name of the argument in a role."""
+        return self.tensors[role].name if role in self.tensors else self.scalars[role].name
+
+    def name(self, role: str) -> str:
+        """The name of the argument in a role, "" where none plays it."""
+        has = role in self.tensors or role in self.scalars
+        return self[role] if has else ""
+
+    def local(self, name: str) -> str:
+        """A name for a local variable that no argument or dimension has."""
+        while name in self.facts.names or name in self.facts.dims:
+            name += "_"
+        return name
+
+    def sizes(self, role: str) -> tuple[str, ...]:
+        """The sizes of the tensor in a role."""
+        return self.tensors[role].sizes
+
+    def shape(self, role: str) -> str:
+        """The sizes of a tensor as arguments of reshape."""
+        return ", ".join(self.sizes(role))
+
+    def target(self, *roles: str) -> str:
+        """The first of several roles that is filled: where a result goes."""
+        return next(role for role in roles if role in self)
+
+    def shaped(self, text: str, role: str, like: tuple[str, ...]) -> str:
+        """A result with the sizes `like`, in the shape of the tensor in a role."""
+        if self.sizes(role) == like:
+            return text
+        whole = text if re.fullmatch(r"[\w.]+(\([^()]*\))?", text) else f"({text})"
+        return f"{whole}.reshape({self.shape(role)})"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What an operator computes, as statements of torch, and what else it says of the task.
+
+    `values` are inline tables of task.toml by tensor, `choices` values by scalar, `tolerances`
+    atol and rtol by element type, `accepts` conditions on sizes without which such values would
+    not be valid. `updated` are tensors that keep what is not written: their role is inout.
+    """
+
+    summary: str
+    lines: tuple[str, ...]
+    outputs: Mapping[str, str]
+    values: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    tolerances: Mapping[DType, tuple[float, float]] = field(default_factory=dict)
+    tolerance_source: str = ""
+    accepts: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    flops: str = ""
+    questions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A common operator.
+
+    `like` and `unlike` are patterns for the kernel's name in snake case; all of `body` speak for
+    the operator, any of `contrary` against it. `write` gives None where the shapes do not fit.
+    """
+
+    name: str
+    like: str
+    slots: tuple[Slot, ...]
+    write: Callable[[Bound], Reference | None]
+    unlike: str = ""
+    body: tuple[str, ...] = ()
+    contrary: tuple[str, ...] = ()
+    needs: str = ""
+    """What of kernel name, template arguments or body has to be there for the operator."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """An operator that a kernel looks like, with the reason in one line; `score` is 0 to 100.
+
+    Without a `reference` it is a guess by name or body whose arguments do not fit.
+    """
+
+    operator: str
+    score: int
+    reason: str
+    reference: Reference | None
+
+
+def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
+    """How an operator fits a kernel; None when nothing speaks for it."""
+    name = snake_case(facts.kernel)
+    if operator.unlike and re.search(operator.unlike, name):
+        return None
+    words = " ".join((*facts.template.values(), facts.body))
+    if operator.needs and not re.search(operator.needs, f"{name} {words}"):
+        return None
+    is_named = bool(re.search(operator.like, name))
+    words = " ".join((*facts.template.values(), facts.body))
+    calls = _evidence(operator.body, words)
+    if not is_named and not calls:
+        return None
+    bound, missing = bind(operator.slots, facts)
+    contrary = [p for p in operator.contrary if re.search(p, facts.body)]
+    unexplained = _unexplained(bound)
+    score = NAME_SCORE * is_named + BODY_SCORE * bool(calls) - CONTRARY_PENALTY * bool(contrary)
+    score -= UNEXPLAINED_PENALTY * len(unexplained)
+    reference = None if missing else _reference(operator, bound)
+    if reference is not None:
+        score += ROLES_SCORE - ELIMINATION_PENALTY * len(bound.eliminated)
+    parts = [f"named {facts.kernel}"] if is_named else []
+    parts += [", ".join(_played(role, bound[role]) for role in (*bound.tensors, *bound.scalars))]
+    parts += [f"its body has {', '.join(calls)}"] if calls else []
+    parts += [f"nothing fits {', '.join(missing)}"] if missing else []
+    parts += [f"{', '.join(unexplained)} plays no part in it"] if unexplained else []
+    return Match(operator.name, max(score, 0), "; ".join(p for p in parts if p), reference)
+
+
+def bind(slots: Iterable[Slot], facts: KernelFacts) -> tuple[Bound, list[str]]:
+    """Finds the argument for each slot: by name, else the only one left that fits."""
+    slots = tuple(slots)
+    tensors: dict[str, TensorFacts] = {}
+    scalars: dict[str, ScalarFacts] = {}
+    taken: set[str] = set()
+    for slot in slots:
+        for argument in _fitting(slot, facts, taken):
+            if re.fullmatch(slot.names, plain_name(argument.name)):
+                taken.add(argument.name)
+                if isinstance(argument, TensorFacts):
+                    tensors[slot.role] = argument
+                else:
+                    scalars[slot.role] = argument
+                break
+    eliminated, missing = set(), []
+    for slot in slots:
+        if slot.optional or slot.role in tensors or slot.role in scalars:
+            continue
+        left = [t for t in _fitting(slot, facts, taken) if isinstance(t, TensorFacts)]
+        if len(left) == 1 and left[0].role is not None:
+            tensors[slot.role] = left[0]
+            taken.add(left[0].name)
+            eliminated.add(slot.role)
+        else:
+            missing.append(slot.role)
+    return Bound(facts, tensors, scalars, frozenset(eliminated)), missing
+
+
+def _played(role: str, name: str) -> str:
+    return name if role == plain_name(name) else f"{name} as {role}"
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name in snake case, without `d_`, `_ptr` and the like."""
+    return _AFFIXES.sub("", snake_case(name))
+
+
+def _fitting(slot: Slot, facts: KernelFacts, taken: set[str]) -> list[TensorFacts | ScalarFacts]:
+    if ArgumentRole.SCALAR in slot.ways:
+        return [s for s in facts.scalars if s.name not in taken]
+    return [
+        t
+        for t in facts.tensors
+        if t.name not in taken
+        and (t.role is None or t.role in slot.ways)
+        and (slot.is_index is None or t.dtype is None or slot.is_index != t.dtype.is_float)
+    ]
+
+
+def _unexplained(bound: Bound) -> list[str]:
+    used = {bound[role] for role in (*bound.tensors, *bound.scalars)}
+    names = (*(t.name for t in bound.facts.tensors), *(s.name for s in bound.facts.scalars))
+    return [name for name in names if name not in used]
+
+
+def _evidence(patterns: tuple[str, ...], body: str) -> list[str]:
+    """The words that patterns find in a body; none unless all of them do."""
+    found = [re.search(pattern, body) for pattern in patterns]
+    return [" ".join(m[0].split()) for m in found if m] if found and all(found) else []
+
+
+def _reference(operator: Operator, bound: Bound) -> Reference | None:
+    """The reference, if it gives every output of the kernel and nothing else."""
+    reference = operator.write(bound)
+    known = {t.name for t in bound.facts.tensors if t.role is not None}
+    written = {
+        t.name for t in bound.facts.tensors if t.role in (ArgumentRole.OUT, ArgumentRole.INOUT)
+    }
+    if reference is None or {n for n in reference.outputs if n in known} != written:
+        return None
+    return reference
