@@ -161,8 +161,12 @@ def _is_capped(part: Expression) -> bool:
 def _to_confirm(task: TaskDraft, elements: ElementTypes) -> list[str]:
     """The points that every draft has."""
     found = [
+        f"{s.name}: the draft tries {', '.join(map(repr, s.choices))}; say which values are used"
+        for s in task.scalars
+    ]
+    found += [
         f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: the draft "
-        f"draws 0 to {highest_value(t)}; say which values are valid"
+        f"draws {t.values or f'0 to {highest_value(t)}'}; say which values are valid"
         for t in task.tensors
         if t.dtype is not None and not t.dtype.is_float and t.role.value in ("in", "inout")
     ]

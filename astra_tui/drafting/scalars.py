@@ -45,7 +45,6 @@ def read_scalars(
         text = text_of(values.get(text_of(node), node)) or parameter.default
         choices = _choices(parameter, dtype, text)
         name = free_name(parameter.name)
-        ask(f"{name}: the draft tries {', '.join(map(repr, choices))}; say which values are used")
         yield ScalarDraft(name, dtype, choices)
 
 

@@ -66,6 +66,8 @@ class TaskDraft:
         name = firsts.pop() if len(firsts) == 1 else ""
         if name not in self.dims or len(self.dims) < 2 or not all(t.is_read for t in self.tensors):
             return ""
+        if any(t.choices == name for t in self.tensors):
+            return ""
         others = " ".join(s for t in self.tensors for s in t.sizes[t.sizes[0] == name :])
         return "" if re.search(rf"\b{name}\b", others) else name
 
@@ -112,11 +114,18 @@ def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
         multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
         if multiple:
             return tuple(int(multiple[1]) * factor for factor in _MULTIPLES)
-    if any(t.choices == name for t in task.tensors):
+    if any(t.choices == name for t in task.tensors) or _bound(name, ">=", task.accepts) > 1:
         return _LONG_SIZES
-    if name == task.rows:
-        return _ROW_SIZES
-    return _SIZES if len(task.dims) < 3 else _MANY_SIZES
+    most = _bound(name, "<=", task.accepts)
+    usual = _SIZES if len(task.dims) < 3 else _MANY_SIZES
+    sizes = _ROW_SIZES if name == task.rows else usual
+    return tuple(s for s in sizes if s <= most) if most else sizes
+
+
+def _bound(name: str, comparison: str, conditions: Sequence[str]) -> int:
+    """The number that conditions bound a dimension by, 0 for none."""
+    found = (re.fullmatch(rf"{name} {comparison} (\d+)", condition) for condition in conditions)
+    return next((int(match[1]) for match in found if match), 0)
 
 
 def _tensors(task: TaskDraft) -> Iterator[str]:
@@ -208,8 +217,9 @@ def _workload(task: TaskDraft) -> Iterator[str]:
     usual = _WORKLOAD.get(len(task.dims), 32)
     for name, value in task.dims.items():
         sizes = dimension_sizes(name, task)
-        least = sizes[0] if sizes not in (_ROW_SIZES, _SIZES, _MANY_SIZES) else 1
-        yield f"{name} = {value if value is not None else max(usual // least, 1) * least}"
+        least = max(sizes[0], 1)
+        size = value if value is not None else max(usual // least, 1) * least
+        yield f"{name} = {min(size, _bound(name, '<=', task.accepts) or size)}"
 
 
 # -- reference.py ----------------------------------------------------------------------------------

@@ -24,4 +24,4 @@ def print_draft(
             out.print(f"  - {visible(problem)}")
     else:
         out.print("\nthe draft loads, and its baseline compiles")
-    out.print(f"\nwrite reference.py, then: astra-tui check {folder}")
+    out.print(f"\nwrite or confirm reference.py, then: astra-tui check {folder}")

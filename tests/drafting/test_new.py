@@ -17,12 +17,11 @@ from astra_tui.model.launch import plan_of
 SOURCES = Path(__file__).parent / "sources"
 SOFTMAX = (SOURCES / "softmax_rows.cu").read_text()
 
-REFERENCE = """
-import torch
-
-
-def reference(logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    return {"probs": torch.softmax(logits, dim=-1)}
+UNKNOWN = """
+__global__ void k(float* y, const float* x, int n) {
+  if (threadIdx.x < n) y[threadIdx.x] = sinf(x[threadIdx.x]);
+}
+void f(float* y, const float* x, int n) { k<<<1, 64>>>(y, x, n); }
 """
 
 
@@ -31,16 +30,23 @@ def test_from_a_source_to_a_passing_check(
 ) -> None:
     folder = tmp_path / "row_softmax"
     assert main(["new", str(folder), "--from", str(SOURCES / "softmax_rows.cu")]) == 0
-    assert "write reference.py, then: astra-tui check" in capsys.readouterr().out
-
-    unwritten = main(["check", str(folder), "--json"])
-    assert unwritten != 0
-    assert "reference.py is not written yet" in "".join(capsys.readouterr())
-
-    (folder / "reference.py").write_text(REFERENCE)
+    said = capsys.readouterr().out
+    assert "looks like softmax" in said
+    assert "write or confirm reference.py, then: astra-tui check" in said
     assert main(["check", str(folder), "--json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)["reports"]
     assert len(report["cases"]) > 10
+
+
+def test_a_reference_that_is_not_written_yet_fails_a_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(UNKNOWN)
+    assert main(["new", str(tmp_path / "sines"), "--from", str(source)]) == 0
+    assert "write what the operator computes, in float64" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "sines"), "--json"]) != 0
+    assert "reference.py is not written yet" in "".join(capsys.readouterr())
 
 
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:

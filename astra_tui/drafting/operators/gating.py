@@ -50,6 +50,7 @@ def _top_k(b: Bound, score: str) -> Reference:
         f"The {k} largest of each row's {score} with their places, the largest first.",
         tuple(lines),
         outputs,
+        accepts=(f"{k} <= {b.sizes('x')[-1]}",),
         questions=tuple(questions),
     )
 

@@ -49,7 +49,8 @@ LEAST_SCORE = 60
 """Below this a match is a guess, and is named only."""
 MARGIN = 15
 """Matches that lie closer than this are left to the engineer."""
-_MAX_GUESSES = 3
+_MAX_GUESSES = 2
+_LEAST_GUESS = 20
 _TORCH_NAMES = {"torch", "math", "reference", "ceil_div"}
 
 
@@ -94,7 +95,7 @@ def choose(facts: KernelFacts) -> Choice:
     found.sort(key=lambda match: -match.score)
     fitting = [m for m in found if m.reference is not None and m.score >= LEAST_SCORE]
     offered = [m for m in fitting if m.score > fitting[0].score - MARGIN]
-    guesses = [m for m in found if m not in offered][:_MAX_GUESSES]
+    guesses = [m for m in found if m not in offered and m.score >= _LEAST_GUESS][:_MAX_GUESSES]
     return Choice(tuple(offered), tuple(guesses))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts, snake_case
 from astra_tui.model.dtypes import DType
@@ -21,7 +21,7 @@ CONTRARY_PENALTY = 30
 """For words of the body that speak for another operator."""
 
 _READ = frozenset({ArgumentRole.IN})
-_WRITTEN = frozenset({ArgumentRole.OUT})
+_WRITTEN = frozenset({ArgumentRole.OUT, ArgumentRole.INOUT})
 _UPDATED = frozenset({ArgumentRole.INOUT})
 _AFFIXES = re.compile(r"^(d|p|h)_(?=\w{2})|_(ptr|void|arr|array|tensor|memory)$")
 
@@ -44,7 +44,7 @@ def reads(role: str, names: str, *, optional: bool = False, is_index: bool | Non
 
 
 def writes(role: str, names: str, *, optional: bool = False, is_index: bool | None = None) -> Slot:
-    """A tensor that is written and not read before."""
+    """A tensor that is written only; a kernel may read back what it wrote."""
     return Slot(role, names, _WRITTEN, optional, is_index)
 
 
@@ -118,6 +118,7 @@ class Reference:
     `values` are inline tables of task.toml by tensor, `choices` values by scalar, `tolerances`
     atol and rtol by element type, `accepts` conditions on sizes without which such values would
     not be valid. `updated` are tensors that keep what is not written: their role is inout.
+    `written` are those that a kernel reads back after it wrote them: their role is out.
     """
 
     summary: str
@@ -129,6 +130,7 @@ class Reference:
     tolerance_source: str = ""
     accepts: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     flops: str = ""
     questions: tuple[str, ...] = ()
 
@@ -182,10 +184,10 @@ def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
     contrary = [p for p in operator.contrary if re.search(p, facts.body)]
     unexplained = _unexplained(bound)
     score = NAME_SCORE * is_named + BODY_SCORE * bool(calls) - CONTRARY_PENALTY * bool(contrary)
-    score -= UNEXPLAINED_PENALTY * len(unexplained)
     reference = None if missing else _reference(operator, bound)
     if reference is not None:
         score += ROLES_SCORE - ELIMINATION_PENALTY * len(bound.eliminated)
+        score -= UNEXPLAINED_PENALTY * len(unexplained)
     parts = [f"named {facts.kernel}"] if is_named else []
     parts += [", ".join(_played(role, bound[role]) for role in (*bound.tensors, *bound.scalars))]
     parts += [f"its body has {', '.join(calls)}"] if calls else []
@@ -213,14 +215,22 @@ def bind(slots: Iterable[Slot], facts: KernelFacts) -> tuple[Bound, list[str]]:
     for slot in slots:
         if slot.optional or slot.role in tensors or slot.role in scalars:
             continue
-        left = [t for t in _fitting(slot, facts, taken) if isinstance(t, TensorFacts)]
-        if len(left) == 1 and left[0].role is not None:
+        fitting = _fitting(slot, facts, taken)
+        left = [t for t in fitting if isinstance(t, TensorFacts) and _is_sure(slot, t)]
+        if len(left) == 1:
             tensors[slot.role] = left[0]
             taken.add(left[0].name)
             eliminated.add(slot.role)
         else:
             missing.append(slot.role)
     return Bound(facts, tensors, scalars, frozenset(eliminated)), missing
+
+
+def _is_sure(slot: Slot, tensor: TensorFacts) -> bool:
+    """Whether a tensor may fill a slot by elimination: its role is known and fits by itself."""
+    if slot.ways == _WRITTEN:
+        return tensor.role is ArgumentRole.OUT
+    return tensor.role is not None
 
 
 def _played(role: str, name: str) -> str:
@@ -259,6 +269,21 @@ def _evidence(patterns: tuple[str, ...], body: str) -> list[str]:
 def _reference(operator: Operator, bound: Bound) -> Reference | None:
     """The reference, if it gives every output of the kernel and nothing else."""
     reference = operator.write(bound)
+    if reference is not None:
+        read_back = [
+            bound[slot.role]
+            for slot in operator.slots
+            if slot.ways == _WRITTEN
+            and slot.role in bound.tensors
+            and bound.tensors[slot.role].role is ArgumentRole.INOUT
+            and bound[slot.role] not in reference.updated
+        ]
+        asked = (f"{name}: role out, since the operator only writes it" for name in read_back)
+        reference = replace(
+            reference,
+            written=tuple(read_back),
+            questions=(*reference.questions, *(f"{a}; confirm" for a in asked)),
+        )
     known = {t.name for t in bound.facts.tensors if t.role is not None}
     written = {
         t.name for t in bound.facts.tensors if t.role in (ArgumentRole.OUT, ArgumentRole.INOUT)

@@ -108,10 +108,10 @@ def _rms_norm(b: Bound, one_more: bool = False) -> Reference:
     place = b.target("out", "x")
     result = norm.root_mean_square() + _gain(b, one_more)
     outputs = {b[place]: norm.shaped(result, place), **norm.outputs}
-    added = "x is the exact sum with the residual: " if "residual" in b else ""
-    summary = f"{added}x / sqrt(mean(x^2) + eps)" + _gain_words(b, one_more)
+    added = ", x being the exact sum with the residual" if "residual" in b else ""
+    summary = f"x / sqrt(mean(x^2) + eps){_gain_words(b, one_more)}"
     return Reference(
-        summary[0].upper() + summary[1:] + ".",
+        f"{summary}{added}.",
         tuple(norm.lines), outputs, flops=norm.flops(6 if "residual" in b else 4),
         questions=norm.questions,
     )  # fmt: skip
@@ -144,15 +144,18 @@ def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
     group = b.facts.dim("group_size|block_size|quant_block_size") or ("128" if grouped else "")
     norm = _Norm(b)
     lines = norm.lines
-    normed, rows, most, scale = map(b.local, ("normed", "rows", "most", "row_scale"))
+    normed, rows, most = map(b.local, ("normed", "rows", "most"))
+    scale, codes = b.local("row_scale"), b.local("codes")
     value = norm.root_mean_square() + _gain(b, False)
     lines.append(f"{normed} = {value}")
     lines.append(f"{rows} = {normed}.reshape(-1, {group or b.sizes('x')[-1]})")
     lines.append(f"{most} = {rows}.abs().amax(dim=-1, keepdim=True)")
-    text, largest, asked = quantised(b, "out", f"torch.where({scale} > 0.0, {rows} / {scale}, 0.0)")
+    text, largest, asked = quantised(b, "out", codes)
     lines.append(f"{scale} = {most} / {largest}")
+    lines.append(f"{codes} = torch.where({scale} > 0.0, {rows} / {scale}, 0.0)")
+    lines.append(f"{codes} = {text}")
     outputs = {
-        b["out"]: f"{text}.reshape({b.shape('out')})",
+        b["out"]: f"{codes}.reshape({b.shape('out')})",
         b["scales"]: f"{scale}.reshape({b.shape('scales')})",
         **norm.outputs,
     }
@@ -162,8 +165,7 @@ def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
     if group == "128":
         questions.append("the group of one scale is taken to be 128 elements; confirm")
     return Reference(
-        "The normalised row with one scale for each "
-        f"{'group' if grouped else 'row'}, its largest magnitude over the largest of the format.",
+        f"An RMSNorm in 8 bits, with one scale for each {'group' if grouped else 'row'}.",
         tuple(lines), outputs,
         tolerances={**tolerances(b, "out"), DType.FLOAT32: (0.0, 1e-4)},
         tolerance_source="one code: a value on a rounding boundary may fall on either side",

@@ -21,10 +21,12 @@ def _adam(b: Bound, decoupled: bool) -> Reference | None:
     p, g, m, v = (b[role] for role in ("params", "grads", "m", "v"))
     first, second, grads = b.local("first"), b.local("second"), b.local("gradients")
     decay = b.name("decay")
-    lines = [f"{grads} = {g} + {decay} * {p}" if decay and not decoupled else f"{grads} = {g}"]
+    lines = []
+    if decay and not decoupled:
+        lines, g = [f"{grads} = {g} + {decay} * {p}"], grads
     lines += [
-        f"{first} = {b['beta1']} * {m} + (1.0 - {b['beta1']}) * {grads}",
-        f"{second} = {b['beta2']} * {v} + (1.0 - {b['beta2']}) * {grads} ** 2",
+        f"{first} = {b['beta1']} * {m} + (1.0 - {b['beta1']}) * {g}",
+        f"{second} = {b['beta2']} * {v} + (1.0 - {b['beta2']}) * {g} ** 2",
     ]
     step = b["step"] if "step" in b else b.facts.dim("step|t|steps")
     questions = []
@@ -38,15 +40,16 @@ def _adam(b: Bound, decoupled: bool) -> Reference | None:
             corrected.append(value)
     if "correction1" not in b and not step:
         questions.append("adam: no bias correction is passed, so none is applied; confirm")
-    change = f"({corrected[0]}) / (({corrected[1]}).sqrt() + {b['eps']})"
+    change = b.local("change")
+    lines.append(f"{change} = {corrected[0]} / (({corrected[1]}).sqrt() + {b['eps']})")
     if decay and decoupled:
-        change += f" + {decay} * {p}"
+        lines.append(f"{change} = {change} + {decay} * {p}")
     usual = {"lr": (1e-3,), "beta1": (0.9,), "beta2": (0.999,), "eps": (1e-8,), "decay": (0.0, 0.1),
              "correction1": (0.1,), "correction2": (0.001,), "step": (1, 10)}  # fmt: skip
     return Reference(
         f"One step of {'AdamW: decay apart from the gradient' if decoupled else 'Adam'}.",
         tuple(lines),
-        {p: f"{p} - {b['lr']} * ({change})", m: first, v: second},
+        {p: f"{p} - {b['lr']} * {change}", m: first, v: second},
         values={v: '{ kind = "uniform", low = 0.0, high = 1.0 }'},
         choices={b[role]: values for role, values in usual.items() if role in b.scalars},
         questions=tuple(questions),

@@ -38,7 +38,8 @@ def quantised(bound: Bound, role: str, text: str) -> tuple[str, str, str]:
         asked = f"{tensor.name}: the draft takes it for fp8 e4m3; say which 8-bit format it holds"
     if shown == "int8":
         return f"torch.round({text}).clamp(-128.0, 127.0)", "127.0", asked
-    clamped = f"({text}).clamp(-{FP8_MAX}, {FP8_MAX})"
+    whole = text if re.fullmatch(r"\w+", text) else f"({text})"
+    clamped = f"{whole}.clamp(-{FP8_MAX}, {FP8_MAX})"
     if tensor.dtype is None or tensor.dtype.is_float:
         return clamped, f"{FP8_MAX}", asked
     return f"{clamped}.to(torch.float8_e4m3fn).view(torch.uint8)", f"{FP8_MAX}", asked
@@ -84,7 +85,7 @@ def _static(b: Bound) -> Reference:
 
 
 def _per_row(b: Bound, rows: str, what: str) -> Reference:
-    row, most, scale = map(b.local, ("rows", "most", "row_scale"))
+    row, most, scale, codes = map(b.local, ("rows", "most", "row_scale", "codes"))
     top = largest(b, "out")
     lines = [f"{row} = {rows}", f"{most} = {row}.abs().amax(dim=-1, keepdim=True)"]
     questions = []
@@ -96,12 +97,14 @@ def _per_row(b: Bound, rows: str, what: str) -> Reference:
     if "eps" not in b and re.search(r"\b512\b|min_scal", b.facts.body):
         lines.append(f"{scale} = {scale}.clamp(min=1.0 / ({top} * 512.0))")
         questions.append(f"{b['scales']}: kept above 1 / ({top} * 512), as the body does; confirm")
-    text, _, asked = quantised(b, "out", f"torch.where({scale} > 0.0, {row} / {scale}, 0.0)")
+    lines.append(f"{codes} = torch.where({scale} > 0.0, {row} / {scale}, 0.0)")
+    text, _, asked = quantised(b, "out", codes)
+    lines.append(f"{codes} = {text}")
     return Reference(
         f"The largest magnitude of each {what} becomes the largest of the 8-bit format.",
         tuple(lines),
         {
-            b["out"]: f"{text}.reshape({b.shape('out')})",
+            b["out"]: f"{codes}.reshape({b.shape('out')})",
             b["scales"]: f"{scale}.reshape({b.shape('scales')})",
         },
         tolerances={**tolerances(b, "out"), DType.FLOAT32: (0.0, 1e-5)},

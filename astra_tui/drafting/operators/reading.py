@@ -74,11 +74,13 @@ def _pieces(body: Node) -> Iterator[str]:
 
 def with_reference(task: TaskDraft, reference: Reference) -> TaskDraft:
     """A draft with what an operator's reference says of values, tolerances and costs."""
+    roles = dict.fromkeys(reference.updated, ArgumentRole.INOUT)
+    roles |= dict.fromkeys(reference.written, ArgumentRole.OUT)
     tensors = tuple(
         replace(
             t,
             values=reference.values.get(t.name, ""),
-            role=ArgumentRole.INOUT if t.name in reference.updated else t.role,
+            role=roles.get(t.name, t.role),
         )
         for t in task.tensors
     )

@@ -26,11 +26,6 @@ HIGHEST = 63
 """The largest position that is drawn: caches are longer in all cases."""
 
 
-def _half(b: Bound) -> str:
-    """Half of the elements of a head that turn."""
-    return f"{b['cache']}.shape[-1] // 2"
-
-
 def _head_size(b: Bound, role: str) -> str:
     """The size of one head: a size of its own, a dimension's name, or a quotient; "" if unknown."""
     sizes = b.sizes(role)
@@ -41,59 +36,54 @@ def _head_size(b: Bound, role: str) -> str:
         return named
     heads = next((d for d in b.facts.dims if re.fullmatch(_HEADS, d.lower())), "")
     if heads and re.search(rf"\b{heads}\b", sizes[-1]):
-        return f"{b[role]}.shape[-1] // {heads}"
+        whole = sizes[-1] if sizes[-1].isidentifier() else f"({sizes[-1]})"
+        return f"{whole} // {heads}"
     return ""
-
-
-def _heads(b: Bound, role: str, size: str) -> str:
-    """A tensor as tokens, heads and elements."""
-    return b[role] if len(b.sizes(role)) == 3 else f"{b[role]}.unflatten(-1, (-1, {size}))"
 
 
 def _rope(b: Bound, interleaved: bool) -> Reference | None:
     """Q and k may be in place, or have tensors of their own for the result."""
     positions, cache = b["positions"], b["cache"]
-    heads, half, cos, sin = map(b.local, ("heads", "half", "cos", "sin"))
-    first, second, turned = map(b.local, ("first", "second", "turned"))
     if len(b.sizes("positions")) != 1 or len(b.sizes("cache")) != 2:
         return None
+    half, cos, sin, turn = map(b.local, ("half", "cos", "sin", "turn"))
+    parts = ("0 : 2 * {half} : 2", "1 : 2 * {half} : 2") if interleaved else (
+        ":{half}", "{half} : 2 * {half}"
+    )  # fmt: skip
+    pair = "(first * {cos} - second * {sin}, second * {cos} + first * {sin})"
+    joined = (
+        f"torch.stack({pair}, dim=-1).flatten(-2)" if interleaved else f"torch.cat({pair}, dim=-1)"
+    )
+    names = {"half": half, "cos": cos, "sin": sin}
     lines = [
-        f"{half} = {_half(b)}",
+        f"{half} = {cache}.shape[-1] // 2",
         f"{cos}, {sin} = {cache}[{positions}].unsqueeze(1).chunk(2, dim=-1)",
+        "",
+        f"def {turn}(heads: torch.Tensor) -> torch.Tensor:",
+        "    first, second = " + ", ".join(f"heads[..., {p}]" for p in parts).format(**names),
+        "    turned = " + joined.format(**names),
+        f"    return torch.cat((turned, heads[..., 2 * {half} :]), dim=-1)",
+        "",
     ]
-    outputs = {}
+    outputs, accepts = {}, [f"{b.sizes('cache')[0]} >= {HIGHEST + 1}"]
     for role in (r for r in ("q", "k") if r in b):
         size = _head_size(b, role)
         if not size:
             return None
+        accepts.append(f"{b.sizes('cache')[1]} <= {size}")
         place = b.target(f"{role}_out", role)
-        parts = (
-            (f"{heads}[..., 0 : 2 * {half} : 2]", f"{heads}[..., 1 : 2 * {half} : 2]")
-            if interleaved
-            else (f"{heads}[..., :{half}]", f"{heads}[..., {half} : 2 * {half}]")
-        )
-        joined = (
-            f"torch.stack(({first}, {second}), dim=-1).flatten(-2)"
-            if interleaved
-            else f"torch.cat(({first}, {second}), dim=-1)"
-        )
-        name = b.local(f"turned_{role}")
-        lines += [
-            f"{heads} = {_heads(b, role, size)}",
-            f"{first} = {parts[0]} * {cos} - {parts[1]} * {sin}",
-            f"{second} = {parts[1]} * {cos} + {parts[0]} * {sin}",
-            f"{turned} = {joined}",
-            f"{name} = torch.cat(({turned}, {heads}[..., 2 * {half} :]), dim=-1)",
-        ]
-        outputs[b[place]] = f"{name}.reshape({b.shape(place)})"
+        flat = len(b.sizes(role)) != 3
+        heads = f"{b[role]}.unflatten(-1, (-1, {size}))" if flat else b[role]
+        text = f"{turn}({heads})" + ".flatten(1)" * flat
+        outputs[b[place]] = b.shaped(text, place, b.sizes(role))
     pairs = "(2 i, 2 i + 1)" if interleaved else "(i, i + half)"
     layout = "interleaved (2 i with 2 i + 1)" if interleaved else "neox (i with i + half)"
     return Reference(
-        f"Turns the pairs {pairs} of each head; a row of {cache} is the cosines, then the sines.",
+        f"Turns the pairs {pairs} of each head; rows of {cache} hold cosines, then sines.",
         tuple(lines),
         outputs,
         values={positions: f'{{ kind = "integers", low = 0, high = {HIGHEST} }}'},
-        accepts=(f"{b.sizes('cache')[0]} >= {HIGHEST + 1}",),
+        accepts=tuple(dict.fromkeys(accepts)),
         questions=(
             f"layout: {layout}; confirm it against the model, not against the kernel",
             f"{positions}: drawn from 0 to {HIGHEST}, below the rows of {cache}; confirm",
