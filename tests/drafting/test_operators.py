@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Iterator
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,17 @@ from typing import Any
 import pytest
 
 from astra_tui.drafting import Draft, draft_task
+from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
+from astra_tui.drafting.operators.library import choose, reference_text
+from astra_tui.drafting.operators.matching import Reference
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.oracle_worker import evaluate, load_reference
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
-from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.dtypes import DType
+from astra_tui.model.task import ArgumentRole, KernelTask, load_task
 
 SOURCES = Path(__file__).parent / "operator_sources"
 CASES = ("*=7", "*=100", "*/all shifted by 1", "*/tiny values", "*/zeros of both signs")
@@ -121,3 +126,142 @@ def test_a_mistake_does_not_move_the_reference_silently(kernel: Kernel) -> None:
     right, wrong = (draft_task("drafted", t, "a.cu") for t in (text, with_mistake(kernel, text)))
     assert (wrong.files["reference.py"] != right.files["reference.py"]) == bool(kernel.asked)
     assert any(kernel.asked in point for point in wrong.open_points)
+
+
+# -- references against torch's own operators ------------------------------------------------------
+
+T, K, D = 5, 3, 8
+SIZES = {"t": T, "k": K, "d": D, "h": 2, "heads": 2, "v": 16, "rows": 64}
+
+
+def facts(kernel: str, arguments: str, body: str = "", **template: str) -> KernelFacts:
+    """Facts of a kernel: `name:role:dtype:size,size` for tensors, `name:dtype` for scalars."""
+    tensors, scalars = [], []
+    for argument in arguments.split():
+        name, *rest = argument.split(":")
+        if len(rest) == 1:
+            scalars.append(ScalarFacts(name, DType(rest[0])))
+        else:
+            role, dtype, sizes = rest
+            found = DType(dtype) if dtype != "T" else None
+            sizes = sizes.replace("2d", "2 * d").replace("hd", "heads * d")
+            tensors.append(TensorFacts(name, ArgumentRole(role), found, tuple(sizes.split(","))))
+    used = re.findall(r"[a-z_]+", " ".join(s for t in tensors for s in t.sizes))
+    dims = tuple(dict.fromkeys(used))
+    return KernelFacts(kernel, tuple(tensors), tuple(scalars), dims, template, body)
+
+
+def inputs_of(kernel: KernelFacts, reference: Reference) -> dict[str, Any]:
+    """Drawn tensors, scalars and dimensions by name."""
+    import torch
+
+    torch.manual_seed(1)
+    sizes = {name: SIZES.get(name, 1) for name in kernel.dims}
+    found: dict[str, Any] = dict(sizes)
+    for tensor in kernel.tensors:
+        shape = [eval(size, {}, sizes) for size in tensor.sizes]
+        text = reference.values.get(tensor.name, '{ kind = "normal" }')
+        values = tomllib.loads(f"v = {text}")["v"]
+        if tensor.dtype is not None and not tensor.dtype.is_float:
+            found[tensor.name] = torch.randint(0, min(values.get("high", 7), 7) + 1, shape)
+        elif values["kind"] == "uniform":
+            found[tensor.name] = torch.rand(shape, dtype=torch.float64)
+        else:
+            found[tensor.name] = torch.randn(shape, dtype=torch.float64)
+    for number in kernel.scalars:
+        found[number.name] = reference.choices.get(number.name, (0.5,))[0]
+    return found
+
+
+F = "torch.nn.functional"
+ROPE = "positions:in:int64:t query:inout:T:t,hd cos_sin_cache:in:float32:rows,d"
+MERGE = "v_a:in:T:t,h,d s_a:in:float32:t,h v_b:in:T:t,h,d s_b:in:float32:t,h out:out:T:t,h,d"
+TABLE: list[tuple[KernelFacts, str, str]] = [
+    (facts(f"{name}_and_mul_kernel", "out:out:T:t,d input:in:T:t,2d"), "out",
+     f"{text.format(x='input[:, :d]')} * input[:, d:]")
+    for name, text in (
+        ("silu", F + ".silu({x})"), ("gelu", F + ".gelu({x})"), ("relu", F + ".relu({x})"),
+        ("gelu_tanh", F + ".gelu({x}, approximate='tanh')"),
+    )
+] + [
+    (facts("mul_and_silu_kernel", "out:out:T:t,d input:in:T:t,2,d"), "out",
+     F + ".silu(input[:, 1]) * input[:, 0]"),
+    (facts("act_and_mul_kernel", "out:out:T:t,d input:in:T:t,2d", "", ACT_FN="vllm::silu_kernel<T>"),
+     "out", F + ".silu(input[:, :d]) * input[:, d:]"),
+    (facts("swigluoai_and_mul", "out:out:T:t,d input:in:T:t,2d alpha:float32 limit:float32"), "out",
+     "(input[:, 1::2].clamp(-limit, limit) + 1) * input[:, ::2].clamp(max=limit)"
+     " * torch.sigmoid(alpha * input[:, ::2].clamp(max=limit))"),
+    (facts("gelu_quick_kernel", "out:out:T:t,d x:in:T:t,d"), "out", "x * torch.sigmoid(1.702 * x)"),
+    (facts("gelu_new_kernel", "x:inout:T:t,d"), "x", F + ".gelu(x, approximate='tanh')"),
+    (facts("log_softmax", "x:in:T:t,d out:out:T:t,d"), "out", F + ".log_softmax(x, -1)"),
+    (facts("layer_norm", "x:in:T:t,d w:in:T:d b:in:T:d y:out:T:t,d eps:float32"), "y",
+     F + ".layer_norm(x, (d,), w, b, eps)"),
+    (facts("rms_norm", "x:in:T:t,h,d weight:in:T:d out:out:T:t,h,d eps:float32"), "out",
+     F + ".rms_norm(x, (d,), weight, eps)"),
+    (facts("crossentropy_forward", "logits:in:T:t,v targets:in:int32:t losses:out:T:t"), "losses",
+     F + ".cross_entropy(logits, targets, reduction='none')"),
+    (facts("embedding_kernel", "ids:in:int64:t weight:in:T:v,d out:out:T:t,d"), "out",
+     F + ".embedding(ids, weight)"),
+    (facts("rope_interleaved", ROPE), "query",
+     "torch.view_as_real(torch.view_as_complex(query.reshape(t, heads, d // 2, 2)) * torch.complex("
+     "*cos_sin_cache[positions].chunk(2, -1)).unsqueeze(1)).reshape(t, heads * d)"),
+    (facts("merge_attn_states", MERGE, "expf(x) logf(x)"), "out",
+     "torch.softmax(torch.stack((s_a, s_b)), 0)[0].unsqueeze(-1) * v_a"
+     " + torch.softmax(torch.stack((s_a, s_b)), 0)[1].unsqueeze(-1) * v_b"),
+    (facts("concat_mla_k", "k:out:T:t,h,2d k_nope:in:T:t,h,d k_rope:in:T:t,d"), "k",
+     "torch.cat((k_nope, k_rope.unsqueeze(1).expand(t, h, d)), -1)"),
+    (facts("pack_bits", "x:in:bool:v out:out:uint8:h", "0x80"), "out",
+     "torch.from_numpy(__import__('numpy').packbits((x != 0).numpy()))"),
+    (facts("top_k_renorm_prob", "probs:in:T:t,v renormed:out:T:t,v k:int32"), "renormed",
+     "(lambda kept: kept / kept.sum(-1, True))(torch.zeros_like(probs).scatter(-1, probs.topk(k, -1)"
+     ".indices, probs.topk(k, -1).values))"),
+    (facts("vec_add", "a:in:T:t,d b:in:T:t,d c:out:T:t,d"), "c", "torch.add(a, b)"),
+    (facts("clamp_kernel", "x:inout:T:t,d lo:float32 hi:float32"), "x", "torch.clamp(x, lo, hi)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kernel", "output", "expected"), TABLE, ids=lambda v: getattr(v, "kernel", "")
+)
+def test_a_reference_says_what_torch_says(kernel: KernelFacts, output: str, expected: str) -> None:
+    import torch
+
+    choice = choose(kernel)
+    assert choice.reference is not None, choice.open_points
+    scope: dict[str, Any] = {}
+    exec(reference_text("k", kernel, choice), scope)
+    given = inputs_of(kernel, choice.reference)
+    wanted = {n: given[n] for n in inspect.signature(scope["reference"]).parameters}
+    found = scope["reference"](**wanted)[output].double()
+    torch.testing.assert_close(found, eval(expected, {"torch": torch}, given).double())
+
+
+def test_what_only_the_engineer_can_tell_apart_is_asked() -> None:
+    kernel = facts("rotary_kernel", ROPE)
+    choice = choose(kernel)
+    (point,) = choice.open_points
+    assert point.startswith("reference.py: say which operator this is: rotary embedding, neox")
+    text = reference_text("rope", kernel, choice)
+    compile(text, "reference.py", "exec")
+    assert "def rotary_embedding_neox_layout(" in text
+    assert "def rotary_embedding_interleaved_layout(" in text
+    with pytest.raises(NotImplementedError, match="choose rotary_embedding_neox_layout or"):
+        exec(text + "\nreference()", {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body", "said"),
+    [
+        ("x:in:T:t,d weight:in:T:d out:out:T:t,d eps:float32", "rsqrtf(s + eps) * (1.0f + weight[i])",
+         "say which operator this is: RMSNorm"),
+        ("x:in:T:t,d weight:in:T:d out:out:T:t,d extra:out:T:t,d eps:float32", "rsqrtf(s + eps)",
+         "nearest: RMSNorm"),
+        ("x:in:T:t,d weight:in:T:d out:out:T:t,d mask:in:T:t other:in:T:t", "rsqrtf(s + eps)",
+         "mask, other play no part in it"),
+        ("x:in:T:t,d torch:in:T:d out:out:T:t,d eps:float32", "rsqrtf(s + eps)", "write what"),
+    ],
+)  # fmt: skip
+def test_a_doubtful_match_is_no_offer(arguments: str, body: str, said: str) -> None:
+    choice = choose(facts("rms_norm_kernel", arguments, body))
+    assert choice.reference is None
+    assert said in " | ".join(choice.open_points)

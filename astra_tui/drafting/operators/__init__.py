@@ -62,6 +62,23 @@ class KernelFacts:
         """The first dimension whose name in snake case matches a pattern in full, or ""."""
         return next((d for d in self.dims if re.fullmatch(pattern, snake_case(d))), "")
 
+    def size(self, pattern: str) -> str:
+        """As `dim`, or else the number that a template parameter of such a name gets, or ""."""
+        given = (
+            value
+            for name, value in self.template.items()
+            if re.fullmatch(f"(k_)?({pattern})", snake_case(name)) and value.isdecimal()
+        )
+        return self.dim(pattern) or next(given, "")
+
+    def switch(self, pattern: str) -> str:
+        """The argument of a template parameter whose name has a pattern; "?" for one not shown.
+
+        "" where there is no such parameter.
+        """
+        found = (v or "?" for n, v in self.template.items() if re.search(pattern, snake_case(n)))
+        return next(found, "")
+
 
 def snake_case(name: str) -> str:
     """`RMSNormKernel` as `rms_norm_kernel`."""

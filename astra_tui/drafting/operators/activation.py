@@ -19,6 +19,7 @@ from astra_tui.drafting.operators.matching import (
 _X = "x|in|inp|inputs?|src|data|a|gate_up|gate_up_proj|xy|hidden_states?"
 _OUT = "out|outputs?|o|y|dst|res(ult)?|act_out"
 
+_FILTERS = "expert_ids|expert_step|sorted_token_ids|num_tokens_post_padded|num_valid_tokens"
 _EXP = r"__expf|expf?\b|hexp|h2exp"
 
 
@@ -48,6 +49,8 @@ _FUNCTIONS = (
     _Function("gelu", "gelu(?!_?(tanh|new|fast|quick))", (r"\berff?\b|normcdff?",),
               "0.5 * {x} * (1.0 + torch.erf({x} / math.sqrt(2.0)))",
               "0.5 x (1 + erf(x / sqrt(2)))", ("tanhf?", r"1\.702")),
+    _Function("sigmoid", "sigmoid", (_EXP,), "1.0 / (1.0 + torch.exp(-{x}))",
+              "1 / (1 + exp(-x))", (r"\bx\s*/\s*\(1", "1\\.702", "tanhf?", "erff?")),
     _Function("relu2", "relu2|relu_?squared?|squared?_relu",
               (r"f?max[fl]?\b", r"\b(\w+)\s*\*\s*\1\b"),
               "torch.relu({x}).square()", "max(x, 0)^2", (_EXP,)),
@@ -69,19 +72,27 @@ def _halves(b: Bound, up_first: bool = False) -> tuple[list[str], str, str, tupl
     return [parted], gate, up, ("", last)
 
 
-def _gated(b: Bound, function: _Function, up_first: bool = False) -> Reference:
+def _gated(b: Bound, function: _Function, up_first: bool = False) -> Reference | None:
     lines, gate, up, sizes = _halves(b, up_first)
     text = function.text.format(x=gate)
+    if "alpha" in b:
+        text = f"{gate} / (1.0 + torch.exp(-{b['alpha']} * {gate}))"
+    factor = f"({up} + {b['beta']})" if "beta" in b else up
     order = "the second half" if up_first else "the first half"
     questions: tuple[str, ...] = ()
-    if "limit" in b:
+    if "clamp" in b.facts.kernel.lower() and "limit" not in b:
+        return None
+    if "limit" in b and b.facts.switch("clamp") not in ("", "true"):
+        questions = (f"{b['limit']}: not applied, since a template argument is not true; confirm",)
+    elif "limit" in b:
         lines.append(f"{gate} = {gate}.clamp(max={b['limit']})")
         lines.append(f"{up} = {up}.clamp(-{b['limit']}, {b['limit']})")
         questions = (f"{b['limit']}: taken to bound gate above and up on both sides; confirm",)
     return Reference(
         f"{function.name}(gate) * up, gate being {order} of each row: {function.formula}.",
         tuple(lines),
-        {b["out"]: b.shaped(f"{text} * {up}", "out", sizes)},
+        {b["out"]: b.shaped(f"{text} * {factor}", "out", sizes)},
+        choices={b[r]: v for r, v in (("alpha", (1.0, 1.702)), ("beta", (0.0, 1.0))) if r in b},
         questions=questions,
     )
 
@@ -160,14 +171,17 @@ def _gated_operator(function: _Function) -> Operator:
     own = f"({function.like})\\w*mul|swiglu(?!oai|step)" if function.name == "silu" else (
         f"({function.like})\\w*mul"
     )  # fmt: skip
+    bounds = [scalar("limit", _LIMIT.names), scalar("beta", "beta")]
+    bounds += [scalar("alpha", "alpha")] if function.name == "silu" else []
     return Operator(
         f"{function.name} and mul",
         rf"{own}|(?<!masked_)act(ivation)?_(and_)?mul",
-        _GATED_SLOTS,
+        (*_GATED_SLOTS, *bounds),
         partial(_gated, function=function),
         unlike="mul_and|quant|swigluoai|swiglustep|fatrelu|situ|masked",
         body=tuple(f"{function.like}|{pattern}" for pattern in function.body),
         contrary=function.contrary,
+        left_out=_FILTERS if function.name == "silu" else f"{_FILTERS}|alpha",
         needs=rf"(?i){function.like}|{'|'.join(function.body)}|act(ivation)?_(and_)?mul",
     )
 
@@ -179,14 +193,6 @@ OPERATORS = (
         "mul_and_(silu|swish)",
         _GATED_SLOTS,
         partial(_gated, function=_FUNCTIONS[0], up_first=True),
-    ),
-    Operator(
-        "silu and mul with a limit",
-        "(silu|swish)\\w*mul|act(ivation)?_(and_)?mul",
-        (*_GATED_SLOTS, _LIMIT),
-        partial(_gated, function=_FUNCTIONS[0]),
-        unlike="mul_and|quant|masked",
-        body=(_EXP,),
     ),
     Operator(
         "swigluoai and mul",
@@ -224,6 +230,7 @@ OPERATORS = (
             unlike="mul|bias|glu|quant|norm|backward|bwd|grad|masked|gat(e|ing)|topk|softmax|conv",
             body=f.body,
             contrary=f.contrary,
+            left_out="finished",
         )
         for f in _FUNCTIONS
     ),

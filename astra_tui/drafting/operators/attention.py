@@ -40,15 +40,12 @@ def _merged(b: Bound, base2: bool, in_place: bool) -> Reference | None:
         place[b[s_out]] = f"({top} + torch.{log}({total}))"
         place[b[s_out]] = _transposed(b, place[b[s_out]], "s_a", s_out)
     base = "2" if base2 else "e"
-    questions = [f"base {base} of {s_a} and {s_b}: confirm; and what holds where one is -inf"]
-    if "output_scale" in b:
-        questions.append(f"{b['output_scale']} is left out: it scales 8-bit outputs only; confirm")
     return Reference(
         f"Two partial results, weighted by {base}^s over the sum of both; s is log base {base}.",
         tuple(lines),
         place,
         values={s_a: _LSE, s_b: _LSE},
-        questions=tuple(questions),
+        questions=(f"base {base} of {s_a} and {s_b}: confirm; and what holds where one is -inf",),
     )
 
 
@@ -118,10 +115,10 @@ OPERATORS = (
                 *_IN,
                 writes("v_out", _V_OUT),
                 writes("s_out", _S_OUT, optional=True),
-                reads("output_scale", "output_scale", optional=True),
             ),
             partial(_merged, base2=base2, in_place=False),
             body=body,
+            left_out="output_scale",
         )
         for base2, base, body in _BASES
     ),
@@ -132,6 +129,7 @@ OPERATORS = (
             _PLACE,
             partial(_merged, base2=base2, in_place=True),
             body=body,
+            left_out="mask",
         )
         for base2, base, body in _BASES
     ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from astra_tui.drafting.operators.matching import Bound, Operator, Reference, Slot, reads
+from astra_tui.drafting.operators.matching import Bound, Operator, Reference, Slot, reads, writes
 from astra_tui.drafting.tensors import product
 from astra_tui.model.task import ArgumentRole
 
@@ -16,6 +17,7 @@ _SLOTS = reads(
     "slots", "slot_mapping|slots?|loc|locs|locations?|out_(cache_)?loc|indices|idx", is_index=True
 )
 _WRITTEN = frozenset({ArgumentRole.OUT, ArgumentRole.INOUT})
+_SCALES = "(k|v|kv)_scales?|scale|interleaved_v|reserved_skip_index"
 _SLOTS_DRAWN = 64
 """Slots that are drawn: no more tokens, so that no two meet, and no fewer slots in the cache."""
 _VALUES = f'{{ kind = "arange", high = {_SLOTS_DRAWN - 1} }}'
@@ -107,6 +109,22 @@ def _concat(b: Bound) -> Reference | None:
     return _written(b, summary, lines, outputs, b.sizes("cache")[:-1])
 
 
+def _concat_and_query(b: Bound) -> Reference | None:
+    """The same, and the two parts of each query head next to each other."""
+    reference = _concat(b)
+    if reference is None:
+        return None
+    query = f"torch.cat(({b['q_nope']}, {b['q_rope']}), dim=-1)"
+    outputs = {**reference.outputs, b["q_out"]: query}
+    return replace(reference, outputs=outputs, summary=f"{reference.summary[:-1]}; q the same.")
+
+
+_LATENT = (
+    reads("latent", "kv_c|k_nope|ckv|append_ckv|nope"),
+    reads("rope", "k_pe|k_rope|kpe|append_kpe|rope"),
+    _stores("cache", "kv_?(cache|buffer)|cache|buffer"),
+    _SLOTS,
+)
 _BOTH = (
     reads("key", _KEY),
     reads("value", _VALUE),
@@ -122,6 +140,7 @@ OPERATORS = (
         "reshape_and_cache",
         _BOTH,
         _packed,
+        left_out=_SCALES,
         unlike="flash|quant|mla",
     ),
     Operator(
@@ -129,18 +148,27 @@ OPERATORS = (
         r"reshape_and_cache|store_kv|set_kv|(append|write|update)\w*(kv|cache)",
         _BOTH,
         partial(_flat, pairs=_PAIRS),
+        left_out=_SCALES,
         unlike="quant|mla",
     ),
     Operator(
         "cache write of a latent and a rotary part",
         r"(concat_and_cache|set|store|append)\w*mla(?!_kv_concat)",
-        (
-            reads("latent", "kv_c|k_nope|ckv|append_ckv|nope"),
-            reads("rope", "k_pe|k_rope|kpe|append_kpe|rope"),
-            _stores("cache", "kv_?(cache|buffer)|cache|buffer"),
-            _SLOTS,
-        ),
+        _LATENT,
         _concat,
+        left_out=_SCALES,
         unlike="quant|ds_mla|grouped|concat_q",
+    ),
+    Operator(
+        "cache write of a latent and a rotary part, and joined queries",
+        r"set_mla_kv_concat_q",
+        (
+            *_LATENT,
+            reads("q_nope", "q_nope"),
+            reads("q_rope", "q_rope|q_pe"),
+            writes("q_out", "q_out|q"),
+        ),
+        _concat_and_query,
+        unlike="fp8|quant",
     ),
 )

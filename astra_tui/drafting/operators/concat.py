@@ -35,6 +35,6 @@ OPERATORS = (
             writes("out", "k|q|out|outputs?|o"),
         ),
         _concat,
-        unlike="cache|set_|buffer",
+        unlike="cache|set_|buffer|pad|flat",
     ),
 )

@@ -13,9 +13,11 @@ from astra_tui.model.task import ArgumentRole
 NAME_SCORE = 40
 ROLES_SCORE = 35
 BODY_SCORE = 25
-ELIMINATION_PENALTY = 5
+ELIMINATION_PENALTY = 15
 """For each argument that fits a role by elimination alone."""
-UNEXPLAINED_PENALTY = 20
+LEFT_OUT_PENALTY = 5
+"""For each optional argument that the reference leaves out."""
+UNEXPLAINED_PENALTY = 25
 """For each tensor or scalar that plays no role in the operator."""
 CONTRARY_PENALTY = 30
 """For words of the body that speak for another operator."""
@@ -152,6 +154,8 @@ class Operator:
     contrary: tuple[str, ...] = ()
     needs: str = ""
     """What of kernel name, template arguments or body has to be there for the operator."""
+    left_out: str = ""
+    """Names of optional arguments that the reference leaves out, with a question."""
 
 
 @dataclass(frozen=True)
@@ -182,17 +186,30 @@ def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
         return None
     bound, missing = bind(operator.slots, facts)
     contrary = [p for p in operator.contrary if re.search(p, facts.body)]
-    unexplained = _unexplained(bound)
+    left_out = [n for n in _unbound(bound) if re.fullmatch(operator.left_out, plain_name(n))]
+    unexplained = [n for n in _unbound(bound) if n not in left_out]
     score = NAME_SCORE * is_named + BODY_SCORE * bool(calls) - CONTRARY_PENALTY * bool(contrary)
     reference = None if missing else _reference(operator, bound)
     if reference is not None:
         score += ROLES_SCORE - ELIMINATION_PENALTY * len(bound.eliminated)
-        score -= UNEXPLAINED_PENALTY * len(unexplained)
+        score -= UNEXPLAINED_PENALTY * len(unexplained) + LEFT_OUT_PENALTY * len(left_out)
+        reference = replace(
+            reference,
+            questions=(
+                *reference.questions,
+                *(
+                    f"{n} is left out of reference.py: pass null, or write its part"
+                    for n in left_out
+                ),
+                *(f"{n} has no part in reference.py; say what it does" for n in unexplained),
+            ),
+        )
     parts = [f"named {facts.kernel}"] if is_named else []
     parts += [", ".join(_played(role, bound[role]) for role in (*bound.tensors, *bound.scalars))]
     parts += [f"its body has {', '.join(calls)}"] if calls else []
     parts += [f"nothing fits {', '.join(missing)}"] if missing else []
-    parts += [f"{', '.join(unexplained)} plays no part in it"] if unexplained else []
+    plays = "plays" if len(unexplained) == 1 else "play"
+    parts += [f"{', '.join(unexplained)} {plays} no part in it"] if unexplained else []
     return Match(operator.name, max(score, 0), "; ".join(p for p in parts if p), reference)
 
 
@@ -254,7 +271,7 @@ def _fitting(slot: Slot, facts: KernelFacts, taken: set[str]) -> list[TensorFact
     ]
 
 
-def _unexplained(bound: Bound) -> list[str]:
+def _unbound(bound: Bound) -> list[str]:
     used = {bound[role] for role in (*bound.tensors, *bound.scalars)}
     names = (*(t.name for t in bound.facts.tensors), *(s.name for s in bound.facts.scalars))
     return [name for name in names if name not in used]

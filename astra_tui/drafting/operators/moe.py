@@ -62,11 +62,10 @@ OPERATORS = (
         "moe_(sum|reduce)",
         (
             reads("x", "x|in|inp|inputs?"),
-            reads("ids", "topk_ids", optional=True, is_index=True),
-            reads("map", "expert_map", optional=True, is_index=True),
             writes("out", "out|outputs?|y"),
         ),
         _sum,
+        left_out="topk_ids|expert_map",
     ),
     Operator(
         "alignment of tokens by expert",
@@ -79,5 +78,6 @@ OPERATORS = (
         ),
         _align,
         unlike="lora|batched",
+        left_out="expert_map|has_expert_map|scatter_idx",
     ),
 )

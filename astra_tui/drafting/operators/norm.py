@@ -141,7 +141,7 @@ def _static_quant(b: Bound) -> Reference:
 
 
 def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
-    group = b.facts.dim("group_size|block_size|quant_block_size") or ("128" if grouped else "")
+    group = b.facts.size("group_size|block_size|quant_block_size") or ("128" if grouped else "")
     norm = _Norm(b)
     lines = norm.lines
     normed, rows, most = map(b.local, ("normed", "rows", "most"))
@@ -209,6 +209,24 @@ def _qk_norm(b: Bound) -> Reference | None:
     )  # fmt: skip
 
 
+def _two_norms(b: Bound) -> Reference:
+    """Two rows, each with its own norm, next to each other."""
+    eps, questions = epsilon(b)
+    norm = b.local("norm")
+    parts = [f"{norm}({b[x]}, {b[w]})" for x, w in (("x", "weight"), ("second", "second_weight"))]
+    return Reference(
+        "The RMSNorm of one tensor, then the RMSNorm of the other, in one row.",
+        (
+            "",
+            f"def {norm}(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:",
+            f"    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + {eps}) * weight",
+            "",
+        ),
+        {b["out"]: f"torch.cat(({', '.join(parts)}), dim=-1)"},
+        questions=questions,
+    )
+
+
 def _rms_slots(*more: Slot) -> tuple[Slot, ...]:
     return (
         reads_or_updates("x", _X), *more,
@@ -230,7 +248,7 @@ OPERATORS = (
         "rms_?norm|qk_?rms",
         _rms_slots(),
         _rms_norm,
-        unlike="gemma|quant|add|silu|rope|gated|residual|qk_?norm|eh_norm",
+        unlike="gemma|quant|add|silu|rope|gated|residual|qk_?norm|eh_norm|group",
         body=(_ROOT,),
         contrary=(_ONE_MORE,),
     ),
@@ -248,7 +266,7 @@ OPERATORS = (
         r"gemma\w*norm",
         _rms_slots(),
         partial(_rms_norm, one_more=True),
-        unlike="quant|add|residual",
+        unlike="quant|add|residual|group",
         body=(_ROOT, _ONE_MORE),
     ),
     Operator(
@@ -303,6 +321,8 @@ OPERATORS = (
             writes("out", _OUT, optional=True),
         ),
         _layer_norm,
+        left_out="clamp|scale_orig_quant_per_(tensor|token)|sum_per_token|normed_output_quant|"
+        "has_fp8_min_scaling",
         unlike="rms|backward|bwd|grad",
         body=(_ROOT, r"\bmean\w*|\bmu\b"),
     ),
@@ -319,5 +339,18 @@ OPERATORS = (
         _qk_norm,
         unlike="rope",
         body=(_ROOT,),
+    ),
+    Operator(
+        "two RMSNorms in one row",
+        "eh_norm",
+        (
+            reads("x", "embeds?"),
+            reads("second", "previous_hidden(_states)?|hidden"),
+            reads("weight", "e_?norm_weight"),
+            reads("second_weight", "h_?norm_weight"),
+            _EPS,
+            writes("out", _OUT),
+        ),
+        _two_norms,
     ),
 )  # fmt: skip

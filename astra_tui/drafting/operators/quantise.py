@@ -11,6 +11,7 @@ from astra_tui.drafting.operators.matching import (
     Reference,
     reads,
     scalar,
+    updates,
     writes,
 )
 from astra_tui.model.dtypes import DType
@@ -71,20 +72,47 @@ def _shown_format(bound: Bound, tensor: TensorFacts) -> str:
     return "fp8" if tensor.dtype is not None and "float8" in tensor.dtype.value else ""
 
 
-def _static(b: Bound) -> Reference:
-    text, _, asked = quantised(b, "out", f"{b['x']} / {b['scale']}")
+def _scale(b: Bound) -> str | None:
+    """The scale as it divides the input: one for all, one a row, or one a block of elements."""
+    sizes, scale = b.sizes("scale"), b["scale"]
+    if sizes in ((), ("1",)):
+        return scale
+    if sizes == b.sizes("x")[:-1]:
+        return f"{scale}.unsqueeze(-1)"
+    blocks = b.facts.dim("group_m"), b.facts.dim("group_n")
+    if len(sizes) == 2 and all(blocks):
+        rows, columns = (f"repeat_interleave({n}, dim={d})" for d, n in enumerate(blocks))
+        last = b.sizes("x")
+        return f"{scale}.{rows}.{columns}[:{last[0]}, :{last[-1]}]"
+    return None
+
+
+def _static(b: Bound) -> Reference | None:
+    scale = _scale(b)
+    if scale is None:
+        return None
+    values = f"{b['x']} / {scale}"
+    if "azp" in b:
+        values = f"torch.round({values}) + {b['azp']}"
+    text, _, asked = quantised(b, "out", values)
     return Reference(
-        "The input divided by the one scale that is given, rounded to 8 bits.",
+        "The input divided by the scale that is given, rounded to 8 bits.",
         (),
         {b["out"]: b.shaped(text, "out", b.sizes("x"))},
-        values={b["scale"]: '{ kind = "uniform", low = 0.01, high = 0.1 }'},
+        values={
+            b["scale"]: '{ kind = "uniform", low = 0.01, high = 0.1 }',
+            **({b["azp"]: '{ kind = "integers", low = -20, high = 20 }'} if "azp" in b else {}),
+        },
         tolerances=tolerances(b, "out"),
         tolerance_source=_SOURCE,
         questions=tuple(q for q in (asked,) if q),
     )
 
 
-def _per_row(b: Bound, rows: str, what: str) -> Reference:
+def _per_row(b: Bound, rows: str, what: str) -> Reference | None:
+    dtype = b.tensors["scales"].dtype
+    if dtype is not None and not dtype.is_float:
+        return None
     row, most, scale, codes = map(b.local, ("rows", "most", "row_scale", "codes"))
     top = largest(b, "out")
     lines = [f"{row} = {rows}", f"{most} = {row}.abs().amax(dim=-1, keepdim=True)"]
@@ -97,8 +125,13 @@ def _per_row(b: Bound, rows: str, what: str) -> Reference:
     if "eps" not in b and re.search(r"\b512\b|min_scal", b.facts.body):
         lines.append(f"{scale} = {scale}.clamp(min=1.0 / ({top} * 512.0))")
         questions.append(f"{b['scales']}: kept above 1 / ({top} * 512), as the body does; confirm")
-    lines.append(f"{codes} = torch.where({scale} > 0.0, {row} / {scale}, 0.0)")
     text, _, asked = quantised(b, "out", codes)
+    shown = "true" if "ue8m0" in b.facts.kernel.lower() else b.facts.switch("ue8m0")
+    if shown == "true":
+        lines.append(f"{scale} = torch.exp2(torch.ceil(torch.log2({scale})))")
+    elif shown == "?":
+        questions.append(f"{b['scales']}: not rounded up to powers of two (ue8m0); confirm")
+    lines.append(f"{codes} = torch.where({scale} > 0.0, {row} / {scale}, 0.0)")
     lines.append(f"{codes} = {text}")
     return Reference(
         f"The largest magnitude of each {what} becomes the largest of the 8-bit format.",
@@ -113,12 +146,49 @@ def _per_row(b: Bound, rows: str, what: str) -> Reference:
     )
 
 
-def _per_token(b: Bound) -> Reference:
+def _with_zero_point(b: Bound) -> Reference:
+    """Each row's range is spread over all 256 codes."""
+    rows, low, high, scale, zero = map(b.local, ("rows", "low", "high", "row_scale", "zero"))
+    return Reference(
+        "Each row's smallest value becomes -128 and its largest 127; azp is the code of zero.",
+        (
+            f"{rows} = {b['x']}.reshape(-1, {b.sizes('x')[-1]})",
+            f"{low}, {high} = {rows}.amin(dim=-1, keepdim=True), {rows}.amax(dim=-1, keepdim=True)",
+            f"{scale} = ({high} - {low}) / 255.0",
+            f"{zero} = torch.round(-128.0 - {low} / {scale})",
+            f"{b.local('codes')} = (torch.round({rows} / {scale}) + {zero}).clamp(-128.0, 127.0)",
+        ),
+        {
+            b["out"]: f"{b.local('codes')}.reshape({b.shape('out')})",
+            b["scales"]: f"{scale}.reshape({b.shape('scales')})",
+            b["azp"]: f"{zero}.reshape({b.shape('azp')})",
+        },
+        tolerances={DType.INT8: (1.0, 0.0), DType.INT32: (1.0, 0.0), DType.FLOAT32: (0.0, 1e-5)},
+        tolerance_source=_SOURCE,
+        questions=(f"{b['x']}: a row of equal values has no scale; say what holds there",),
+    )
+
+
+def _largest(b: Bound) -> Reference:
+    """The scale that a whole tensor needs, never below what it was."""
+    scale = b["scales"]
+    return Reference(
+        "The larger of the scale and the largest magnitude over the largest of fp8 e4m3.",
+        (),
+        {scale: f"torch.maximum({scale}, {b['x']}.abs().max() / {FP8_MAX})"},
+        values={scale: '{ kind = "constant", low = 0.0 }'},
+        tolerances={DType.FLOAT32: (0.0, 1e-5)},
+        tolerance_source="the one division may round",
+        questions=(f"the format is taken to be fp8 e4m3, whose largest is {FP8_MAX}; confirm",),
+    )
+
+
+def _per_token(b: Bound) -> Reference | None:
     return _per_row(b, f"{b['x']}.reshape(-1, {b.sizes('x')[-1]})", "row")
 
 
 def _per_group(b: Bound) -> Reference | None:
-    size = b.facts.dim("group_size|block_size|quant_block_size|group")
+    size = b.facts.size("group_size|block_size|quant_block_size|group")
     return _per_row(b, f"{b['x']}.reshape(-1, {size})", "group") if size else None
 
 
@@ -126,9 +196,14 @@ OPERATORS = (
     Operator(
         "quantisation with a given scale",
         r"scaled_\w*quant|quant\w*_(per_)?tensor|per_tensor\w*_quant|static\w*quant",
-        (reads("x", X), reads("scale", SCALES), writes("out", OUT)),
+        (
+            reads("x", X),
+            reads("scale", SCALES),
+            writes("out", OUT),
+            reads("azp", "azp|zero_points?|zp", optional=True, is_index=True),
+        ),
         _static,
-        unlike="norm|rope|act|silu|mul|dynamic|per_token|cache|azp|group",
+        unlike="norm|rope|act|silu|mul|(?<!strided_)dynamic|per_token|cache",
     ),
     Operator(
         "per-token quantisation",
@@ -144,6 +219,24 @@ OPERATORS = (
         unlike="norm|rope|act_|silu|mul|cache|azp|group|append",
     ),
     Operator(
+        "per-token quantisation with a zero point",
+        r"dynamic\w*azp\w*quant|asym\w*quant",
+        (
+            reads("x", X),
+            writes("out", OUT),
+            writes("scales", SCALES),
+            writes("azp", "azp(_out)?|zero_points?|zp", is_index=True),
+        ),
+        _with_zero_point,
+        unlike="norm|rope|group",
+    ),
+    Operator(
+        "scale of a tensor",
+        r"(abs_?max|max)_reduction|compute_scale",
+        (reads("x", X), updates("scales", SCALES)),
+        _largest,
+    ),
+    Operator(
         "group quantisation",
         r"group\w*quant|quant\w*group|block\w*quant",
         (
@@ -155,6 +248,6 @@ OPERATORS = (
             scalar("high", r"max_(8bit|val|value)|(q|fp8|int8)_?max"),
         ),
         _per_group,
-        unlike="norm|rope|act_|silu|mul|cache|situ",
+        unlike="norm|rope|act_|silu|mul|cache|situ|scaled_fp8_quant",
     ),
 )

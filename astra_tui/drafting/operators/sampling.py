@@ -14,6 +14,7 @@ from astra_tui.drafting.operators.matching import (
 
 _PROBS = "probs?|probabilities|x|in|input"
 _OUT = "renormed_probs?|out|outputs?|renorm_probs?|probs_out|y"
+_STATES = "row_states|workspace|states"
 _UNIFORM = '{ kind = "uniform", low = 0.0, high = 1.0 }'
 
 
@@ -118,6 +119,7 @@ OPERATORS = (
         r"top_?k\w*renorm|renorm\w*top_?k",
         (reads("probs", _PROBS), *_COUNTS, writes("out", _OUT)),
         _top_k,
+        left_out=_STATES,
     ),
     Operator(
         "top-k mask of logits",
@@ -128,6 +130,7 @@ OPERATORS = (
             writes("out", "masked_logits|out|outputs?|y|logits_out"),
         ),
         _mask_logits,
+        left_out=_STATES,
     ),
     Operator(
         "repetition penalties",
