@@ -13,7 +13,7 @@ import pytest
 
 from astra_tui.drafting import Draft, draft_task
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
-from astra_tui.drafting.operators.library import choose, reference_text
+from astra_tui.drafting.operators.library import OPERATORS, choose, reference_text
 from astra_tui.drafting.operators.matching import Reference
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
@@ -46,12 +46,14 @@ KERNELS = [
     Kernel("gemma_norm", "gemma RMSNorm", ("(1.0f + gamma[i])", "gamma[i]")),
     Kernel("layer_norm", "LayerNorm", ("squares / C", "squares / (C - 1)"),
            ("eps is taken to be 1e-5",)),
-    Kernel("rms_norm_int8", "RMSNorm and per-token quantisation", ("most / 127.0f", "most / 128.0f")),
+    Kernel("rms_norm_int8", "RMSNorm and per-token quantisation",
+           ("most / 127.0f", "most / 128.0f")),
     Kernel("silu_and_mul", "silu and mul",
            ("gate = row[i], up = row[d + i]", "gate = row[d + i], up = row[i]")),
     Kernel("bias_gelu", "bias and gelu", ("0.70710678f", "0.5f")),
     Kernel("rope", "rotary embedding, neox layout",
-           ("x = head[i], y = head[half_dim + i];\n  head[i] = x * c - y * s;\n  head[half_dim + i]",
+           ("x = head[i], y = head[half_dim + i];\n"
+            "  head[i] = x * c - y * s;\n  head[half_dim + i]",
             "x = head[2 * i], y = head[2 * i + 1];\n  head[2 * i] = x * c - y * s;\n"
             "  head[2 * i + 1]"),
            ("layout: neox (i with i + half)", "positions: drawn from 0 to 63")),
@@ -131,7 +133,11 @@ def test_a_mistake_does_not_move_the_reference_silently(kernel: Kernel) -> None:
 # -- references against torch's own operators ------------------------------------------------------
 
 T, K, D = 5, 3, 8
-SIZES = {"t": T, "k": K, "d": D, "h": 2, "heads": 2, "v": 16, "rows": 64}
+SIZES = {
+    "t": T, "k": K, "d": D, "h": 2, "heads": 2, "v": 16, "rows": 64, "rot_dim": D, "n_group": 2,
+    "num_experts": 8, "block_size": 4, "org_vocab_start_index": 1, "org_vocab_end_index": 4,
+    "added_vocab_start_index": 5, "added_vocab_end_index": 7, "added_row_offset": 3,
+}  # fmt: skip
 
 
 def facts(kernel: str, arguments: str, body: str = "", **template: str) -> KernelFacts:
@@ -147,7 +153,7 @@ def facts(kernel: str, arguments: str, body: str = "", **template: str) -> Kerne
             sizes = sizes.replace("2d", "2 * d").replace("hd", "heads * d")
             tensors.append(TensorFacts(name, ArgumentRole(role), found, tuple(sizes.split(","))))
     used = re.findall(r"[a-z_]+", " ".join(s for t in tensors for s in t.sizes))
-    dims = tuple(dict.fromkeys(used))
+    dims = tuple(dict.fromkeys((*used, *template.pop("dims", "").split())))
     return KernelFacts(kernel, tuple(tensors), tuple(scalars), dims, template, body)
 
 
@@ -169,13 +175,173 @@ def inputs_of(kernel: KernelFacts, reference: Reference) -> dict[str, Any]:
         else:
             found[tensor.name] = torch.randn(shape, dtype=torch.float64)
     for number in kernel.scalars:
-        found[number.name] = reference.choices.get(number.name, (0.5,))[0]
+        default = 0.5 if number.dtype.is_float else 0
+        found[number.name] = reference.choices.get(number.name, (default,))[0]
     return found
 
 
 F = "torch.nn.functional"
 ROPE = "positions:in:int64:t query:inout:T:t,hd cos_sin_cache:in:float32:rows,d"
 MERGE = "v_a:in:T:t,h,d s_a:in:float32:t,h v_b:in:T:t,h,d s_b:in:float32:t,h out:out:T:t,h,d"
+ADDED = "x:inout:T:t,d residual:inout:T:t,d weight:in:T:d"
+QUANT = "out:out:uint8:t,d weight:in:T:d scale:in:float32:1 eps:float32"
+CODES = "({}).clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)"
+NORMED = F + ".rms_norm(x + residual, (d,), {}weight, eps)"
+PAIR = "out:out:T:t,d input:in:T:t,2d "
+GATE, UP = "input[:, :d]", "input[:, d:]"
+NEOX = (
+    "(lambda x, c, s: torch.cat((x[..., :4] * c - x[..., 4:] * s, x[..., 4:] * c + x[..., :4] * s),"
+    " -1).reshape({x}.shape))({x}.reshape(t, -1, 8), *{angles})"
+)
+PAIRS = (
+    "torch.view_as_real(torch.view_as_complex({x}.reshape(t, -1, 4, 2)) * torch.complex(*{angles})"
+    ").reshape({x}.shape)"
+)
+CACHED = "cos_sin_cache[positions].unsqueeze(1).chunk(2, -1)"
+RATES = "(positions[:, None, None] * rope_rcp_theta ** (torch.arange(4).double() / 4))"
+SCALED = f"[f({RATES} * rope_rcp_scale) for f in (torch.cos, torch.sin)]"
+APART = (
+    "positions:in:int64:t q:in:T:t,heads,d k:in:T:t,1,d q_rope:out:T:t,heads,d k_rope:out:T:t,1,d "
+)
+FORMULA = (
+    "positions:in:int64:t q:in:T:t,heads,rot_dim k:in:T:t,1,rot_dim q_rope:out:T:t,heads,rot_dim "
+    "k_rope:out:T:t,1,rot_dim smooth_a:float32 smooth_b:float32 rope_rcp_scale:float32 "
+    "rope_rcp_theta:float32"
+)
+QKV = (
+    "qkv:inout:T:t,(num_heads_q+num_heads_k+1)*d q_weight:in:T:d k_weight:in:T:d eps:float32 "
+    "cos_sin_cache:in:float32:rows,d positions:in:int64:t"
+)
+GATING = "gating:in:T:t,v weights:out:T:t,k indices:out:int32:t,k renormalize:bool "
+LATENT = "kv_c:in:T:t,d k_pe:in:T:t,k kv_cache:inout:T:rows,d+k slot_mapping:in:int64:t"
+STORED = "kv_cache.index_copy(0, slot_mapping, torch.cat((kv_c, k_pe), -1))"
+SETS = "v:in:T:t,k,h,d s:in:float32:t,k,h v_merged:out:T:t,h,d"
+ADAM = (
+    "p:inout:T:v g:in:T:v m:inout:T:v v:inout:T:v lr:float32 beta1:float32 beta2:float32 "
+    "eps:float32 weight_decay:float32 step:int32"
+)
+ADAM_STEP = (
+    "(lambda w: (setattr(w, 'grad', g), (lambda o: (o.state[w].update(exp_avg=m.clone(),"
+    " exp_avg_sq=v.clone(), step=torch.tensor(step - 1.0)), o.step()))(torch.optim.{}([w], lr,"
+    " (beta1, beta2), eps, weight_decay)), w.detach())[-1])(torch.nn.Parameter(p.clone()))"
+)
+EDGES = " ".join(
+    f"{kind}_vocab_{end}_index" for kind in ("org", "added") for end in ("start", "end")
+)  # fmt: skip
+MORE: list[tuple[KernelFacts, str, str]] = [
+    (facts("gemma_fused_add_rmsnorm", ADDED + " eps:float32"), "x", NORMED.format("1 + ")),
+    (facts("rms_norm_static_fp8_quant", QUANT + " x:in:T:t,d"), "out",
+     CODES.format(F + ".rms_norm(x, (d,), weight, eps) / scale")),
+    (facts("fused_add_rms_norm_static_fp8_quant", QUANT + " x:in:T:t,d residual:inout:T:t,d"),
+     "out", CODES.format(NORMED.format("") + " / scale")),
+    (facts("fused_add_rms_norm_fp8_block_quant", "scales:out:float32:t,1 out:out:uint8:t,d "
+           "eps:float32 " + ADDED.replace("x:inout", "x:in"), GROUP_SIZE="8"), "scales",
+     NORMED.format("") + ".abs().amax(-1, True) / 448"),
+    (facts("qk_norm", "q:inout:T:t,hd k:inout:T:t,d q_weight:in:T:d k_weight:in:T:d eps:float32"),
+     "q", F + ".rms_norm(q.reshape(t, heads, d), (d,), q_weight, eps).reshape(t, heads * d)"),
+    (facts("eh_norm", "embeds:in:T:t,d previous_hidden:in:T:t,d enorm_weight:in:T:d "
+           "hnorm_weight:in:T:d out:out:T:t,2d eps:float32"), "out",
+     f"torch.cat(({F}.rms_norm(embeds, (d,), enorm_weight, eps), "
+     f"{F}.rms_norm(previous_hidden, (d,), hnorm_weight, eps)), -1)"),
+    *((facts(f"{name}_kernel", "x:in:T:t,d out:out:T:t,d"), "out", text)
+      for name, text in (
+          ("silu", F + ".silu(x)"), ("sigmoid", "torch.sigmoid(x)"), ("gelu", F + ".gelu(x)"),
+          ("relu", F + ".relu(x)"), ("relu2", F + ".relu(x) ** 2"),
+          ("softmax", F + ".softmax(x, -1)"))),
+    *((facts(f"bias_{name}", "x:in:T:t,d bias:in:T:d out:out:T:t,d"), "out", text)
+      for name, text in (
+          ("silu", F + ".silu(x + bias)"), ("relu", F + ".relu(x + bias)"),
+          ("sigmoid", "torch.sigmoid(x + bias)"), ("relu2", F + ".relu(x + bias) ** 2"),
+          ("gelu_tanh", F + ".gelu(x + bias, approximate='tanh')"),
+          ("gelu_quick", "(x + bias) * torch.sigmoid(1.702 * (x + bias))"))),
+    *((facts(f"{name}_and_mul", PAIR + more), "out", text)
+      for name, more, text in (
+          ("gelu_quick", "", f"{GATE} * torch.sigmoid(1.702 * {GATE}) * {UP}"),
+          ("sigmoid", "", f"torch.sigmoid({GATE}) * {UP}"),
+          ("relu2", "", f"{F}.relu({GATE}) ** 2 * {UP}"),
+          ("silu", "limit:float32 alpha:float32 beta:float32",
+           "(lambda g, u: g * torch.sigmoid(alpha * g) * (u + beta))"
+           f"({GATE}.clamp(max=limit), {UP}.clamp(-limit, limit))"),
+          ("swiglustep", "limit:float32",
+           f"{F}.silu({GATE}).clamp(max=limit) * {UP}.clamp(-limit, limit)"),
+          ("fatrelu", "threshold:float32", f"{F}.threshold({GATE}, threshold, 0.0) * {UP}"),
+          ("situ", "beta:float32 linear_beta:float32",
+           f"beta * torch.tanh({GATE} / beta) * torch.sigmoid({GATE})"
+           f" * linear_beta * torch.tanh({UP} / linear_beta)"))),
+    *((facts(f"rope_{layout}", arguments), output, text.format(x=x, angles=angles))
+      for layout, text in (("neox", NEOX), ("interleaved", PAIRS))
+      for arguments, output, x, angles in (
+          (ROPE, "query", "query", CACHED),
+          (APART + "cos_sin_cache:in:float32:rows,d", "k_rope", "k", CACHED),
+          (FORMULA, "q_rope", "q", SCALED))),
+    *((facts(f"qk_norm_rope_{layout}", QKV), "qkv",
+       f"torch.cat(((lambda x: {text.format(x='x', angles=CACHED)})({F}.rms_norm("
+       "qkv.reshape(t, 3, d)[:, :2], (d,), None, eps) * torch.stack((q_weight, k_weight)))"
+       ".flatten(1), qkv[:, 2 * d :]), -1)")
+      for layout, text in (("neox", NEOX), ("interleaved", PAIRS))),
+    (facts("scaled_fp8_quant", "x:in:T:t,d scale:in:float32:t out:out:uint8:t,d"), "out",
+     CODES.format("x / scale[:, None]")),
+    (facts("static_scaled_int8_azp_quant", "input:in:T:t,d out:out:int8:t,d scale:in:float32:1 "
+           "azp:in:int32:1"), "out", "(torch.round(input / scale) + azp).clamp(-128, 127)"),
+    (facts("dynamic_per_token_scaled_fp8_quant", "out:out:uint8:t,d scale:out:float32:t "
+           "input:in:T:t,d scale_ub:in:float32:1"), "scale",
+     "torch.minimum(input.abs().amax(-1), scale_ub) / 448"),
+    (facts("dynamic_int8_azp_quant", "input:in:T:t,d out:out:int8:t,d scale:out:float32:t "
+           "azp:out:int32:t"), "azp",
+     "torch.round(-128 - input.amin(-1) / ((input.amax(-1) - input.amin(-1)) / 255))"),
+    (facts("absmax_reduction", "scale:inout:float32:1 x:in:T:t,d"), "scale",
+     "torch.maximum(scale, x.abs().max() / 448)"),
+    (facts("topk_sigmoid", GATING), "weights", "torch.sigmoid(gating).topk(k, -1).values"),
+    (facts("moe_topk", GATING), "indices", "gating.topk(k, -1).indices"),
+    *((facts("grouped_topk", GATING + "bias:in:T:v", body, dims="n_group topk_group"), "indices",
+       "(lambda s: s.masked_fill(torch.arange(16) // 8 != s.reshape(t, 2, 8).topk(2).values"
+       f".sum(-1).argmax(-1, True), -9e9).topk(k).indices)({text} + bias)")
+      for body, text in (("sigmoid", "torch.sigmoid(gating)"), ("SCORING_NONE", "gating"))),
+    (facts("top_k_mask_logits", "logits:in:T:t,v masked_logits:out:T:t,v top_k_arr:in:int32:t"),
+     "masked_logits", "torch.stack([x.masked_fill(x < x.topk(int(n)).values[-1], -torch.inf)"
+     " for x, n in zip(logits, top_k_arr)])"),
+    (facts("apply_repetition_penalties", "logits:inout:T:t,v prompt_mask:in:bool:t,v "
+           "output_mask:in:bool:t,v repetition_penalties:in:T:t"), "logits",
+     "torch.where((prompt_mask + output_mask) > 0, torch.where(logits > 0,"
+     " logits / repetition_penalties[:, None], logits * repetition_penalties[:, None]), logits)"),
+    (facts("reshape_and_cache", "key:in:T:t,heads,d value:in:T:t,heads,d slot_mapping:in:int64:t "
+           "key_cache:inout:T:rows,heads,2,v,4 value_cache:inout:T:rows,heads,d,v"), "key_cache",
+     "torch.as_tensor([key_cache.__setitem__((s // 16, slice(None), slice(None), s % 16), "
+     "k_.reshape(heads, 2, 4)) for s, k_ in zip(slot_mapping, key)] and key_cache)"),
+    (facts("concat_and_cache_mla", LATENT), "kv_cache", STORED),
+    (facts("set_mla_kv_concat_q", LATENT + " q_nope:in:T:t,h,d q_rope:in:T:t,h,d "
+           "q_out:out:T:t,h,2d"), "q_out", "torch.cat((q_nope, q_rope), -1)"),
+    *((facts("merge_state_in_place", MERGE.split(" out:")[0].replace("v_a:in", "v:inout").replace(
+        "s_a:in", "s:inout").replace("v_b", "v_other").replace("s_b", "s_other"), body), "s",
+       f"{text}(s, s_other)")
+      for body, text in (
+          ("expf(x) logf(x)", "torch.logaddexp"), ("exp2f(x) log2f(x)", "torch.logaddexp2"))),
+    *((facts("merge_states", SETS, body), "v_merged",
+       f"(torch.softmax(s * {factor}, 1)[..., None] * v).sum(1)")
+      for body, factor in (("expf(x) logf(x)", 1.0), ("exp2f(x) log2f(x)", 0.6931471805599453))),
+    (facts("attention_sum", "v:in:T:t,k,h,d v_sum:out:T:t,h,d"), "v_sum", "torch.sum(v, 1)"),
+    (facts("moe_align_block_size", "topk_ids:in:int32:t,k sorted_token_ids:out:int32:rows "
+           "expert_ids:out:int32:rows total_tokens_post_pad:out:int32:1",
+           dims="num_experts block_size"),
+     "total_tokens_post_pad", "sum(-(-(topk_ids == e).sum() // 4) * 4 for e in range(8))[None]"),
+    (facts("encoder_embedding", "ids:in:int32:t wpe:in:T:t,d wte:in:T:v,d out:out:T:t,d"), "out",
+     F + ".embedding(ids, wte) + wpe"),
+    (facts("vocab_parallel_embedding", "ids:in:int64:t weight:in:T:v,d out:out:T:t,d",
+           dims=f"{EDGES} added_row_offset"), "out",
+     "torch.stack([weight[i - 1] if 1 <= i < 4 else weight[i - 5 + 3] if 5 <= i < 7"
+     " else torch.zeros(d).double() for i in ids])"),
+    (facts("crossentropy", "probs:in:T:t,v targets:in:int32:t losses:out:T:t"), "losses",
+     F + ".nll_loss(probs.log(), targets, reduction='none')"),
+    *((facts(name, ADAM), "p", ADAM_STEP.format(optimiser))
+      for name, optimiser in (("adam_kernel", "Adam"), ("adamw_kernel", "AdamW"))),
+    (facts("pack_bits", "x:in:bool:v out:out:uint8:h", "x << i;"), "out",
+     "torch.from_numpy(__import__('numpy').packbits((x != 0).numpy(), bitorder='little'))"),
+    (facts("add3", "a:in:T:t b:in:T:t c:in:T:t out:out:T:t"), "out", "a + b + c"),
+    (facts("vec_mul", "a:in:T:t,d b:in:T:d c:out:T:t,d"), "c", "torch.mul(a, b)"),
+    (facts("clamp_position", "seq_lens:in:int64:t dst:out:int64:t"), "dst",
+     "(seq_lens - 1).clamp(min=0)"),
+    (facts("scale_kernel", "x:inout:T:t,d alpha:float32"), "x", "x * alpha"),
+]  # fmt: skip
 TABLE: list[tuple[KernelFacts, str, str]] = [
     (facts(f"{name}_and_mul_kernel", "out:out:T:t,d input:in:T:t,2d"), "out",
      f"{text.format(x='input[:, :d]')} * input[:, d:]")
@@ -186,7 +352,7 @@ TABLE: list[tuple[KernelFacts, str, str]] = [
 ] + [
     (facts("mul_and_silu_kernel", "out:out:T:t,d input:in:T:t,2,d"), "out",
      F + ".silu(input[:, 1]) * input[:, 0]"),
-    (facts("act_and_mul_kernel", "out:out:T:t,d input:in:T:t,2d", "", ACT_FN="vllm::silu_kernel<T>"),
+    (facts("act_and_mul_kernel", "out:out:T:t,d input:in:T:t,2d", ACT_FN="vllm::silu_kernel<T>"),
      "out", F + ".silu(input[:, :d]) * input[:, d:]"),
     (facts("swigluoai_and_mul", "out:out:T:t,d input:in:T:t,2d alpha:float32 limit:float32"), "out",
      "(input[:, 1::2].clamp(-limit, limit) + 1) * input[:, ::2].clamp(max=limit)"
@@ -213,10 +379,11 @@ TABLE: list[tuple[KernelFacts, str, str]] = [
     (facts("pack_bits", "x:in:bool:v out:out:uint8:h", "0x80"), "out",
      "torch.from_numpy(__import__('numpy').packbits((x != 0).numpy()))"),
     (facts("top_k_renorm_prob", "probs:in:T:t,v renormed:out:T:t,v k:int32"), "renormed",
-     "(lambda kept: kept / kept.sum(-1, True))(torch.zeros_like(probs).scatter(-1, probs.topk(k, -1)"
-     ".indices, probs.topk(k, -1).values))"),
+     "(lambda kept: kept / kept.sum(-1, True))"
+     "(torch.zeros_like(probs).scatter(-1, probs.topk(k, -1).indices, probs.topk(k, -1).values))"),
     (facts("vec_add", "a:in:T:t,d b:in:T:t,d c:out:T:t,d"), "c", "torch.add(a, b)"),
     (facts("clamp_kernel", "x:inout:T:t,d lo:float32 hi:float32"), "x", "torch.clamp(x, lo, hi)"),
+    *MORE,
 ]  # fmt: skip
 
 
@@ -233,7 +400,12 @@ def test_a_reference_says_what_torch_says(kernel: KernelFacts, output: str, expe
     given = inputs_of(kernel, choice.reference)
     wanted = {n: given[n] for n in inspect.signature(scope["reference"]).parameters}
     found = scope["reference"](**wanted)[output].double()
-    torch.testing.assert_close(found, eval(expected, {"torch": torch}, given).double())
+    torch.testing.assert_close(found, eval(expected, {**given, "torch": torch}).double())
+
+
+def test_each_operator_is_tried() -> None:
+    chosen = {m.operator for kernel, _, _ in TABLE for m in choose(kernel).offered}
+    assert {o.name for o in OPERATORS} - chosen - {k.operator for k in KERNELS} == set()
 
 
 def test_what_only_the_engineer_can_tell_apart_is_asked() -> None:
@@ -252,7 +424,8 @@ def test_what_only_the_engineer_can_tell_apart_is_asked() -> None:
 @pytest.mark.parametrize(
     ("arguments", "body", "said"),
     [
-        ("x:in:T:t,d weight:in:T:d out:out:T:t,d eps:float32", "rsqrtf(s + eps) * (1.0f + weight[i])",
+        ("x:in:T:t,d weight:in:T:d out:out:T:t,d eps:float32",
+         "rsqrtf(s + eps) * (1.0f + weight[i])",
          "say which operator this is: RMSNorm"),
         ("x:in:T:t,d weight:in:T:d out:out:T:t,d extra:out:T:t,d eps:float32", "rsqrtf(s + eps)",
          "nearest: RMSNorm"),

@@ -74,8 +74,8 @@ TABLE = [
             "cos_sin": "in cos_sin_rows, rot_dim",
         },
         dtypes="float16 bfloat16 float32",
-        accepts=("rot_dim % 2 == 0",),
-        points=("positions holds indices into cos_sin_rows",),
+        accepts=("rot_dim % 2 == 0", "rot_dim <= head_size"),
+        points=("positions holds indices into cos_sin_rows", "looks like rotary embedding, neox"),
     ),
     Expected(
         "rmsnorm_dispatch",
