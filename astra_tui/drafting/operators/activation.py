@@ -64,12 +64,13 @@ def _halves(b: Bound, up_first: bool = False) -> tuple[list[str], str, str, tupl
     gate, up = b.local("gate"), b.local("up")
     first, second = (up, gate) if up_first else (gate, up)
     sizes, out = b.sizes("x"), b.sizes("out")
+    b.require_same_size("x", ("2", *out))
     last = out[-1]
     doubled = (f"2 * {last}", f"{last} * 2", f"2 * ({last})")
     if len(sizes) == len(out) and sizes[:-1] == out[:-1] and sizes[-1] in doubled:
         return [f"{first}, {second} = {b['x']}.chunk(2, dim=-1)"], gate, up, out
     parted = f"{first}, {second} = {b['x']}.reshape(-1, 2, {last}).unbind(1)"
-    return [parted], gate, up, ("", last)
+    return [parted], gate, up, (f"{' * '.join(out[:-1])}", last)
 
 
 def _gated(b: Bound, function: _Function, up_first: bool = False) -> Reference | None:
@@ -114,6 +115,7 @@ def _plain(b: Bound, function: _Function, bias: bool = False) -> Reference:
 
 def _swigluoai(b: Bound) -> Reference:
     gate, up = b.local("gate"), b.local("up")
+    b.require_same_size("x", ("2", *b.sizes("out")))
     pairs = f"{b['x']}.reshape(-1, {b.sizes('out')[-1]}, 2)"
     limit, alpha = b["limit"], b["alpha"]
     return Reference(

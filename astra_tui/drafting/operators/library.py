@@ -50,7 +50,7 @@ LEAST_SCORE = 60
 MARGIN = 15
 """Matches that lie closer than this are left to the engineer."""
 _MAX_GUESSES = 2
-_LEAST_GUESS = 20
+_LEAST_GUESS = 40
 _TORCH_NAMES = {"torch", "math", "reference", "ceil_div"}
 
 

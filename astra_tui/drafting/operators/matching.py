@@ -6,13 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from astra_tui.drafting.expressions import plan_expression
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts, snake_case
+from astra_tui.drafting.polynomial import Polynomial, from_expression
+from astra_tui.drafting.tensors import product
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import ArgumentRole
 
 NAME_SCORE = 40
 ROLES_SCORE = 35
 BODY_SCORE = 25
+ONE_WORD_SCORE = 15
+"""Of a body in which one word alone speaks for an operator that the name does not say."""
 ELIMINATION_PENALTY = 15
 """For each argument that fits a role by elimination alone."""
 LEFT_OUT_PENALTY = 5
@@ -65,6 +70,15 @@ def scalar(role: str, names: str, *, optional: bool = True) -> Slot:
     return Slot(role, names, frozenset({ArgumentRole.SCALAR}), optional)
 
 
+class Unfit(Exception):
+    """The shapes of a kernel's tensors are not those of an operator."""
+
+
+def _elements(sizes: tuple[str, ...]) -> Polynomial | None:
+    expression = plan_expression(product(sizes)) if sizes else None
+    return from_expression(expression) if expression is not None else None
+
+
 @dataclass(frozen=True)
 class Bound:
     """An operator's roles with the kernel's arguments that play them."""
@@ -105,10 +119,20 @@ class Bound:
         """The first of several roles that is filled: where a result goes."""
         return next(role for role in roles if role in self)
 
+    def require_same_size(self, role: str, like: tuple[str, ...]) -> None:
+        """Raises Unfit when a tensor is known to have another number of elements."""
+        elements = [_elements(sizes) for sizes in (self.sizes(role), like)]
+        if None not in elements and elements[0] != elements[1]:
+            raise Unfit
+
     def shaped(self, text: str, role: str, like: tuple[str, ...]) -> str:
-        """A result with the sizes `like`, in the shape of the tensor in a role."""
+        """A result with the sizes `like`, in the shape of the tensor in a role.
+
+        Raises Unfit when the number of elements differs.
+        """
         if self.sizes(role) == like:
             return text
+        self.require_same_size(role, like)
         whole = text if re.fullmatch(r"[\w.]+(\([^()]*\))?", text) else f"({text})"
         return f"{whole}.reshape({self.shape(role)})"
 
@@ -188,7 +212,9 @@ def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
     contrary = [p for p in operator.contrary if re.search(p, facts.body)]
     left_out = [n for n in _unbound(bound) if re.fullmatch(operator.left_out, plain_name(n))]
     unexplained = [n for n in _unbound(bound) if n not in left_out]
-    score = NAME_SCORE * is_named + BODY_SCORE * bool(calls) - CONTRARY_PENALTY * bool(contrary)
+    score = NAME_SCORE * is_named - CONTRARY_PENALTY * bool(contrary)
+    if calls:
+        score += BODY_SCORE if is_named or len(calls) > 1 else ONE_WORD_SCORE
     reference = None if missing else _reference(operator, bound)
     if reference is not None:
         score += ROLES_SCORE - ELIMINATION_PENALTY * len(bound.eliminated)
@@ -285,7 +311,10 @@ def _evidence(patterns: tuple[str, ...], body: str) -> list[str]:
 
 def _reference(operator: Operator, bound: Bound) -> Reference | None:
     """The reference, if it gives every output of the kernel and nothing else."""
-    reference = operator.write(bound)
+    try:
+        reference = operator.write(bound)
+    except Unfit:
+        return None
     if reference is not None:
         read_back = [
             bound[slot.role]

@@ -86,6 +86,7 @@ class _Norm:
         own = _rows(self.b, "x")[1] and self.b.sizes(role) == self.b.sizes("x")
         if own:
             return text
+        self.b.require_same_size(role, self.b.sizes("x"))
         whole = text if re.fullmatch(r"\w+|\(.*\)", text) else f"({text})"
         return f"{whole}.reshape({self.b.shape(role)})"
 

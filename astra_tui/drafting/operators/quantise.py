@@ -109,13 +109,19 @@ def _static(b: Bound) -> Reference | None:
     )
 
 
-def _per_row(b: Bound, rows: str, what: str) -> Reference | None:
+def _per_row(b: Bound, width: str, what: str) -> Reference | None:
+    """One scale for each `width` elements that follow each other."""
+    b.require_same_size("x", (*b.sizes("scales"), width))
+    b.require_same_size("x", b.sizes("out"))
     dtype = b.tensors["scales"].dtype
     if dtype is not None and not dtype.is_float:
         return None
     row, most, scale, codes = map(b.local, ("rows", "most", "row_scale", "codes"))
     top = largest(b, "out")
-    lines = [f"{row} = {rows}", f"{most} = {row}.abs().amax(dim=-1, keepdim=True)"]
+    lines = [
+        f"{row} = {b['x']}.reshape(-1, {width})",
+        f"{most} = {row}.abs().amax(dim=-1, keepdim=True)",
+    ]
     questions = []
     if "limit" in b:
         lines.append(f"{most} = torch.minimum({most}, {b['limit']})")
@@ -184,12 +190,12 @@ def _largest(b: Bound) -> Reference:
 
 
 def _per_token(b: Bound) -> Reference | None:
-    return _per_row(b, f"{b['x']}.reshape(-1, {b.sizes('x')[-1]})", "row")
+    return _per_row(b, b.sizes("x")[-1], "row")
 
 
 def _per_group(b: Bound) -> Reference | None:
     size = b.facts.size("group_size|block_size|quant_block_size|group")
-    return _per_row(b, f"{b['x']}.reshape(-1, {size})", "group") if size else None
+    return _per_row(b, size, "group") if size else None
 
 
 OPERATORS = (
