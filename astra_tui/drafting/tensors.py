@@ -34,6 +34,8 @@ class TensorDraft:
     strided: bool = False
     choices: str = ""
     """The dimension that its elements choose from, when it holds indices."""
+    is_role_read: bool = True
+    """Whether the role was read from the source; otherwise it is a guess."""
     values: str = ""
     """How its elements are drawn, as task.toml writes it; "" for the rule of its type."""
 
@@ -190,6 +192,7 @@ class TensorReader:
             bool(shape),
             strided,
             self.choices.get(parameter.name, ""),
+            not evidence.startswith("a guess"),
         )
 
     def _role(self, parameter: KernelParameter) -> tuple[ArgumentRole, str]:

@@ -59,7 +59,7 @@ KERNELS = [
            ("layout: neox (i with i + half)", "positions: drawn from 0 to 63")),
     Kernel("group_quant", "group quantisation", ("most / 448.0f", "most / 240.0f")),
     Kernel("topk_softmax", "top-k of softmax", ("if (renormalize)\n", "if (!renormalize)\n"),
-           ("topk_indices: role out, since the operator only writes it",)),
+           ("topk_indices: role out, as in top-k of softmax; confirm",)),
     Kernel("top_p_renorm", "top-p renormalisation", ("before < top_p", "before <= top_p / 2")),
     Kernel("cache_write", "cache write", ("key_cache[slot * width + i]", "key_cache[slot * width]"),
            ("slot_mapping: drawn so that all differ",)),
@@ -237,6 +237,8 @@ MORE: list[tuple[KernelFacts, str, str]] = [
     (facts("fused_add_rms_norm_fp8_block_quant", "scales:out:float32:t,1 out:out:uint8:t,d "
            "eps:float32 " + ADDED.replace("x:inout", "x:in"), GROUP_SIZE="8"), "scales",
      NORMED.format("") + ".abs().amax(-1, True) / 448"),
+    (facts("per_token_group_quant_fp8", "x:in:T:t,v out:out:uint8:t,v scales:out:float32:h,t",
+           GROUP_SIZE="8"), "scales", "x.reshape(t, h, 8).abs().amax(-1).t() / 448"),
     (facts("qk_norm", "q:inout:T:t,hd k:inout:T:t,d q_weight:in:T:d k_weight:in:T:d eps:float32"),
      "q", F + ".rms_norm(q.reshape(t, heads, d), (d,), q_weight, eps).reshape(t, heads * d)"),
     (facts("eh_norm", "embeds:in:T:t,d previous_hidden:in:T:t,d enorm_weight:in:T:d "

@@ -20,6 +20,7 @@ _X = "x|in|inp|inputs?|src|data|a|gate_up|gate_up_proj|xy|hidden_states?"
 _OUT = "out|outputs?|o|y|dst|res(ult)?|act_out"
 
 _FILTERS = "expert_ids|expert_step|sorted_token_ids|num_tokens_post_padded|num_valid_tokens"
+_MAX_OF_ZERO = r"max[fl]?\s*\([^;]*\b0(\.0?)?f?\b"
 _EXP = r"__expf|expf?\b|hexp|h2exp"
 
 
@@ -52,9 +53,9 @@ _FUNCTIONS = (
     _Function("sigmoid", "sigmoid", (_EXP,), "1.0 / (1.0 + torch.exp(-{x}))",
               "1 / (1 + exp(-x))", (r"\bx\s*/\s*\(1", "1\\.702", "tanhf?", "erff?")),
     _Function("relu2", "relu2|relu_?squared?|squared?_relu",
-              (r"f?max[fl]?\b", r"\b(\w+)\s*\*\s*\1\b"),
+              (_MAX_OF_ZERO, r"\b(\w+)\s*\*\s*\1\b"),
               "torch.relu({x}).square()", "max(x, 0)^2", (_EXP,)),
-    _Function("relu", "(?<!fat)(?<!leaky_)relu(?!2|_?sq)", (r"f?max[fl]?\b|> 0",),
+    _Function("relu", "(?<!fat)(?<!leaky_)relu(?!2|_?sq)", (rf"{_MAX_OF_ZERO}|> 0(\.0?)?f?\s*\?",),
               "torch.relu({x})", "max(x, 0)", (_EXP, "tanhf?", r"sqrtf?")),
 )  # fmt: skip
 

@@ -35,7 +35,7 @@ OPERATORS = tuple(
         body=(body,),
     )
     for place, big, body in (
-        ("lowest", False, r"<<\s*(\w+|\(\w+\s*[&%]\s*[78]\))\s*\)?;|[Ll]ittle"),
-        ("highest", True, r"<<\s*\(\s*7\s*-|0x80|128\s*>>|[Bb]ig"),
+        ("lowest", False, r"<<\s*(\w+|\(\w+\s*[&%]\s*[78]\))\s*\)?;"),
+        ("highest", True, r"<<\s*\(\s*7\s*-|0x80|128\s*>>"),
     )
 )

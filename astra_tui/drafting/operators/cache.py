@@ -42,7 +42,7 @@ def _written(
         tuple(lines),
         outputs,
         values={b["slots"]: _VALUES},
-        updated=tuple(outputs),
+        roles=dict.fromkeys(outputs, ArgumentRole.INOUT),
         accepts=(
             f"{product(b.sizes('slots'))} <= {_SLOTS_DRAWN}",
             f"{product(slots)} >= {_SLOTS_DRAWN}",

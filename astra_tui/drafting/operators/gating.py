@@ -19,6 +19,12 @@ _WEIGHTS = "out|outputs?|topk_(weights?|values?)|weights?|values?|topk_scores"
 _INDICES = "indices|topk_(ids?|indices|idx)|ids?|idx|experts?|expert_ids?"
 
 
+def _all_experts(b: Bound) -> list[str]:
+    """Conditions under which a kernel that may hold a part of the experts holds all of them."""
+    first, end = b.facts.dim("start_expert"), b.facts.dim("end_expert")
+    return [f"{first} == 0", f"{end} == {b.sizes('x')[-1]}"] if first and end else []
+
+
 def _group_limit(b: Bound, ranked: str, groups: str, chosen: str) -> list[str]:
     """Statements that leave only the groups with the highest sums of their two best."""
     best, kept, scores = map(b.local, ("group_scores", "kept", "limited"))
@@ -77,7 +83,7 @@ def _top_k(b: Bound, score: str, grouped: bool = False) -> Reference | None:
         f"The {k} largest of each row's {score} with their places, the largest first.",
         tuple(lines),
         outputs,
-        accepts=(f"{k} <= {b.sizes('x')[-1]}",),
+        accepts=(f"{k} <= {b.sizes('x')[-1]}", *_all_experts(b)),
         questions=tuple(questions),
     )
 

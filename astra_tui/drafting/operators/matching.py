@@ -143,8 +143,8 @@ class Reference:
 
     `values` are inline tables of task.toml by tensor, `choices` values by scalar, `tolerances`
     atol and rtol by element type, `accepts` conditions on sizes without which such values would
-    not be valid. `updated` are tensors that keep what is not written: their role is inout.
-    `written` are those that a kernel reads back after it wrote them: their role is out.
+    not be valid. `roles` are those of tensors whose role the source does not show, or shows as the
+    kernel uses it: inout for what a kernel reads back after it wrote it.
     """
 
     summary: str
@@ -155,8 +155,7 @@ class Reference:
     tolerances: Mapping[DType, tuple[float, float]] = field(default_factory=dict)
     tolerance_source: str = ""
     accepts: tuple[str, ...] = ()
-    updated: tuple[str, ...] = ()
-    written: tuple[str, ...] = ()
+    roles: Mapping[str, ArgumentRole] = field(default_factory=dict)
     flops: str = ""
     questions: tuple[str, ...] = ()
 
@@ -309,6 +308,20 @@ def _evidence(patterns: tuple[str, ...], body: str) -> list[str]:
     return [" ".join(m[0].split()) for m in found if m] if found and all(found) else []
 
 
+def _roles(slots: tuple[Slot, ...], bound: Bound, reference: Reference) -> dict[str, ArgumentRole]:
+    """The roles of bound tensors that the draft does not know, or gives to what is read back."""
+    found = {}
+    for slot in slots:
+        tensor = bound.tensors.get(slot.role)
+        if tensor is None:
+            continue
+        only_written = slot.ways == _WRITTEN and tensor.role is ArgumentRole.INOUT
+        if tensor.role is None or only_written:
+            read = ArgumentRole.INOUT if slot.ways != _WRITTEN else ArgumentRole.OUT
+            found[tensor.name] = read if tensor.name in reference.outputs else ArgumentRole.IN
+    return found
+
+
 def _reference(operator: Operator, bound: Bound) -> Reference | None:
     """The reference, if it gives every output of the kernel and nothing else."""
     try:
@@ -316,18 +329,13 @@ def _reference(operator: Operator, bound: Bound) -> Reference | None:
     except Unfit:
         return None
     if reference is not None:
-        read_back = [
-            bound[slot.role]
-            for slot in operator.slots
-            if slot.ways == _WRITTEN
-            and slot.role in bound.tensors
-            and bound.tensors[slot.role].role is ArgumentRole.INOUT
-            and bound[slot.role] not in reference.updated
-        ]
-        asked = (f"{name}: role out, since the operator only writes it" for name in read_back)
+        roles = {**_roles(operator.slots, bound, reference), **reference.roles}
+        asked = (
+            f"{name}: role {role.value}, as in {operator.name}" for name, role in roles.items()
+        )
         reference = replace(
             reference,
-            written=tuple(read_back),
+            roles=roles,
             questions=(*reference.questions, *(f"{a}; confirm" for a in asked)),
         )
     known = {t.name for t in bound.facts.tensors if t.role is not None}

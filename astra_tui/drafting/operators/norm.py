@@ -16,7 +16,7 @@ from astra_tui.drafting.operators.matching import (
     updates,
     writes,
 )
-from astra_tui.drafting.operators.quantise import SCALES, quantised, tolerances
+from astra_tui.drafting.operators.quantise import SCALES, quantised, shaped_scales, tolerances
 from astra_tui.model.dtypes import DType
 
 _X = "x|in|inp|inputs?|src|hidden(_states?)?|a|data|row|x_in"
@@ -143,6 +143,9 @@ def _static_quant(b: Bound) -> Reference:
 
 def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
     group = b.facts.size("group_size|block_size|quant_block_size") or ("128" if grouped else "")
+    b.require_same_size("x", b.sizes("out"))
+    if not group:
+        b.require_same_size("x", (*b.sizes("scales"), b.sizes("x")[-1]))
     norm = _Norm(b)
     lines = norm.lines
     normed, rows, most = map(b.local, ("normed", "rows", "most"))
@@ -157,7 +160,7 @@ def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
     lines.append(f"{codes} = {text}")
     outputs = {
         b["out"]: f"{codes}.reshape({b.shape('out')})",
-        b["scales"]: f"{scale}.reshape({b.shape('scales')})",
+        b["scales"]: shaped_scales(b, scale),
         **norm.outputs,
     }
     if "normed_out" in b:

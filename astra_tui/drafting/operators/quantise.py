@@ -54,6 +54,17 @@ def tolerances(bound: Bound, role: str) -> dict[DType, tuple[float, float]]:
     return {dtype: (2.0**-9, 0.125)} if dtype.is_float else {dtype: (1.0, 0.0)}
 
 
+def shaped_scales(b: Bound, scale: str) -> str:
+    """One scale for each row of `scale` in the shape of the tensor for scales.
+
+    A tensor that ends with the rows of x holds the scales of one group of all rows together.
+    """
+    sizes, rows = b.sizes("scales"), b.sizes("x")[0]
+    if len(sizes) == 2 and sizes[1] == rows != sizes[0]:
+        return f"{scale}.reshape({rows}, {sizes[0]}).t()"
+    return f"{scale}.reshape({b.shape('scales')})"
+
+
 def largest(bound: Bound, role: str) -> str:
     """The largest magnitude of the format of the tensor in a role, as text."""
     return quantised(bound, role, "")[1]
@@ -111,7 +122,6 @@ def _static(b: Bound) -> Reference | None:
 
 def _per_row(b: Bound, width: str, what: str) -> Reference | None:
     """One scale for each `width` elements that follow each other."""
-    b.require_same_size("x", (*b.sizes("scales"), width))
     b.require_same_size("x", b.sizes("out"))
     dtype = b.tensors["scales"].dtype
     if dtype is not None and not dtype.is_float:
@@ -144,7 +154,7 @@ def _per_row(b: Bound, width: str, what: str) -> Reference | None:
         tuple(lines),
         {
             b["out"]: f"{codes}.reshape({b.shape('out')})",
-            b["scales"]: f"{scale}.reshape({b.shape('scales')})",
+            b["scales"]: shaped_scales(b, scale),
         },
         tolerances={**tolerances(b, "out"), DType.FLOAT32: (0.0, 1e-5)},
         tolerance_source=_SOURCE,
@@ -190,7 +200,9 @@ def _largest(b: Bound) -> Reference:
 
 
 def _per_token(b: Bound) -> Reference | None:
-    return _per_row(b, b.sizes("x")[-1], "row")
+    width = b.sizes("x")[-1]
+    b.require_same_size("x", (*b.sizes("scales"), width))
+    return _per_row(b, width, "row")
 
 
 def _per_group(b: Bound) -> Reference | None:

@@ -14,7 +14,6 @@ from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
 from astra_tui.drafting.operators.matching import Reference
 from astra_tui.drafting.reading import HostLaunch, KernelText, SourceText
 from astra_tui.drafting.task_file import TaskDraft
-from astra_tui.model.task import ArgumentRole
 
 
 def kernel_facts(
@@ -32,7 +31,9 @@ def kernel_facts(
     return KernelFacts(
         kernel=kernel.name,
         tensors=tuple(
-            TensorFacts(t.name, t.role, t.dtype, t.sizes, types.get(t.name, ""))
+            TensorFacts(
+                t.name, t.role if t.is_role_read else None, t.dtype, t.sizes, types.get(t.name, "")
+            )
             for t in task.tensors
         ),
         scalars=tuple(ScalarFacts(s.name, s.dtype) for s in task.scalars),
@@ -74,13 +75,11 @@ def _pieces(body: Node) -> Iterator[str]:
 
 def with_reference(task: TaskDraft, reference: Reference) -> TaskDraft:
     """A draft with what an operator's reference says of values, tolerances and costs."""
-    roles = dict.fromkeys(reference.updated, ArgumentRole.INOUT)
-    roles |= dict.fromkeys(reference.written, ArgumentRole.OUT)
     tensors = tuple(
         replace(
             t,
             values=reference.values.get(t.name, ""),
-            role=roles.get(t.name, t.role),
+            role=reference.roles.get(t.name, t.role),
         )
         for t in task.tensors
     )
