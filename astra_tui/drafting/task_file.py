@@ -114,18 +114,21 @@ def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
         multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
         if multiple:
             return tuple(int(multiple[1]) * factor for factor in _MULTIPLES)
-    if any(t.choices == name for t in task.tensors) or _bound(name, ">=", task.accepts) > 1:
+    only = _bound(name, "==", task.accepts)
+    if only is not None:
+        return (only,)
+    if any(t.choices == name for t in task.tensors) or _bound(name, ">=", task.accepts):
         return _LONG_SIZES
     most = _bound(name, "<=", task.accepts)
     usual = _SIZES if len(task.dims) < 3 else _MANY_SIZES
     sizes = _ROW_SIZES if name == task.rows else usual
-    return tuple(s for s in sizes if s <= most) if most else sizes
+    return tuple(s for s in sizes if most is None or s <= most)
 
 
-def _bound(name: str, comparison: str, conditions: Sequence[str]) -> int:
-    """The number that conditions bound a dimension by, 0 for none."""
+def _bound(name: str, comparison: str, conditions: Sequence[str]) -> int | None:
+    """The number that conditions bound a dimension by, if one does."""
     found = (re.fullmatch(rf"{name} {comparison} (\d+)", condition) for condition in conditions)
-    return next((int(match[1]) for match in found if match), 0)
+    return next((int(match[1]) for match in found if match), None)
 
 
 def _tensors(task: TaskDraft) -> Iterator[str]:
@@ -166,7 +169,10 @@ def _scalars(task: TaskDraft) -> Iterator[str]:
 
 
 def _judgement(task: TaskDraft) -> Iterator[str]:
-    positive = [f"{name} >= {0 if name == task.rows else 1}" for name in task.dims]
+    positive = [
+        f"{name} >= {0 if name == task.rows or f'{name} == 0' in task.accepts else 1}"
+        for name in task.dims
+    ]
     yield f"\n[contract]\naccepts = {_listed([*positive, *task.accepts])}"
     judged = [*_written_floats(task), *(d for d in task.tolerances if not d.is_float)]
     if not judged:
@@ -219,7 +225,8 @@ def _workload(task: TaskDraft) -> Iterator[str]:
         sizes = dimension_sizes(name, task)
         least = max(sizes[0], 1)
         size = value if value is not None else max(usual // least, 1) * least
-        yield f"{name} = {min(size, _bound(name, '<=', task.accepts) or size)}"
+        bounds = [_bound(name, sign, task.accepts) for sign in ("<=", "==")]
+        yield f"{name} = {min([size, *(bound for bound in bounds if bound is not None)])}"
 
 
 # -- reference.py ----------------------------------------------------------------------------------

@@ -440,3 +440,9 @@ def test_a_doubtful_match_is_no_offer(arguments: str, body: str, said: str) -> N
     choice = choose(facts("rms_norm_kernel", arguments, body))
     assert choice.reference is None
     assert said in " | ".join(choice.open_points)
+
+
+def test_a_source_that_is_written_to_be_slow_is_read() -> None:
+    body = "rsqrtf(" * 20_000 + "max(" * 20_000
+    name = "FusedAddRMSNorm" + "A" * 20_000 + "Add" * 5_000
+    assert choose(facts(name, "x:inout:T:t,d residual:inout:T:t,d weight:in:T:d", body)).offered

@@ -80,8 +80,13 @@ class KernelFacts:
         return next(found, "")
 
 
+MAX_NAME = 200
+"""Characters of a name that are looked at; some sources are written to be slow."""
+
+
 def snake_case(name: str) -> str:
     """`RMSNormKernel` as `rms_norm_kernel`."""
+    name = name[:MAX_NAME]
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
     return re.sub(r"_+", "_", name).strip("_").lower()

@@ -20,7 +20,7 @@ _X = "x|in|inp|inputs?|src|data|a|gate_up|gate_up_proj|xy|hidden_states?"
 _OUT = "out|outputs?|o|y|dst|res(ult)?|act_out"
 
 _FILTERS = "expert_ids|expert_step|sorted_token_ids|num_tokens_post_padded|num_valid_tokens"
-_MAX_OF_ZERO = r"max[fl]?\s*\([^;]*\b0(\.0?)?f?\b"
+_MAX_OF_ZERO = r"max[fl]?\s*\([^;]{0,200}?\b0(\.0?)?f?\b"
 _EXP = r"__expf|expf?\b|hexp|h2exp"
 
 
@@ -185,7 +185,6 @@ def _gated_operator(function: _Function) -> Operator:
         body=tuple(f"{function.like}|{pattern}" for pattern in function.body),
         contrary=function.contrary,
         left_out=_FILTERS if function.name == "silu" else f"{_FILTERS}|alpha",
-        needs=rf"(?i){function.like}|{'|'.join(function.body)}|act(ivation)?_(and_)?mul",
     )
 
 

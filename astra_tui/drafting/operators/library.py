@@ -89,7 +89,7 @@ class Choice:
 
 def choose(facts: KernelFacts) -> Choice:
     """The operators that a kernel looks like."""
-    if facts.names & _TORCH_NAMES or not facts.tensors:
+    if (facts.names | set(facts.dims)) & _TORCH_NAMES or not facts.tensors:
         return Choice((), ())
     found = [m for m in (recognise(operator, facts) for operator in OPERATORS) if m is not None]
     found.sort(key=lambda match: -match.score)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from astra_tui.cuda_source.syntax import one_line
 from astra_tui.drafting.expressions import plan_expression
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts, snake_case
 from astra_tui.drafting.polynomial import Polynomial, from_expression
@@ -96,11 +97,6 @@ class Bound:
         """The name of the argument in a role."""
         return self.tensors[role].name if role in self.tensors else self.scalars[role].name
 
-    def name(self, role: str) -> str:
-        """The name of the argument in a role, "" where none plays it."""
-        has = role in self.tensors or role in self.scalars
-        return self[role] if has else ""
-
     def local(self, name: str) -> str:
         """A name for a local variable that no argument or dimension has."""
         while name in self.facts.names or name in self.facts.dims:
@@ -175,8 +171,6 @@ class Operator:
     unlike: str = ""
     body: tuple[str, ...] = ()
     contrary: tuple[str, ...] = ()
-    needs: str = ""
-    """What of kernel name, template arguments or body has to be there for the operator."""
     left_out: str = ""
     """Names of optional arguments that the reference leaves out, with a question."""
 
@@ -199,43 +193,42 @@ def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
     name = snake_case(facts.kernel)
     if operator.unlike and re.search(operator.unlike, name):
         return None
-    words = " ".join((*facts.template.values(), facts.body))
-    if operator.needs and not re.search(operator.needs, f"{name} {words}"):
-        return None
     is_named = bool(re.search(operator.like, name))
-    words = " ".join((*facts.template.values(), facts.body))
-    calls = _evidence(operator.body, words)
-    if not is_named and not calls:
+    words = _evidence(operator.body, " ".join((*facts.template.values(), facts.body)))
+    if not is_named and not words:
         return None
     bound, missing = bind(operator.slots, facts)
-    contrary = [p for p in operator.contrary if re.search(p, facts.body)]
     left_out = [n for n in _unbound(bound) if re.fullmatch(operator.left_out, plain_name(n))]
     unexplained = [n for n in _unbound(bound) if n not in left_out]
-    score = NAME_SCORE * is_named - CONTRARY_PENALTY * bool(contrary)
-    if calls:
-        score += BODY_SCORE if is_named or len(calls) > 1 else ONE_WORD_SCORE
+    score = NAME_SCORE * is_named
+    if words:
+        score += BODY_SCORE if is_named or len(words) > 1 else ONE_WORD_SCORE
+    if any(re.search(pattern, facts.body) for pattern in operator.contrary):
+        score -= CONTRARY_PENALTY
     reference = None if missing else _reference(operator, bound)
     if reference is not None:
         score += ROLES_SCORE - ELIMINATION_PENALTY * len(bound.eliminated)
         score -= UNEXPLAINED_PENALTY * len(unexplained) + LEFT_OUT_PENALTY * len(left_out)
-        reference = replace(
-            reference,
-            questions=(
-                *reference.questions,
-                *(
-                    f"{n} is left out of reference.py: pass null, or write its part"
-                    for n in left_out
-                ),
-                *(f"{n} has no part in reference.py; say what it does" for n in unexplained),
-            ),
-        )
-    parts = [f"named {facts.kernel}"] if is_named else []
+        asked = [
+            *(f"{n} is left out of reference.py: pass null, or write its part" for n in left_out),
+            *(f"{n} has no part in reference.py; say what it does" for n in unexplained),
+        ]
+        reference = replace(reference, questions=(*reference.questions, *asked))
+    reason = _reason(facts.kernel if is_named else "", bound, words, missing, unexplained)
+    return Match(operator.name, max(score, 0), reason, reference)
+
+
+def _reason(
+    kernel: str, bound: Bound, words: list[str], missing: list[str], unexplained: list[str]
+) -> str:
+    """What speaks for a match and against it in one line; `kernel` is "" if its name does not."""
+    parts = [f"named {one_line(kernel)}"] if kernel else []
     parts += [", ".join(_played(role, bound[role]) for role in (*bound.tensors, *bound.scalars))]
-    parts += [f"its body has {', '.join(calls)}"] if calls else []
+    parts += [f"its body has {', '.join(words)}"] if words else []
     parts += [f"nothing fits {', '.join(missing)}"] if missing else []
     plays = "plays" if len(unexplained) == 1 else "play"
     parts += [f"{', '.join(unexplained)} {plays} no part in it"] if unexplained else []
-    return Match(operator.name, max(score, 0), "; ".join(p for p in parts if p), reference)
+    return "; ".join(part for part in parts if part)
 
 
 def bind(slots: Iterable[Slot], facts: KernelFacts) -> tuple[Bound, list[str]]:
@@ -305,7 +298,7 @@ def _unbound(bound: Bound) -> list[str]:
 def _evidence(patterns: tuple[str, ...], body: str) -> list[str]:
     """The words that patterns find in a body; none unless all of them do."""
     found = [re.search(pattern, body) for pattern in patterns]
-    return [" ".join(m[0].split()) for m in found if m] if found and all(found) else []
+    return [one_line(m[0], 40) for m in found if m] if found and all(found) else []
 
 
 def _roles(slots: tuple[Slot, ...], bound: Bound, reference: Reference) -> dict[str, ArgumentRole]:
@@ -328,20 +321,10 @@ def _reference(operator: Operator, bound: Bound) -> Reference | None:
         reference = operator.write(bound)
     except Unfit:
         return None
-    if reference is not None:
-        roles = {**_roles(operator.slots, bound, reference), **reference.roles}
-        asked = (
-            f"{name}: role {role.value}, as in {operator.name}" for name, role in roles.items()
-        )
-        reference = replace(
-            reference,
-            roles=roles,
-            questions=(*reference.questions, *(f"{a}; confirm" for a in asked)),
-        )
-    known = {t.name for t in bound.facts.tensors if t.role is not None}
-    written = {
-        t.name for t in bound.facts.tensors if t.role in (ArgumentRole.OUT, ArgumentRole.INOUT)
-    }
-    if reference is None or {n for n in reference.outputs if n in known} != written:
+    known = {t.name: t.role for t in bound.facts.tensors if t.role is not None}
+    written = {name for name, role in known.items() if role is not ArgumentRole.IN}
+    if reference is None or reference.outputs.keys() & known.keys() != written:
         return None
-    return reference
+    roles = {**_roles(operator.slots, bound, reference), **reference.roles}
+    asked = (f"{n}: role {r.value}, as in {operator.name}; confirm" for n, r in roles.items())
+    return replace(reference, roles=roles, questions=(*reference.questions, *asked))

@@ -37,7 +37,7 @@ def epsilon(b: Bound) -> tuple[str, tuple[str, ...]]:
     """The text of eps: the kernel's argument, else its constant, and what is to confirm."""
     if "eps" in b:
         return b["eps"], ()
-    found = re.search(r"r?sqrtf?\s*\((?:[^;]*?)\+\s*([\w.+-]+?)[fF]?\s*\)", b.facts.body)
+    found = re.search(r"r?sqrtf?\s*\([^;]{0,200}?\+\s*([\w.+-]+?)[fF]?\s*\)", b.facts.body)
     text = found[1] if found else ""
     text = b.facts.constants.get(text, text).rstrip("fF")
     if re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):

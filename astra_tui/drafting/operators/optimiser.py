@@ -20,7 +20,7 @@ def _adam(b: Bound, decoupled: bool) -> Reference | None:
         return None
     p, g, m, v = (b[role] for role in ("params", "grads", "m", "v"))
     first, second, grads = b.local("first"), b.local("second"), b.local("gradients")
-    decay = b.name("decay")
+    decay = b["decay"] if "decay" in b.scalars else ""
     lines = []
     if decay and not decoupled:
         lines, g = [f"{grads} = {g} + {decay} * {p}"], grads
