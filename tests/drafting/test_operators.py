@@ -47,7 +47,7 @@ KERNELS = [
     Kernel("layer_norm", "LayerNorm", ("squares / C", "squares / (C - 1)"),
            ("eps is taken to be 1e-5",)),
     Kernel("rms_norm_int8", "RMSNorm and per-token quantisation",
-           ("most / 127.0f", "most / 128.0f")),
+           ("(int8_t)rintf(", "(int8_t)(")),
     Kernel("silu_and_mul", "silu and mul",
            ("gate = row[i], up = row[d + i]", "gate = row[d + i], up = row[i]")),
     Kernel("bias_gelu", "bias and gelu", ("0.70710678f", "0.5f")),
@@ -284,13 +284,13 @@ MORE: list[tuple[KernelFacts, str, str]] = [
     (facts("scaled_fp8_quant", "x:in:T:t,d scale:in:float32:t out:out:uint8:t,d"), "out",
      CODES.format("x / scale[:, None]")),
     (facts("static_scaled_int8_azp_quant", "input:in:T:t,d out:out:int8:t,d scale:in:float32:1 "
-           "azp:in:int32:1"), "out", "(torch.round(input / scale) + azp).clamp(-128, 127)"),
+           "azp:in:int32:1"), "out", "(input / scale + azp).clamp(-128, 127)"),
     (facts("dynamic_per_token_scaled_fp8_quant", "out:out:uint8:t,d scale:out:float32:t "
            "input:in:T:t,d scale_ub:in:float32:1"), "scale",
      "torch.minimum(input.abs().amax(-1), scale_ub) / 448"),
     (facts("dynamic_int8_azp_quant", "input:in:T:t,d out:out:int8:t,d scale:out:float32:t "
            "azp:out:int32:t"), "azp",
-     "torch.round(-128 - input.amin(-1) / ((input.amax(-1) - input.amin(-1)) / 255))"),
+     "-128 - input.amin(-1) / ((input.amax(-1) - input.amin(-1)) / 255)"),
     (facts("absmax_reduction", "scale:inout:float32:1 x:in:T:t,d"), "scale",
      "torch.maximum(scale, x.abs().max() / 448)"),
     (facts("topk_sigmoid", GATING), "weights", "torch.sigmoid(gating).topk(k, -1).values"),

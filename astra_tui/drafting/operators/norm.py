@@ -16,7 +16,13 @@ from astra_tui.drafting.operators.matching import (
     updates,
     writes,
 )
-from astra_tui.drafting.operators.quantise import SCALES, quantised, shaped_scales, tolerances
+from astra_tui.drafting.operators.quantise import (
+    SCALES,
+    SOURCE,
+    quantised,
+    shaped_scales,
+    tolerances,
+)
 from astra_tui.model.dtypes import DType
 
 _X = "x|in|inp|inputs?|src|hidden(_states?)?|a|data|row|x_in"
@@ -136,7 +142,7 @@ def _static_quant(b: Bound) -> Reference:
         tuple(norm.lines), outputs,
         values={b["quant_scale"]: '{ kind = "uniform", low = 0.01, high = 0.1 }'},
         tolerances=tolerances(b, "out"),
-        tolerance_source="one code: a value on a rounding boundary may fall on either side",
+        tolerance_source=SOURCE,
         flops=norm.flops(8), questions=(*norm.questions, *filter(None, [asked])),
     )  # fmt: skip
 
@@ -172,7 +178,7 @@ def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
         f"An RMSNorm in 8 bits, with one scale for each {'group' if grouped else 'row'}.",
         tuple(lines), outputs,
         tolerances={**tolerances(b, "out"), DType.FLOAT32: (0.0, 1e-4)},
-        tolerance_source="one code: a value on a rounding boundary may fall on either side",
+        tolerance_source=SOURCE,
         flops=norm.flops(8), questions=tuple(questions),
     )  # fmt: skip
 

@@ -23,13 +23,15 @@ _FP8 = r"fp8|e4m3|float8"
 _INT8 = r"int_?8|char|s8"
 FP8_MAX = 448.0
 
-_SOURCE = "one code: a value on a rounding boundary may fall on either side"
+_HALF_A_STEP = 0.501
+SOURCE = "the rounding of the format: a value between two codes may fall on either side"
 
 
 def quantised(bound: Bound, role: str, text: str) -> tuple[str, str, str]:
     """`text` divided by its scale already, as the 8-bit tensor in a role holds it.
 
-    Returns the expression, the largest magnitude of the format, and what to ask: "" where the
+    Numbers are not rounded, which is the judge's part; codes of fp8 in plain bytes are. Returns the
+    expression, the largest magnitude of the format, and what to ask: "" where the
     source says which format it is.
     """
     tensor = bound.tensors[role]
@@ -37,9 +39,9 @@ def quantised(bound: Bound, role: str, text: str) -> tuple[str, str, str]:
     shown = _shown_format(bound, tensor)
     if not shown:
         asked = f"{tensor.name}: the draft takes it for fp8 e4m3; say which 8-bit format it holds"
-    if shown == "int8":
-        return f"torch.round({text}).clamp(-128.0, 127.0)", "127.0", asked
     whole = text if re.fullmatch(r"\w+", text) else f"({text})"
+    if shown == "int8":
+        return f"{whole}.clamp(-128.0, 127.0)", "127.0", asked
     clamped = f"{whole}.clamp(-{FP8_MAX}, {FP8_MAX})"
     if tensor.dtype is None or tensor.dtype.is_float:
         return clamped, f"{FP8_MAX}", asked
@@ -47,11 +49,11 @@ def quantised(bound: Bound, role: str, text: str) -> tuple[str, str, str]:
 
 
 def tolerances(bound: Bound, role: str) -> dict[DType, tuple[float, float]]:
-    """One code of an integer format, and one step of e4m3 where it is an element type."""
+    """Half a step and a little of int8, and one code of fp8 in plain bytes."""
     dtype = bound.tensors[role].dtype
-    if dtype is None:
+    if dtype is None or dtype.is_float:
         return {}
-    return {dtype: (2.0**-9, 0.125)} if dtype.is_float else {dtype: (1.0, 0.0)}
+    return {dtype: (_HALF_A_STEP if dtype is DType.INT8 else 1.0, 0.0)}
 
 
 def shaped_scales(b: Bound, scale: str) -> str:
@@ -104,7 +106,7 @@ def _static(b: Bound) -> Reference | None:
         return None
     values = f"{b['x']} / {scale}"
     if "azp" in b:
-        values = f"torch.round({values}) + {b['azp']}"
+        values = f"{values} + {b['azp']}"
     text, _, asked = quantised(b, "out", values)
     return Reference(
         "The input divided by the scale that is given, rounded to 8 bits.",
@@ -115,7 +117,7 @@ def _static(b: Bound) -> Reference | None:
             **({b["azp"]: '{ kind = "integers", low = -20, high = 20 }'} if "azp" in b else {}),
         },
         tolerances=tolerances(b, "out"),
-        tolerance_source=_SOURCE,
+        tolerance_source=SOURCE,
         questions=tuple(q for q in (asked,) if q),
     )
 
@@ -157,7 +159,7 @@ def _per_row(b: Bound, width: str, what: str) -> Reference | None:
             b["scales"]: shaped_scales(b, scale),
         },
         tolerances={**tolerances(b, "out"), DType.FLOAT32: (0.0, 1e-5)},
-        tolerance_source=_SOURCE,
+        tolerance_source=SOURCE,
         questions=(*questions, *filter(None, [asked])),
     )
 
@@ -171,16 +173,20 @@ def _with_zero_point(b: Bound) -> Reference:
             f"{rows} = {b['x']}.reshape(-1, {b.sizes('x')[-1]})",
             f"{low}, {high} = {rows}.amin(dim=-1, keepdim=True), {rows}.amax(dim=-1, keepdim=True)",
             f"{scale} = ({high} - {low}) / 255.0",
-            f"{zero} = torch.round(-128.0 - {low} / {scale})",
-            f"{b.local('codes')} = (torch.round({rows} / {scale}) + {zero}).clamp(-128.0, 127.0)",
+            f"{zero} = -128.0 - {low} / {scale}",
+            f"{b.local('codes')} = ({rows} / {scale} + torch.round({zero})).clamp(-128.0, 127.0)",
         ),
         {
             b["out"]: f"{b.local('codes')}.reshape({b.shape('out')})",
             b["scales"]: f"{scale}.reshape({b.shape('scales')})",
             b["azp"]: f"{zero}.reshape({b.shape('azp')})",
         },
-        tolerances={DType.INT8: (1.0, 0.0), DType.INT32: (1.0, 0.0), DType.FLOAT32: (0.0, 1e-5)},
-        tolerance_source=_SOURCE,
+        tolerances={
+            DType.INT8: (_HALF_A_STEP, 0.0),
+            DType.INT32: (_HALF_A_STEP, 0.0),
+            DType.FLOAT32: (0.0, 1e-5),
+        },
+        tolerance_source=SOURCE,
         questions=(f"{b['x']}: a row of equal values has no scale; say what holds there",),
     )
 
