@@ -170,7 +170,12 @@ def _to_confirm(task: TaskDraft, elements: ElementTypes) -> list[str]:
         for t in task.tensors
         if t.dtype is not None and not t.dtype.is_float and t.role.value in ("in", "inout")
     ]
-    floats = [t.name for t in task.tensors if _is_read_float(t)]
+    found += [
+        f"limit of {t.name}: {t.limit}, common for this operator; confirm"
+        for t in task.tensors
+        if t.limit is not None
+    ]
+    floats = [t.name for t in task.tensors if _is_read_float(t) and t.limit is None]
     if floats:
         found.append(
             f"limit of {', '.join(floats)}: the largest magnitude that has to work; without one "

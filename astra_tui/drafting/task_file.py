@@ -140,6 +140,8 @@ def _tensors(task: TaskDraft) -> Iterator[str]:
         yield f"shape = {_listed(tensor.sizes)}  # confirm"
         if tensor.strided:
             yield "strided = true"
+        if tensor.limit is not None:
+            yield f"limit = {tensor.limit}  # confirm"
         if tensor.values:
             yield f"values = {tensor.values}  # confirm"
         elif (

@@ -39,6 +39,9 @@ class TensorDraft:
     values: str = ""
     """How its elements are drawn, as task.toml writes it; "" for the rule of its type."""
 
+    limit: float | None = None
+    """The largest magnitude that has to work, where the operator suggests one."""
+
 
 @dataclass(frozen=True)
 class TensorsDraft:

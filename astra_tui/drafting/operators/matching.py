@@ -137,16 +137,17 @@ class Bound:
 class Reference:
     """What an operator computes, as statements of torch, and what else it says of the task.
 
-    `values` are inline tables of task.toml by tensor, `choices` values by scalar, `tolerances`
-    atol and rtol by element type, `accepts` conditions on sizes without which such values would
-    not be valid. `roles` are those of tensors whose role the source does not show, or shows as the
-    kernel uses it: inout for what a kernel reads back after it wrote it.
+    `values` are inline tables of task.toml by tensor, `limits` largest magnitudes, `choices` values
+    by scalar, `tolerances` atol and rtol by element type, `accepts` conditions on sizes without
+    which such values would not be valid. `roles` are those of tensors whose role the source does
+    not show, or shows as the kernel uses it: inout for what it reads back after it wrote it.
     """
 
     summary: str
     lines: tuple[str, ...]
     outputs: Mapping[str, str]
     values: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     choices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     tolerances: Mapping[DType, tuple[float, float]] = field(default_factory=dict)
     tolerance_source: str = ""

@@ -105,6 +105,11 @@ class _Norm:
             self.outputs[self.b["rstd"]] = f"{scale}.reshape({self.b.shape('rstd')})"
         return f"{self.total} * {scale}"
 
+    def limits(self) -> dict[str, float]:
+        """Largest magnitudes whose squares still add up in float32."""
+        usual = {"x": 60000.0, "residual": 60000.0, "weight": 100.0, "bias": 100.0}
+        return {self.b[role]: limit for role, limit in usual.items() if role in self.b}
+
     def flops(self, each: int) -> str:
         """A number of operations for each element."""
         return f"{each} * {' * '.join(f'({s})' if ' ' in s else s for s in self.b.sizes('x'))}"
@@ -119,7 +124,9 @@ def _rms_norm(b: Bound, one_more: bool = False) -> Reference:
     summary = f"x / sqrt(mean(x^2) + eps){_gain_words(b, one_more)}"
     return Reference(
         f"{summary}{added}.",
-        tuple(norm.lines), outputs, flops=norm.flops(6 if "residual" in b else 4),
+        tuple(norm.lines), outputs,
+        limits=norm.limits(),
+        flops=norm.flops(6 if "residual" in b else 4),
         questions=norm.questions,
     )  # fmt: skip
 
@@ -143,6 +150,7 @@ def _static_quant(b: Bound) -> Reference:
         values={b["quant_scale"]: '{ kind = "uniform", low = 0.01, high = 0.1 }'},
         tolerances=tolerances(b, "out"),
         tolerance_source=SOURCE,
+        limits=norm.limits(),
         flops=norm.flops(8), questions=(*norm.questions, *filter(None, [asked])),
     )  # fmt: skip
 
@@ -179,6 +187,7 @@ def _dynamic_quant(b: Bound, grouped: bool) -> Reference | None:
         tuple(lines), outputs,
         tolerances={**tolerances(b, "out"), DType.FLOAT32: (0.0, 1e-4)},
         tolerance_source=SOURCE,
+        limits=norm.limits(),
         flops=norm.flops(8), questions=tuple(questions),
     )  # fmt: skip
 
@@ -200,7 +209,9 @@ def _layer_norm(b: Bound) -> Reference:
     return Reference(
         "(x - mean) / sqrt(variance + eps)"
         + (" * weight" if "weight" in b else "") + (" + bias" if "bias" in b else "") + ".",
-        tuple(norm.lines), outputs, flops=norm.flops(8), questions=norm.questions,
+        tuple(norm.lines), outputs,
+        limits=norm.limits(),
+        flops=norm.flops(8), questions=norm.questions,
     )  # fmt: skip
 
 

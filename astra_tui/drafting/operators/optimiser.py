@@ -51,6 +51,7 @@ def _adam(b: Bound, decoupled: bool) -> Reference | None:
         tuple(lines),
         {p: f"{p} - {b['lr']} * {change}", m: first, v: second},
         values={v: '{ kind = "uniform", low = 0.0, high = 1.0 }'},
+        limits=dict.fromkeys((p, b["grads"], m), 100.0),
         choices={b[role]: values for role, values in usual.items() if role in b.scalars},
         questions=tuple(questions),
     )

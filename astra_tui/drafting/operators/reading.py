@@ -79,6 +79,7 @@ def with_reference(task: TaskDraft, reference: Reference) -> TaskDraft:
         replace(
             t,
             values=reference.values.get(t.name, ""),
+            limit=reference.limits.get(t.name),
             role=reference.roles.get(t.name, t.role),
         )
         for t in task.tensors

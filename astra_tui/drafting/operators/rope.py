@@ -118,6 +118,7 @@ def _rope(b: Bound, interleaved: bool) -> Reference | None:
         tuple(lines),
         outputs,
         values={positions: f'{{ kind = "integers", low = 0, high = {HIGHEST} }}'},
+        limits={b[r]: limit for r, limit in _LIMITS.items() if r in b},
         accepts=tuple(dict.fromkeys(accepts)),
         choices={b[r]: v for r, v in _USUAL.items() if r in b},
         questions=(
@@ -164,6 +165,8 @@ def _qk_norm_rope(b: Bound, interleaved: bool) -> Reference | None:
     )
 
 
+_LIMITS = {"cache": 1.0, "q": 100.0, "k": 100.0}
+"""The two terms of a rotation cancel, so that an error is one of the larger of them."""
 _USUAL = {
     "rate": (1e-4,), "scale": (1.0, 0.125), "smooth_a": (0.0,), "smooth_b": (0.0,),
     "inverse": (0, 1),
