@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.check import read_text
@@ -13,6 +14,10 @@ from astra_tui.cli.flags import JSON
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError
 
+if TYPE_CHECKING:
+    from astra_tui.cuda_source.translation import Translation
+    from astra_tui.drafting import Draft
+
 
 @command(
     "make a kernel task from a CUDA source",
@@ -20,6 +25,8 @@ from astra_tui.model.errors import UserError
     argument("folder", "FOLDER", "the task's folder, which must not exist"),
     flag("--from", "source", metavar="KERNEL.cu", required=True, help="the CUDA source"),
     flag("--kernel", metavar="NAME", help="which kernel, if the source has several"),
+    flag("-I", "--include", metavar="DIR", multiple=True, help="where its headers are"),
+    flag("-D", "--define", metavar="NAME[=VALUE]", multiple=True, help="a macro to define"),
     JSON,
 )
 def run(options: Options) -> int:
@@ -36,27 +43,31 @@ def run(options: Options) -> int:
         raise UserError(
             f"{name!r} is not a valid task name", file=str(folder), hint=f"it is {NAME_RULE}"
         )
-    text, notes = _read(source)
-    draft = draft_task(name, text, str(source), options.kernel)
-    _write(folder, draft.files)
+    translation = _read(source, options.include, options.define)
+    draft = draft_task(name, translation, options.kernel)
+    files = {**draft.files, **_upstream(draft, source, options.define)}
+    _write(folder, files)
     problems = _try_it(folder)
-    open_points = [*notes, *draft.open_points]
+    open_points = draft.open_points
     if options.json:
         plain.print_json(
             {
                 "folder": str(folder),
-                "files": sorted(draft.files),
+                "files": sorted(files),
                 "open_points": open_points,
                 "problems": problems,
             }
         )
     else:
-        print_draft(folder, sorted(draft.files), open_points, problems)
+        print_draft(folder, sorted(files), open_points, problems)
     return ExitCode.OK
 
 
-def _read(source: Path) -> tuple[str, list[str]]:
-    """The text of a source, and what to say of how it was read."""
+def _read(source: Path, roots: Sequence[str], defines: Sequence[str]) -> Translation:
+    """The source with what it includes from `roots`."""
+    from astra_tui.cuda_source.clang import read_translation
+    from astra_tui.lab.compiler.toolchain import find_toolchain
+
     data = read_user_file(source, ".cu file")
     if b"\0" in data:
         raise UserError(
@@ -64,11 +75,26 @@ def _read(source: Path) -> tuple[str, list[str]]:
             file=str(source),
             hint="save it as UTF-8 first",
         )
-    try:
-        return data.decode(), []
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return data.decode("latin-1"), [f"line {line} of {source} is no UTF-8: read as Latin-1"]
+    for root in roots:
+        if not Path(root).is_dir():
+            raise UserError("-I names no folder", file=root)
+    toolchain = find_toolchain()
+    return read_translation(source, [Path(r) for r in roots], toolchain.include_dirs, defines)
+
+
+def _upstream(draft: Draft, source: Path, defines: Sequence[str]) -> dict[str, bytes]:
+    """The headers that the draft includes, with where they come from."""
+    from astra_tui.model.task import upstream_files
+
+    if not draft.upstream:
+        return {}
+    return upstream_files(
+        draft.upstream,
+        include=(".",),
+        origin=f"headers of {source}",
+        licence="see the headers",
+        defines=tuple(defines),
+    )
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import arguments_of, called_name, descendants, is_cast, text_of
+from astra_tui.drafting import scopes
 from astra_tui.drafting.body import Body, Bound, Facts, Pointer
 from astra_tui.drafting.polynomial import Polynomial
 from astra_tui.drafting.reading import parameters_of
@@ -93,14 +94,19 @@ class _Walk:
             yield from self._inside(call, callee, arguments, given)
             return
         for number, pointer in given.items():
-            kind = UNKNOWN
-            if name.startswith("atomic"):
-                kind = UPDATE
-            elif name in _LOADS:
-                kind = READ
-            elif name in _STORES or name in _COPIES:
-                kind = READ if number else WRITE
+            kind = _kind(name, number)
+            if "." in name or "->" in name:
+                pointer = self._through(call, name, pointer, arguments[number + 1 :])
             yield self._access(pointer, call, arguments[number], kind)
+
+    def _through(self, call: Node, name: str, pointer: Pointer, rest: list[Node]) -> Pointer:
+        """Where a vector's method `v.load(pointer)` or `v.load(pointer, n)` goes."""
+        owner = re.split(r"\.|->", name)[0]
+        kind = scopes.declared_type(owner, call, self.function)
+        viewed = self.body.viewed(pointer, kind) if "<" in kind else pointer
+        if len(rest) != 1:
+            return viewed
+        return self.body.moved(viewed, self.body.integer(rest[0]))
 
     def _inside(
         self, call: Node, callee: Node, arguments: list[Node], given: dict[int, Pointer]
@@ -109,7 +115,7 @@ class _Walk:
         values: dict[str, Polynomial | Pointer] = {}
         for number, parameter in enumerate(parameters_of(callee)[: len(arguments)]):
             if number in given:
-                viewed = self.body._viewed(given[number], parameter.type)
+                viewed = self.body.viewed(given[number], parameter.type)
                 known = re.fullmatch(r"\w+", parameter.type) and viewed.width
                 values[parameter.name] = viewed if known else given[number]
             elif not parameter.pointers:
@@ -118,6 +124,20 @@ class _Walk:
         order = (*self.order, call.start_byte)
         for access in _Walk(callee, values, self.body.facts, bounds, order).found():
             yield replace(access, line=int(call.start_point[0]) + 1)
+
+
+def _kind(name: str, number: int) -> str:
+    """What a function that is not to be seen does with its argument of that number."""
+    plain = re.split(r"\.|->", name)[-1].lower()
+    if name.startswith("atomic"):
+        return UPDATE
+    if name in _LOADS:
+        return READ
+    if name in _STORES or name in _COPIES:
+        return READ if number else WRITE
+    if re.search(r"load|read|ldg|prefetch", plain):
+        return READ
+    return WRITE if re.search(r"store|write|stg", plain) else UNKNOWN
 
 
 def _is_address(node: Node) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from pathlib import Path
 
 from astra_tui.cuda_source.stand_ins import STAND_INS
+from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.elements import Ask
 from astra_tui.drafting.expressions import printed
 from astra_tui.drafting.geometry import LaunchDraft
-from astra_tui.drafting.pieces import joined, select
-from astra_tui.drafting.reading import KernelText, SourceText
+from astra_tui.drafting.pieces import joined, root_relative, select
+from astra_tui.drafting.reading import KernelText
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
 
@@ -28,6 +31,8 @@ def plan_text(
     line += f" block={_sizes(launch.block)}"
     if launch.shared:
         line += f" shared={launch.shared}"
+    if launch.pdl:
+        line += " pdl=true"
     text = f"{line}\n    args=({', '.join(arguments)})"
     if not accepts:
         return text
@@ -40,29 +45,37 @@ def _sizes(parts: tuple[Expression, ...]) -> str:
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """The text of baseline.cu, and the headers of the source's project that it includes."""
+
+    text: str
+    upstream: dict[str, str]
+
+
 def baseline_text(
-    source: SourceText,
-    kernel: KernelText,
-    dtypes: tuple[DType, ...],
-    file: str,
-    plan: str,
-    ask: Ask,
-) -> str:
+    translation: Translation, kernel: Declaration, dtypes: tuple[DType, ...], plan: str, ask: Ask
+) -> Baseline:
     """The whole file. What of the source is left out becomes a point."""
-    kept = select(source.root, kernel.node, _is_available)
+
+    def include_name(path: str) -> str:
+        return root_relative(path, translation.roots, translation.main)
+
+    kept = select(translation, kernel, include_name, _is_available)
     if kept.left_out:
         ask("left out of baseline.cu: " + ", ".join(kept.left_out))
     for header in kept.missing_headers:
-        ask(f'copy what the kernel needs of "{header}" into baseline.cu')
+        ask(f'copy what the kernel needs of "{header}" into baseline.cu, or name its folder: -I')
     shown = "\n".join(f"   {line}" for line in plan.split("\n"))
     parts = [
         kept.licence,
-        f"/* From {file}; host code left out. */",
+        f"/* From {Path(translation.main).name}; host code left out. */",
         "\n".join([*kept.includes, *_missing_includes(kept.includes, dtypes)]),
         f"/* @launch\n{shown}\n*/",
         joined(kept.code),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    return Baseline(text, {include_name(p): translation.files[p] for p in kept.upstream})
 
 
 def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[str]:

@@ -210,7 +210,7 @@ class Body:
             indices = listed.named_children if listed is not None else []
             if pointer is None or len(indices) != 1:
                 return None
-            return self._moved(pointer, self.integer(indices[0]))
+            return self.moved(pointer, self.integer(indices[0]))
         if node.type == "pointer_expression" and text_of(node).startswith("*"):
             operand = node.child_by_field_name("argument")
             return self.pointer(operand) if operand is not None else None
@@ -231,7 +231,7 @@ class Body:
         if kind:
             inner = without_wrapping(node)
             pointer = self.pointer(inner)
-            return self._viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
+            return self.viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
         match node.type:
             case "parenthesized_expression" if node.named_child_count == 1:
                 return self.pointer(node.named_children[0])
@@ -242,8 +242,18 @@ class Body:
                 return self.element(operand) if operand is not None else None
             case "binary_expression":
                 return self._advanced(node)
+            case "call_expression" if called_name(node) == "offset":
+                return self._offset(node)
             case _:
                 return None
+
+    def _offset(self, node: Node) -> Pointer | None:
+        """`pointer::offset<T>(base, steps, ...)`, with steps in elements."""
+        base, *steps = arguments_of(node) or [None]
+        pointer = self.pointer(base) if base is not None else None
+        for step in steps if pointer is not None else ():
+            pointer = self.moved(pointer, self.integer(step))
+        return pointer
 
     def _named_pointer(self, node: Node) -> Pointer | None:
         found = scopes.definition_of(text_of(node), node, self.function)
@@ -252,7 +262,7 @@ class Body:
         if found is not None:
             pointer = self.pointer(found)
             kind = scopes.declared_type(text_of(node), node, self.function)
-            return self._viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
+            return self.viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
         value = self.values.get(text_of(node))
         return value if isinstance(value, Pointer) else None
 
@@ -268,12 +278,12 @@ class Body:
         if pointer is None:
             return None
         steps = self.integer(right)
-        return self._moved(pointer, steps if operator == "+" else -steps)
+        return self.moved(pointer, steps if operator == "+" else -steps)
 
-    def _moved(self, pointer: Pointer, steps: Polynomial) -> Pointer:
+    def moved(self, pointer: Pointer, steps: Polynomial) -> Pointer:
         return replace(pointer, offset=pointer.offset + steps * constant(max(pointer.width, 1)))
 
-    def _viewed(self, pointer: Pointer, kind: str) -> Pointer:
+    def viewed(self, pointer: Pointer, kind: str) -> Pointer:
         """The pointer seen as one to another type."""
         base = re.sub(r"\b(const|volatile|__restrict__|auto)\b|[*&]", " ", kind)
         name = " ".join(base.split())

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.baseline import baseline_text, plan_text
 from astra_tui.drafting.elements import Ask, ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, printed
-from astra_tui.drafting.geometry import guess_grid, read_launch, size_arguments
+from astra_tui.drafting.geometry import guess_grid, plan_arguments, read_launch
+from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.launching import Sizes
 from astra_tui.drafting.linear import combined
 from astra_tui.drafting.operators.library import choose, reference_text
 from astra_tui.drafting.operators.reading import kernel_facts, with_reference
 from astra_tui.drafting.reading import (
-    HostLaunch,
     KernelText,
     SourceText,
     function_name,
@@ -38,17 +39,20 @@ class Draft:
     name: str
     files: dict[str, str]
     open_points: list[str]
+    upstream: dict[str, str] = field(default_factory=dict)
+    """The project's headers that the kernel includes: contents by the name of their include."""
 
 
-def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) -> Draft:
-    """Drafts a task from the text of a CUDA source.
+def draft_task(name: str, translation: Translation, kernel_name: str | None = None) -> Draft:
+    """Drafts a task from a CUDA source that was read.
 
     What cannot be read becomes an open point. Raises UserError when the source holds no kernel, or
     several and neither its launches nor `kernel_name` say which.
     """
-    source = read_source(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
-    kernel = _choose(source, file, kernel_name)
-    points: list[str] = []
+    file = Path(translation.main).name
+    source = read_source(translation)
+    kernel, declared = _choose(source, translation, kernel_name)
+    points = list(translation.notes)
     launch = _launch_of(source, kernel, points.append)
     elements = read_element_types(source, kernel, launch, points.append)
     sizes = Sizes(taken=_names_of_arguments(source, kernel))
@@ -61,26 +65,21 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
     found = TensorReader(kernel, elements, sizes, accesses, points.append).read(plan)
     task = TaskDraft(
         name=name,
-        origin=f"{Path(file).name}, kernel {kernel.name}",
+        origin=f"{file}, kernel {kernel.name}",
         dtypes=elements.task,
         dims=dict(sizes.workload),
         tensors=found.tensors,
         scalars=tuple(read_scalars(source, kernel, launch, elements, points.append)),
         accepts=(*found.conditions, *_block_limit(plan.block, sizes)),
+        fixed=dict(sizes.fixed),
     )
     facts = kernel_facts(source, kernel, launch, task)
     choice = choose(facts)
     if choice.reference is not None:
         task = with_reference(task, choice.reference)
-    arguments = size_arguments(kernel, sizes)
-    baseline = baseline_text(
-        source,
-        kernel,
-        elements.task,
-        Path(file).name,
-        plan_text(kernel, plan, arguments, task.accepts),
-        points.append,
-    )
+    arguments = plan_arguments(kernel, plan, sizes)
+    plan_lines = plan_text(kernel, plan, arguments, task.accepts)
+    baseline = baseline_text(translation, declared, elements.task, plan_lines, points.append)
     points.extend(_to_confirm(task, elements))
     points.extend(choice.open_points)
     files = {
@@ -88,31 +87,47 @@ def draft_task(name: str, text: str, file: str, kernel_name: str | None = None) 
         "reference.py": reference_text(name, facts, choice)
         if choice.offered
         else reference_stub(task),
-        "baseline.cu": baseline,
+        "baseline.cu": baseline.text,
     }
-    return Draft(name, files, points)
+    return Draft(name, files, points, baseline.upstream)
 
 
-def _choose(source: SourceText, file: str, name: str | None) -> KernelText:
-    kernels = {k.name: k for k in source.kernels}
-    if not kernels:
+def _choose(
+    source: SourceText, translation: Translation, name: str | None
+) -> tuple[KernelText, Declaration]:
+    """The kernel to draft, as it is read and as it is declared.
+
+    `name` may be `NAME:LINE`, for one of several with the same name.
+    """
+    declared = {f"{d.name}:{d.line}": d for d in translation.kernels()}
+    if not declared:
         raise UserError(
             "no __global__ function with a body was found in this source",
-            file=file,
+            file=translation.main,
             hint="name the file that defines the kernel, not one that only declares or calls it",
         )
-    if name is not None:
-        if name not in kernels:
-            raise UserError(f"there is no kernel '{name}'", file=file, hint=nearest(name, kernels))
-        return kernels[name]
-    launched = {launch.kernel for launch in source.launches if launch.kernel in kernels}
-    if len(kernels) > 1 and len(launched) != 1:
+    names = dict.fromkeys(d.name for d in declared.values())
+    if name is None:
+        launched = {launch.kernel for launch in source.launches if launch.kernel in names}
+        if len(names) > 1 and len(launched) != 1:
+            raise UserError(
+                f"this source has {len(names)} kernels, and a draft takes one",
+                file=translation.main,
+                hint="say which with --kernel: " + ", ".join(names),
+            )
+        name = launched.pop() if launched else next(iter(names))
+    chosen = declared.get(name) or next((d for d in declared.values() if d.name == name), None)
+    if chosen is None:
         raise UserError(
-            f"this source has {len(kernels)} kernels, and a draft takes one",
-            file=file,
-            hint="say which with --kernel: " + ", ".join(kernels),
+            f"there is no kernel '{name}'",
+            file=translation.main,
+            hint=nearest(name, [*names, *declared]),
         )
-    return kernels[launched.pop()] if launched else next(iter(kernels.values()))
+    same = [k for k in source.kernels if k.name == chosen.name]
+    place = [d for d in declared.values() if d.name == chosen.name].index(chosen)
+    if not same:
+        raise UserError(f"the kernel '{name}' could not be read", file=translation.main)
+    return same[min(place, len(same) - 1)], chosen
 
 
 def _launch_of(source: SourceText, kernel: KernelText, ask: Ask) -> HostLaunch | None:
@@ -121,8 +136,9 @@ def _launch_of(source: SourceText, kernel: KernelText, ask: Ask) -> HostLaunch |
     if not launches:
         return None
     first = launches[0]
-    if len(launches) > 1:
-        lines = ", ".join(str(x.line) for x in launches[1:])
+    others = [x for x in launches if x.function != first.function]
+    if others:
+        lines = ", ".join(str(x.line) for x in others)
         ask(f"the draft follows the launch at line {first.line}; there are others at line {lines}")
     beside = [x for x in source.launches if x.function == first.function and x not in launches]
     if beside:
@@ -137,9 +153,9 @@ def _names_of_arguments(source: SourceText, kernel: KernelText) -> set[str]:
 
 def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> list[str]:
     """A condition for a block whose size grows with the dimensions without a limit."""
-    growing = [part for part in block if not _is_capped(part)]
+    growing = [part for part in block if not _is_capped(part) and not isinstance(part, Integer)]
     product: Expression = Integer(1)
-    for part in growing:
+    for part in block if growing else ():
         product = combined("*", product, part)
     used = set().union(*map(names_in, block)) & set(sizes.workload)
     return [f"{printed(product)} <= {MAX_BLOCK}"] if growing and used else []
@@ -152,6 +168,8 @@ def _is_capped(part: Expression) -> bool:
             return True
         case Call(function="min", args=args):
             return any(isinstance(a, Integer) for a in args)
+        case Call(function="ceil_div", args=(part, Integer())):
+            return _is_capped(part)
         case Conditional(when_true=a, when_false=b):
             return isinstance(a, Integer) or isinstance(b, Integer)
         case _:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from astra_tui.drafting.reading import HostLaunch, KernelParameter, KernelText, SourceText
+from astra_tui.drafting.host_launches import HostLaunch
+from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.types import ELEMENTS, template_types, vector_of
 from astra_tui.model.dtypes import DType
 
@@ -49,15 +50,21 @@ def read_element_types(
 ) -> ElementTypes:
     """Finds the element types of a kernel's template parameters and of the task."""
     used = {p.type for p in kernel.parameters}
-    names = [name for kind, name, _ in kernel.template if kind == "typename" and name in used]
+    typenames = [name for kind, name, _ in kernel.template if kind == "typename"]
+    names = [name for name in typenames if name in used]
+    is_untyped = any(p.is_pointer and p.type == "void" for p in kernel.parameters)
+    if is_untyped and typenames and not names:
+        names = typenames[:1]  # Its body casts `void*` to it.
     if not names:
         return _without_template(source, kernel, ask)
     types = template_types(source, kernel, launch)
     floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}
     main = next((name for name in names if floats[name]), None)
     if main is None:
-        ask(f"template parameter {names[0]}: no launch shows its type; the draft says float32")
-        main, floats[names[0]] = names[0], (DType.FLOAT32,)
+        main = names[0]
+        floats[main] = _likely_types(source)
+        said = " and ".join(d.value for d in floats[main])
+        ask(f"template parameter {main}: no launch shows its type; the draft says {said}")
     generic, fixed = {main}, {}
     for name in names:
         given = types.get(name, ())
@@ -69,6 +76,8 @@ def read_element_types(
         generic.add(name)
         if given != floats[main]:
             ask(f"template parameter {name}: no launch shows its type; the draft says T")
+    if is_untyped:
+        generic.add("void")
     return ElementTypes(floats[main], frozenset(generic), fixed, source.aliases)
 
 
@@ -80,3 +89,9 @@ def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> Eleme
         ask("no tensor is known to hold floating-point numbers; dtypes says float32 for want of T")
     task = max(floats, key=floats.count) if floats else DType.FLOAT32
     return ElementTypes((task,), frozenset(), {}, source.aliases)
+
+
+def _likely_types(source: SourceText) -> tuple[DType, ...]:
+    """The element types that a source has the headers of, float32 where there are none."""
+    found = tuple(d for d in ELEMENTS if d.bits == 16 and d.header in source.headers)
+    return found or (DType.FLOAT32,)

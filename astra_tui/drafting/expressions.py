@@ -36,6 +36,7 @@ from astra_tui.model.launch.tokens import tokenize
 
 MAX_DEPTH = 40
 MAX_STEPS = 2_000
+MAX_POWER = 64
 
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%"}
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
@@ -79,6 +80,8 @@ class SymbolTable:
     attributes: Mapping[str, str] = field(default_factory=dict)
     tensors: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
+    expressions: Mapping[str, Expression] = field(default_factory=dict)
+    """Texts with what they are in the plan's language."""
     known: Callable[[str], bool] = lambda _name: False
 
 
@@ -152,6 +155,8 @@ class Rewriter:
             text = text_of(node)
             if text in self.symbols.leaves:
                 return Name(self.symbols.leaves[text])
+            if text in self.symbols.expressions:
+                return self.symbols.expressions[text]
             return self._of_kind(node, text)
         finally:
             self._depth -= 1
@@ -316,6 +321,8 @@ class Rewriter:
             return Call(name, found)
         if _CEIL_DIV.fullmatch(name) and len(found) == 2:
             return Call("ceil_div", found)
+        if name == "gcd" and len(found) == 2:
+            return _power_of_two_divisor(*found)
         return None
 
     def _stride(self, call: Node, axis: Node) -> Expression | None:
@@ -351,6 +358,31 @@ class Rewriter:
         found = self._once(name, helper.body)
         self._bound = outer
         return found
+
+
+def _power_of_two_divisor(a: Expression, b: Expression) -> Expression | None:
+    """`gcd(16 / sizeof(T), d)`, as vector widths are chosen; the plan's language has no gcd.
+
+    The greatest common divisor with a power of two is the smaller of it and of the largest power
+    of two that divides the other.
+    """
+    match a:
+        case (
+            Integer(value=most)
+            | Binary(operator="//", left=Integer(value=most), right=Call(function="sizeof"))
+        ):
+            pass
+        case _:
+            return None
+    if most & (most - 1) or not 1 < most <= MAX_POWER:
+        return None
+    found: Expression = Integer(1)
+    step = 2
+    while step <= most:
+        divides = Compare(Binary("%", b, Integer(step)), (("==", Integer(0)),))
+        found = Conditional(divides, Integer(step), found)
+        step *= 2
+    return found if isinstance(a, Integer) else Call("min", (a, found))
 
 
 def is_dim3(node: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
@@ -13,6 +13,7 @@ from astra_tui.cuda_source.syntax import (
     called_name,
     descendants,
     integer_value,
+    one_line,
     parse_expression,
     text_of,
 )
@@ -25,22 +26,29 @@ from astra_tui.drafting.expressions import (
     plan_expression,
     printed,
 )
+from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
 from astra_tui.drafting.reading import (
-    HostLaunch,
     KernelText,
     SourceText,
     function_name,
+    host_template_of,
     parameters_of,
     template_of,
 )
-from astra_tui.drafting.types import is_size_type
+from astra_tui.drafting.structures import Member
+from astra_tui.drafting.types import dtype_of, is_size_type
 from astra_tui.model.launch.expression import Call, Expression, Integer, Name
 
 DEFAULT_BLOCK = 256
 
 _THREAD_COUNT = re.compile(r"(?i)block|thread|tpb|n?threads?_?per|cta")
+_DIMENSION = re.compile(r"(?i)dim|hidden|heads?(?:_num)?$|width|size$|columns|topk|experts|bytes$")
+_PDL = re.compile(r"PDL|(?i:pdl)")
+TEMPLATE_SIZES = (64, 128, 256)
+"""Values of a dimension that is a template argument: each is compiled."""
+_NULLS = ("nullptr", "NULL")
 _AXES = "xyz"
 
 
@@ -54,6 +62,11 @@ class LaunchDraft:
     shared: str
     numbers: Mapping[str, int]
     """Values of the kernel's template parameters that are whole numbers."""
+    pdl: bool = False
+    nulls: frozenset[str] = frozenset()
+    """Parameters of the kernel that the launch passes no tensor for."""
+    shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Shapes that the host code checks, by the draft's names of the tensors."""
 
 
 def read_launch(
@@ -73,14 +86,20 @@ def read_launch(
         return LaunchDraft(template, None, (Integer(DEFAULT_BLOCK),), "", numbers)
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
-    host.numbers.update(_host_numbers(source, launch, ask))
+    _read_host_template(host, ask)
     host.numbers.update(_thread_counts(source, launch, ask))
+    host.read_checks()
     host.bind_arguments()
     _bind_rest(source, kernel, sizes, ask)
     template, numbers = _template(kernel, elements, host, ask)
     grid = _geometry(host, 0, "grid", ask)
     block = _geometry(host, 1, "block", ask) or (Integer(DEFAULT_BLOCK),)
-    return LaunchDraft(template, grid, block, _shared(host, ask), numbers)
+    host.read_switches()
+    pdl = launch.pdl and not any("PDL" in n.upper() and not v for n, v in host.flags.items())
+    shared = _shared(host, ask)
+    given = zip(kernel.parameters, launch.arguments, strict=False)
+    nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
+    return LaunchDraft(template, grid, block, shared, numbers, pdl, nulls, host.shapes)
 
 
 def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
@@ -106,21 +125,36 @@ def _element_names(
     return found
 
 
-def _host_numbers(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str, int]:
-    """Values of the whole-number template parameters of the host function."""
-    found: dict[str, int] = {}
-    used = {text_of(n) for n in descendants(launch.call) if n.type in _NAMES}
-    parameters = template_of(launch.function)
+def _read_host_template(host: HostCode, ask: Ask) -> None:
+    """Values of the template parameters of the host function and of the classes around it.
+
+    One that no call shows is a dimension where its name says so, as `kHeadDim` does.
+    """
+    own = len(template_of(host.launch.function))
+    parameters = host_template_of(host.launch.function)
     for place, (kind, name, default) in enumerate(parameters):
-        if kind == "typename" or name not in used:
+        if kind == "typename" or name in host.numbers:
             continue
-        value = _template_value(source, launch, place)
+        if kind == "bool":
+            host.flags[name] = _PDL.search(name) is not None or default == "true"
+            continue
+        at = place - (len(parameters) - own)
+        value = _template_value(host.source, host.launch, at) if at >= 0 else None
         value = value if value is not None else integer_value(default)
+        if value is None and _DIMENSION.search(name) and not _THREAD_COUNT.search(name):
+            size = host.sizes.add(_without_mark(name), name, TEMPLATE_SIZES[1])
+            host.sizes.fixed[size] = TEMPLATE_SIZES
+            continue
         if value is None:
             value = _number_guess(name)
             ask(f"template parameter {name} of the launcher: no call shows it; draft says {value}")
-        found[name] = value
-    return found
+        host.numbers[name] = value
+
+
+def _without_mark(name: str) -> str:
+    """`head_dim` for `kHeadDim`."""
+    plain = re.sub(r"^k(?=[A-Z])", "", name)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain).lower()
 
 
 def _thread_counts(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str, int]:
@@ -158,7 +192,7 @@ _NAMES = ("identifier", "type_identifier", "type_descriptor")
 def _template_value(source: SourceText, launch: HostLaunch, place: int) -> int | None:
     """The number with which a call `launcher<64>(...)` names a template parameter, if one does."""
     name = re.escape(function_name(launch.function))
-    for match in re.finditer(rf"\b{name}\s*<([^;{{}}()<>]*)>\s*\(", text_of(source.root)):
+    for match in re.finditer(rf"\b{name}\s*<([^;{{}}()<>]*)>\s*\(", source.original):
         parts = match[1].split(",")
         value = integer_value(parts[place].strip()) if place < len(parts) else None
         if value is not None:
@@ -183,6 +217,11 @@ def _template(
             texts.append(_type_argument(name, node, default, elements, ask))
             continue
         text = text_of(node) or default
+        if host is not None and text in host.flags:
+            text = str(host.flags[text]).lower()
+        if kind == "bool" and text not in ("true", "false"):
+            ask(f"template parameter {name}: '{one_line(text)}' could not be read; it is false")
+            text = "false"
         if text in ("true", "false"):
             texts.append(f'"{text}"')
             continue
@@ -201,7 +240,13 @@ def _template(
 def _number_for(text: str, elements: ElementTypes) -> int | None:
     """The value of a template argument for the first of the element types."""
     expression = plan_expression(text.replace("sizeof(T)", str(elements.task[0].size)))
-    return from_expression(expression).number if expression is not None else None
+    match expression:
+        case None:
+            return None
+        case Call(function="min", args=(first, *_)):  # Of a vector width: the widest.
+            return from_expression(first).number
+        case _:
+            return from_expression(expression).number
 
 
 def _type_argument(
@@ -309,9 +354,32 @@ def limits(parts: tuple[Expression, ...]) -> tuple[Polynomial, ...]:
     return tuple(map(from_expression, parts))
 
 
-def size_arguments(kernel: KernelText, sizes: Sizes) -> tuple[str, ...]:
-    """What the plan passes for each parameter of the kernel."""
-    return tuple(
-        printed(sizes.arguments[p.name]) or "0" if p.name in sizes.arguments else free_name(p.name)
-        for p in kernel.parameters
-    )
+def plan_arguments(kernel: KernelText, launch: LaunchDraft, sizes: Sizes) -> tuple[str, ...]:
+    """What the plan passes for each parameter of the source's kernel."""
+    values = []
+    for parameter in kernel.parameters:
+        if parameter.name in launch.nulls:
+            values.append("null")
+        elif parameter.name in sizes.arguments:
+            values.append(printed(sizes.arguments[parameter.name]) or "0")
+        else:
+            values.append(free_name(parameter.name))
+    found: list[str] = []
+    while values:
+        structure = kernel.structures.get(len(found))
+        if structure is None:
+            found.append(values.pop(0))
+            continue
+        members = structure.members
+        parts = [_member(m, v) for m, v in zip(members, values[: len(members)], strict=True)]
+        found.append("{" + ", ".join(parts) + "}")
+        del values[: len(members)]
+    return tuple(found)
+
+
+def _member(member: Member, value: str) -> str:
+    """A member as the plan writes it: a number with its type before it."""
+    if "*" in member.type:
+        return value
+    dtype = dtype_of(member.type, {})
+    return f"{dtype.value if dtype is not None else 'T'} {value}"

@@ -12,7 +12,9 @@ from astra_tui.cuda_source.syntax import (
     called_name,
     declarators,
     descendants,
+    integer_value,
     one_line,
+    parse_expression,
     text_of,
     without_wrapping,
 )
@@ -24,14 +26,22 @@ from astra_tui.drafting.expressions import (
     is_dim3,
     printed,
 )
-from astra_tui.drafting.reading import HostLaunch, KernelText, SourceText, local_values
+from astra_tui.drafting.host_launches import HostLaunch, local_values, switch_labels
+from astra_tui.drafting.reading import KernelText, SourceText, parameters_of
+from astra_tui.drafting.tensor_checks import (
+    fixed_sizes,
+    is_any,
+    symbolic_sizes,
+    tensor_checks,
+)
 from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch.expression import Expression, Integer, Name, names_in
+from astra_tui.model.launch.expression import Call, Expression, Integer, Name, names_in
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, ELEMENT_TYPE
 
 _TYPE_NAMES = {ELEMENT_TYPE, *(d.value for d in DType)}
-_METHODS = re.compile(r"[\w.\->]+(?:\.|->)(?:size|numel|shape|dim)\s*\(")
+MAX_LABEL = 512
+_METHODS = re.compile(r"[\w.\->]+(?:\.|->)(?:size|numel|shape|dim|unwrap)\s*\(")
 
 
 @dataclass
@@ -54,6 +64,9 @@ class Sizes:
             self.leaves[text] = name
         return name
 
+    fixed: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Sizes that are template arguments, with the values to try."""
+
     taken: set[str] = field(default_factory=set)
     """Names of the kernel's tensors and scalars."""
 
@@ -71,6 +84,11 @@ class HostCode:
         self.attributes = dict(self._attributes())
         self.types: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
+        self.flags: dict[str, bool] = {}
+        """Truth values of template parameters."""
+        self.expressions: dict[str, Expression] = {}
+        self.shapes: dict[str, tuple[str, ...]] = {}
+        """Shapes of the kernel's tensors that the host code checks."""
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -85,6 +103,7 @@ class HostCode:
             attributes=self.attributes,
             tensors=self.tensors,
             numbers=self.numbers,
+            expressions=self.expressions,
         )
 
     def expression(self, node: Node) -> Expression | None:
@@ -112,6 +131,49 @@ class HostCode:
                 target = re.search(r"&\s*(\w+)", text_of(node))
                 if target and "MultiProcessorCount" in text_of(node):
                     yield target[1], "sm_count"
+
+    def read_switches(self) -> None:
+        """Takes the labels of a `switch` around the launch as the sizes of what it is over."""
+        for condition, labels in switch_labels(self.launch.call):
+            name = self.sizes.leaves.get(text_of(condition))
+            values = tuple(v for text in labels if (v := integer_value(text)))
+            if name is not None and values:
+                self.sizes.fixed.setdefault(name, tuple(v for v in values if v <= MAX_LABEL))
+
+    def read_checks(self) -> None:
+        """Takes sizes, strides and shapes from the checks that the host code makes."""
+        function = self.launch.function
+        symbols, fixed = symbolic_sizes(function), fixed_sizes(function)
+        for name, node in fixed.items():
+            found = self.expression(node)
+            if found is not None:
+                self.expressions[f"{name}.unwrap()"] = found
+        for check in tensor_checks(function):
+            tensor = self.tensors.get(check.tensor)
+            sizes = tuple(self._checked_size(text, symbols, tensor) for text in check.sizes)
+            if tensor is None:
+                continue
+            if all(sizes) and tensor not in self.shapes:
+                self.shapes[tensor] = sizes
+            for axis, text in enumerate(check.strides[:-1]):
+                if text in symbols and f"{text}.unwrap()" not in self.sizes.leaves:
+                    stride = Call("stride", (Name(tensor), Integer(axis)))
+                    self.expressions.setdefault(f"{text}.unwrap()", stride)
+
+    def _checked_size(self, text: str, symbols: Mapping[str, str], tensor: str | None) -> str:
+        """A size of a shape in the plan's language; a symbolic one gets its own name."""
+        if is_any(text):
+            name = f"{tensor}_rows"
+            return self.sizes.leaves.get(name) or (self.sizes.add(name, name) if tensor else "")
+        unwrapped = f"{text}.unwrap()"
+        if unwrapped in self.expressions:
+            return printed(self.expressions[unwrapped])
+        if text in symbols:
+            known = self.sizes.leaves.get(unwrapped)
+            return known or self.sizes.add(symbols[text], unwrapped)
+        node = parse_expression(text)
+        found = self.expression(node) if node is not None else None
+        return printed(found) if found is not None else ""
 
     # -- which host names are sizes ----------------------------------------------------------------
 
@@ -144,6 +206,10 @@ class HostCode:
         definition = self.values.get(text_of(node))
         if definition is None or text_of(node) in self.attributes:
             return text_of(node) in self.attributes
+        if (known := self._over_names(definition, self.sizes.leaves)) is not None and (
+            names_in(known) & set(self.sizes.leaves.values())
+        ):
+            return True
         rest = {text: free_name(text) for text in others - {text_of(node)}}
         found = self._over_names(definition, rest)
         if found is None:
@@ -174,7 +240,9 @@ class HostCode:
             if definition is None:
                 if self._is_unknown_number(part):
                     self.sizes.add(_named_after(text), text)
-            elif is_dim3(definition) or self._is_over_sizes(definition):
+            elif definition.type == "identifier" and text_of(definition) != text:
+                self._choose_leaves(definition, depth + 1)  # The `switch` over it, say.
+            elif is_dim3(definition) or self._is_over(definition):
                 self._choose_leaves(definition, depth + 1)
             elif self._known_value(part) is None:
                 self.sizes.add(text, text)
@@ -214,6 +282,22 @@ class HostCode:
         for node in descendants(self.launch.function):
             if node.type == "declaration":
                 yield from declarators(node)
+
+    def _is_over(self, definition: Node) -> bool:
+        """Whether a definition is over known sizes, or over what the host function is passed."""
+        if self._is_over_sizes(definition):
+            return True
+        passed = {p.name for p in parameters_of(self.launch.function) if not p.pointers}
+        names = {text_of(n) for n in self._names(definition)}
+        explained = passed | {n for n in names if self.values.get(n) is not None}
+        # A product of what is passed is a size of its own; these are widths and counts of warps.
+        is_derived = re.search(r"\bsizeof\b|\b(?:min|max)\b", text_of(definition)) is not None
+        return (
+            is_derived
+            and bool(names)
+            and names <= explained
+            and self._over_names(definition, {}) is not None
+        )
 
     def _is_over_sizes(self, definition: Node) -> bool:
         """Whether a definition uses sizes that are known already, or plain numbers alone."""

@@ -1,76 +1,109 @@
-"""The parts of a source that a kernel needs, and what of the file is left out."""
+"""The parts of a source that a kernel needs, and what of its file is left out."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
-from tree_sitter import Node
-
-from astra_tui.cuda_source.syntax import declarators, descendants, line_of, one_line, text_of
-from astra_tui.drafting.reading import function_name, scope_of, specifiers
+from astra_tui.cuda_source.expanded import mentioned
+from astra_tui.cuda_source.syntax import one_line
+from astra_tui.cuda_source.translation import Declaration, Include, Translation
 
 _HOST_MARKS = re.compile(
-    r"<<<|\bcuda[A-Z]\w*\s*\(|\b(?:std|at|torch|c10|thrust)::(?!min\b|max\b|numeric_limits\b)"
+    r"<<<|\bcuda[A-Z]\w*\s*\(|\b(?:std|at|torch|c10|thrust|tvm)::"
+    r"(?!min\b|max\b|numeric_limits\b|is_\w+\b|conditional|enable_if|remove_|decay|array\b"
+    r"|size_t\b|u?int\d+_t\b|true_type\b|false_type\b|integral_constant|gcd\b|move\b|forward\b)"
     r"|\b(?:printf|malloc|free|atoi)\s*\("
 )
-_HOST_HEADERS = {"device_launch_parameters.h", "helper_cuda.h", "helper_functions.h"}
+_HOST_TYPES = re.compile(r"<<<|\b(?:at|torch|c10|thrust|tvm)::|\bLaunchKernel\b")
 _LICENCE = re.compile(r"(?i)copyright|licen[cs]e|SPDX")
-_PLAN = re.compile(r"^/\*[\s*!]*@launch\b")
-_FOREIGN_NAMESPACES = re.compile(r"\bnamespace\s+(?:std|at|torch|c10|thrust)\b")
+_PLAN = re.compile(r"/\*[\s*!]*@launch\b")
+_FOREIGN_NAMESPACES = re.compile(r"\bnamespace\s+(?:std|at|torch|c10|thrust|tvm)\b")
+_LEADING_COMMENT = re.compile(r"(?:[ \t]*//[^\n]*\n|[ \t]*/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n)+\Z")
+_FILE_COMMENT = re.compile(r"\A\s*((?://[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/\s*)+)")
+_DEFINE = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n\\]|\\.|\\\n)*$", re.MULTILINE | re.DOTALL
+)
 _CUB = {
     "BlockReduce": "block/block_reduce", "BlockScan": "block/block_scan",
     "BlockLoad": "block/block_load", "BlockStore": "block/block_store",
     "BlockRadixSort": "block/block_radix_sort", "BlockExchange": "block/block_exchange",
+    "BlockAdjacentDifference": "block/block_adjacent_difference",
     "WarpReduce": "warp/warp_reduce", "WarpScan": "warp/warp_scan",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the file outside of functions. `kind` says what to do with it.
-
-    "include", "code" (kept where the kernel needs it), "always" (kept), "host" (left out), or
-    "comment".
-    """
+    """A part of the main file outside of functions, as it is written there."""
 
     text: str
-    kind: str
+    start: int
+    end: int
     line: int
     scope: tuple[str, ...] = ()
     defines: frozenset[str] = frozenset()
     label: str = ""
-    node: Node | None = None
+    is_host: bool = False
+    """Whether it is for launchers only, so that it is left out."""
+    is_always_kept: bool = False
+    is_kernel: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Kept:
     """What a kernel's own file is made of."""
 
-    licence: str
-    includes: list[str]
-    code: list[Piece]
-    left_out: list[str]
+    licence: str = ""
+    includes: list[str] = field(default_factory=list)
+    code: list[Piece] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     """Labels of what is missing, with lines."""
-    missing_headers: list[str]
-    """Headers of the source's own project that the compiler does not have."""
+    missing_headers: list[str] = field(default_factory=list)
+    """Headers of the source's own project that were not found."""
+    upstream: tuple[str, ...] = ()
+    """Paths of the project's files that the kernel needs."""
 
 
-def select(root: Node, kernel: Node, is_available: Callable[[str], bool]) -> Kept:
-    """The kernel with everything that it names, in the order of the file."""
-    pieces = list(_with_comments(_pieces(root)))
-    needed = _needed(pieces, kernel)
-    kept = Kept(_licence(pieces), [], [], [], [])
-    code = " ".join(p.text for p in needed)
+def select(
+    translation: Translation,
+    kernel: Declaration,
+    include_name: Callable[[str], str],
+    is_available: Callable[[str], bool],
+) -> Kept:
+    """The kernel with everything of its file that it names, in the order of the file.
+
+    `include_name` is the name by which a project's file is included, `is_available` whether the
+    compiler has a header that is none of the project's.
+    """
+    pieces = list(_pieces(translation))
+    chosen = _chosen(pieces, kernel)
+    kept = Kept(_licence(translation.files[translation.main]))
     for piece in pieces:
-        if piece.kind == "include":
-            _include(piece, code, is_available, kept)
-        elif piece in needed:
+        if piece in chosen:
             kept.code.append(piece)
-        elif piece.kind not in ("comment", "always") and piece.label:
+        elif piece.label and not piece.is_always_kept:
             kept.left_out.append(f"{piece.label} (line {piece.line})")
+    _add_includes(translation, kept, include_name, is_available)
+    kept.code[:] = [
+        p for p in kept.code if not p.is_always_kept or _names_known(translation, kept, p)
+    ]
     return kept
+
+
+def _names_known(translation: Translation, kept: Kept, using: Piece) -> bool:
+    """Whether the namespace of a `using` is declared by what is kept."""
+    named = re.search(r"\b(?:namespace\s+(?:\w+\s*=\s*)?|using\s+)([\w:]+)\s*;", using.text)
+    if named is None or named[1].startswith(("cooperative_groups", "nvcuda", "cuda")):
+        return True
+    is_name = "namespace" not in using.text
+    parts = named[1].strip(":").split("::")
+    last = parts[-2] if is_name and len(parts) > 1 else parts[-1]
+    code = {scope for piece in kept.code for scope in piece.scope}
+    headers = {s for d in translation.declarations if d.file in kept.upstream for s in d.scope}
+    return last in code | headers
 
 
 def joined(code: list[Piece]) -> str:
@@ -78,183 +111,105 @@ def joined(code: list[Piece]) -> str:
     found: list[str] = []
     scope: tuple[str, ...] = ()
     for piece in code:
-        inside = tuple(name for name in piece.scope if name)
-        if inside != scope:
-            found.extend(f"}}  // namespace {name}" for name in reversed(scope))
-            found.extend(f"namespace {name} {{" for name in inside)
-            scope = inside
+        if piece.scope != scope:
+            found.extend(f"}}  // namespace {name}".rstrip() for name in reversed(scope))
+            found.extend(f"namespace {name} {{".replace("  ", " ") for name in piece.scope)
+            scope = piece.scope
         found.append(piece.text)
-    found.extend(f"}}  // namespace {name}" for name in reversed(scope))
+    found.extend(f"}}  // namespace {name}".rstrip() for name in reversed(scope))
     return "\n\n".join(found)
 
 
 # -- the parts of a file ---------------------------------------------------------------------------
 
 
-def _pieces(root: Node) -> Iterator[Piece]:
-    for node in _opened(root):
-        piece = _piece(node)
-        if piece is not None:
-            yield piece
+def _pieces(translation: Translation) -> list[Piece]:
+    """The declarations and macros of the main file in order, each place once."""
+    found: dict[tuple[int, int], Piece] = {}
+    data = translation.files[translation.main].encode()
+    for declaration in translation.declarations:
+        if declaration.file == translation.main:
+            piece = _piece(translation, declaration, data)
+            place = (piece.start, piece.end)
+            if place in found:  # One line of a macro may declare several.
+                defines = found[place].defines | piece.defines
+                piece = Piece(**{**vars(piece), "defines": defines})
+            found[place] = piece
+    for match in _DEFINE.finditer(data.decode(errors="replace")):
+        start = len(match.string[: match.start()].encode())
+        if not any(p.start <= start < p.end for p in found.values()):
+            end = start + len(match[0].encode())
+            if not _is_inside(start, translation.skipped):
+                line = data.count(b"\n", 0, start) + 1
+                names = frozenset({match[1]})
+                found[(start, end)] = Piece(match[0], start, end, line, (), names)
+    return sorted(found.values(), key=lambda piece: piece.start)
 
 
-def _opened(node: Node) -> Iterator[Node]:
-    """Top-level nodes; namespaces, `extern "C"` and plain `#if` blocks are gone into."""
-    for child in node.named_children:
-        body = child.child_by_field_name("body")
-        if child.type == "linkage_specification" and body is not None:
-            if body.type == "declaration_list":
-                yield from _opened(body)
-            else:
-                yield body
-        elif child.type == "namespace_definition" and body is not None:
-            yield from _opened(body)
-        elif child.type in ("preproc_ifdef", "preproc_if"):
-            whole = child.child_by_field_name("alternative") is not None
-            holds_functions = any(c.type == "function_definition" for c in descendants(child))
-            if whole or not holds_functions:
-                yield child
-            else:
-                yield from _opened(child)
-        else:
-            yield child
+def _is_inside(place: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    return any(start <= place < end for start, end in ranges)
 
 
-def _piece(node: Node) -> Piece | None:
-    text, line, scope = text_of(node).strip(), line_of(node), scope_of(node)
-    match node.type:
-        case "comment":
-            return None if _PLAN.match(text) else Piece(text, "comment", line, scope, node=node)
-        case "preproc_include":
-            found = re.search(r"[<\"]([^>\"]+)[>\"]", text)
-            return Piece(text, "include", line, label=found[1] if found else "", node=node)
-        case "preproc_def" | "preproc_function_def":
-            name = text_of(node.child_by_field_name("name"))
-            return Piece(text, "code", line, (), frozenset({name}), f"#define {name}", node)
-        case "preproc_ifdef" | "preproc_if":
-            return Piece(
-                text, "code", line, (), frozenset(_defined(node)), one_line(text, 40), node
-            )
-        case "preproc_call":
-            kind = "host" if "once" in text else "always"
-            return Piece(text, kind, line, (), node=node)
-        case "function_definition" | "template_declaration":
-            return _function_piece(node, text, line, scope)
-        case "using_declaration" | "namespace_alias_definition":
-            if _FOREIGN_NAMESPACES.search(text):
-                return Piece(text, "host", line, scope, label=one_line(text), node=node)
-            return Piece(text, "always", line, scope, node=node)
-        case "identifier" | "namespace_identifier" | "ERROR" | "template_instantiation":
-            return Piece(text, "host", line, scope, label=one_line(text, 40), node=node)
-        case "expression_statement":
-            return Piece(text, "host", line, scope, label=one_line(text, 40), node=node)
-        case _:
-            return _declaration_piece(node, text, line, scope)
-
-
-def _function_piece(node: Node, text: str, line: int, scope: tuple[str, ...]) -> Piece:
-    function = node
-    while function.type == "template_declaration" and function.named_children:
-        function = function.named_children[-1]
-    if function.type != "function_definition":
-        return _declaration_piece(node, text, line, scope)
-    name = function_name(function)
-    words = specifiers(function)
-    on_device = words & {"__global__", "__device__"}
-    host = name == "main" or (not on_device and _HOST_MARKS.search(text))
-    if not on_device and any(c.type == "field_initializer_list" for c in function.children):
-        host = True
-    shown = re.sub(r'\bextern\s+"C"\s+', "", text)
-    if "__global__" in words:
-        shown = re.sub(r"\bstatic\s+(?=(?:inline\s+)?__global__)", "", shown)
+def _piece(translation: Translation, declaration: Declaration, data: bytes) -> Piece:
+    text = translation.original(declaration).strip()
+    if not text.endswith(("}", ";")) or declaration.kind in ("type", "enum", "alias", "variable"):
+        text = text.rstrip(";") + ";"
+    above = _LEADING_COMMENT.search(data[: declaration.start].decode(errors="replace"))
+    if above and not _LICENCE.search(above[0]) and not _PLAN.search(above[0]):
+        text = f"{above[0].strip()}\n{text}"
+    if declaration.is_kernel:
+        text = re.sub(r'\bextern\s+"C"\s+', "", text)
+        text = re.sub(r"\bstatic\s+(?=(?:inline\s+)?__global__)", "", text)
+    is_using = declaration.kind == "using"
     return Piece(
-        shown, "host" if host else "code", line, scope, frozenset({name}), f"{name}()", node
+        text,
+        declaration.start,
+        declaration.end,
+        declaration.line,
+        declaration.scope,
+        frozenset({declaration.name, *declaration.enumerators}),
+        _label(declaration, text),
+        _is_host(declaration, text),
+        is_using and not _FOREIGN_NAMESPACES.search(text),
+        declaration.is_kernel,
     )
 
 
-def _declaration_piece(node: Node, text: str, line: int, scope: tuple[str, ...]) -> Piece:
-    shown = text if text.endswith((";", "}")) else f"{text};"
-    if re.search(r"(struct|class|union|enum)_specifier", node.type) and not text.endswith(";"):
-        shown = f"{text};"
-    names = frozenset(_defined(node))
-    label = one_line(text.partition("{")[0].partition("=")[0], 40)
-    host = _HOST_MARKS.search(text) and "__device__" not in text
-    return Piece(shown, "host" if host else "code", line, scope, names, label, node)
+def _label(declaration: Declaration, text: str) -> str:
+    if declaration.kind == "function":
+        name = declaration.name if declaration.name in text else text.partition("(")[0].strip()
+        return f"{name}()"
+    return one_line(text.rpartition("\n")[2].partition("{")[0].partition("=")[0], 40)
 
 
-def _defined(node: Node) -> Iterator[str]:
-    """Every name that a declaration introduces, also inside of an #if."""
-    for part in descendants(node):
-        match part.type:
-            case "struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier":
-                yield text_of(part.child_by_field_name("name")).partition("<")[0]
-            case "type_definition" | "declaration":
-                yield from (name for name, _ in declarators(part))
-                if part.type == "type_definition":
-                    yield text_of(part.child_by_field_name("declarator"))
-            case "alias_declaration" | "enumerator" | "preproc_def" | "preproc_function_def":
-                yield text_of(part.child_by_field_name("name"))
-            case "function_definition":
-                yield function_name(part)
+def _is_host(declaration: Declaration, text: str) -> bool:
+    if declaration.is_kernel or declaration.is_device:
+        return False
+    if declaration.kind == "using":
+        return _FOREIGN_NAMESPACES.search(text) is not None
+    if declaration.kind == "function":
+        return declaration.name == "main" or _HOST_MARKS.search(declaration.text) is not None
+    return _HOST_TYPES.search(declaration.text) is not None
 
 
-def _with_comments(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Comments that stand right above a part become its own."""
-    above: list[Piece] = []
-    for piece in pieces:
-        if piece.kind == "comment":
-            if above and piece.line > _end(above[-1]) + 1:
-                yield from above
-                above = []
-            above.append(piece)
-            continue
-        if above and piece.kind == "code" and piece.line <= _end(above[-1]) + 1:
-            text = "\n".join([*(a.text for a in above), piece.text])
-            comments = "\n".join(a.text for a in above)
-            if not _LICENCE.search(comments):
-                yield Piece(
-                    text,
-                    piece.kind,
-                    piece.line,
-                    piece.scope,
-                    piece.defines,
-                    piece.label,
-                    piece.node,
-                )
-                above = []
-                continue
-        yield from above
-        above = []
-        yield piece
-    yield from above
-
-
-def _end(piece: Piece) -> int:
-    return piece.line + piece.text.count("\n")
-
-
-def _licence(pieces: list[Piece]) -> str:
-    found: list[str] = []
-    for piece in pieces:
-        if piece.kind != "comment":
-            break
-        found.append(piece.text)
-    text = "\n".join(found)
-    return text if _LICENCE.search(text) else ""
+def _licence(text: str) -> str:
+    match = _FILE_COMMENT.match(text)
+    found = match[1].strip() if match else ""
+    return found if _LICENCE.search(found) and not _PLAN.search(found) else ""
 
 
 # -- what is needed --------------------------------------------------------------------------------
 
 
-def _needed(pieces: list[Piece], kernel: Node) -> list[Piece]:
-    """The kernel's part, and all parts that define a name which a needed part mentions."""
-    chosen = [p for p in pieces if p.node is not None and _holds(p.node, kernel)]
-    chosen += [p for p in pieces if p.kind == "always"]
+def _chosen(pieces: list[Piece], kernel: Declaration) -> list[Piece]:
+    """The kernel's part, and all parts that define a name which a chosen part mentions."""
+    chosen = [p for p in pieces if kernel.name in p.defines and p.is_kernel]
+    chosen += [p for p in pieces if p.is_always_kept]
     names = set().union(*(_mentioned(p.text) for p in chosen)) if chosen else set()
     while True:
         more = [
-            p for p in pieces if p.kind == "code" and p not in chosen and p.defines & names
-            and not _is_other_kernel(p)
+            p for p in pieces
+            if p not in chosen and not p.is_host and not p.is_kernel and p.defines & names
         ]  # fmt: skip
         if not more:
             return chosen
@@ -262,26 +217,106 @@ def _needed(pieces: list[Piece], kernel: Node) -> list[Piece]:
         names |= set().union(*(_mentioned(p.text) for p in more))
 
 
-def _is_other_kernel(piece: Piece) -> bool:
-    return re.search(r"\b__global__\b", piece.text.partition("{")[0]) is not None
-
-
-def _holds(outer: Node, inner: Node) -> bool:
-    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte
-
-
 def _mentioned(text: str) -> set[str]:
-    code = re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", " ", text, flags=re.DOTALL)
-    return set(re.findall(r"[A-Za-z_]\w*", code))
+    return mentioned(re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL))
 
 
-def _include(piece: Piece, code: str, is_available: Callable[[str], bool], kept: Kept) -> None:
-    if piece.label == "cub/cub.cuh":
-        parts = [header for name, header in _CUB.items() if re.search(rf"\b{name}\b", code)]
-        kept.includes.extend(f"#include <cub/{part}.cuh>" for part in parts)
-    elif is_available(piece.label):
-        kept.includes.append(piece.text)
-    else:
-        kept.left_out.append(f"#include of {piece.label} (line {piece.line})")
-        if '"' in piece.text and piece.label not in _HOST_HEADERS:
-            kept.missing_headers.append(piece.label)
+# -- includes --------------------------------------------------------------------------------------
+
+
+def _add_includes(
+    translation: Translation,
+    kept: Kept,
+    include_name: Callable[[str], str],
+    is_available: Callable[[str], bool],
+) -> None:
+    """The main file's includes that the kernel needs; those of headers that it does not need are
+    gone through for CUDA's own, which the kernel may have got through them.
+    """
+    by_file: dict[str, list[Include]] = {}
+    for include in translation.includes:
+        by_file.setdefault(include.file, []).append(include)
+    code = " ".join(p.text for p in kept.code)
+    wanted = _files_needed(translation, code)
+    names: dict[str, None] = {}
+    upstream: dict[str, None] = {}
+    seen: set[str] = set()
+
+    def visit(include: Include) -> None:
+        reached = _reached(include.opened, by_file) if include.opened else ()
+        if include.opened and wanted.intersection(reached):
+            names[f'#include "{include_name(include.opened)}"'] = None
+            upstream.update(dict.fromkeys(reached))
+        elif include.opened:
+            if include.opened not in seen:
+                seen.add(include.opened)
+                for inner in by_file.get(include.opened, ()):
+                    visit(inner)
+        elif include.name == "cub/cub.cuh":
+            parts = (part for word, part in _CUB.items() if re.search(rf"\b{word}\b", code))
+            names.update(dict.fromkeys(f"#include <cub/{part}.cuh>" for part in parts))
+        elif is_available(include.name):
+            names[f"#include <{include.name}>"] = None
+        elif include.file == translation.main:
+            kept.left_out.append(f"#include of {include.name} (line {include.line})")
+            if include.is_quoted:
+                kept.missing_headers.append(include.name)
+
+    for include in by_file.get(translation.main, ()):
+        visit(include)
+    kept.includes.extend(names)
+    kept.upstream = tuple(upstream)
+
+
+def _reached(file: str, by_file: dict[str, list[Include]]) -> tuple[str, ...]:
+    """A project's file and those that it includes, directly or not."""
+    found: dict[str, None] = {}
+    waiting = [file]
+    while waiting:
+        current = waiting.pop()
+        if current not in found:
+            found[current] = None
+            waiting += [i.opened for i in by_file.get(current, ()) if i.opened]
+    return tuple(found)
+
+
+def _files_needed(translation: Translation, code: str) -> set[str]:
+    """The project's files that define a name which the kernel's code mentions, directly or not."""
+    defined: dict[str, list[tuple[str, str]]] = {}
+    for file, name, text in _definitions(translation):
+        defined.setdefault(name, []).append((file, text))
+    found: set[str] = set()
+    seen: set[str] = set()
+    waiting = _mentioned(code)
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for file, text in defined.get(name, ()):
+            found.add(file)
+            waiting |= _mentioned(text) - seen
+    return found
+
+
+def _definitions(translation: Translation) -> Iterator[tuple[str, str, str]]:
+    """File, name and text of what the project's headers define."""
+    for declaration in translation.declarations:
+        if declaration.file != translation.main:
+            text = translation.original(declaration)
+            for name in (declaration.name, *declaration.enumerators):
+                yield declaration.file, name, text
+    for file, text in translation.files.items():
+        if file != translation.main:
+            for match in _DEFINE.finditer(text):
+                yield file, match[1], match[0]
+
+
+def root_relative(path: str, roots: Iterable[str], main: str) -> str:
+    """The name of a project's file below the first root that holds it, else below the main file's
+    folder, else its own name.
+    """
+    for root in (*roots, os.path.dirname(main)):  # noqa: PTH120
+        if path.startswith(root.rstrip("/") + "/"):
+            return path[len(root.rstrip("/")) + 1 :]
+    return path.rpartition("/")[2]

@@ -17,7 +17,8 @@ class Atom:
     """Something that is not taken apart.
 
     `kind` is "size" (a name of the plan), "thread" or "block" (with the axis 0 to 2), "variable",
-    "quotient", "remainder", "load" (an element of a tensor), "lane" or "value" (text of a plan).
+    "quotient", "remainder", "load" (an element of a tensor), "lane", "guarded" (a sum that a
+    condition keeps below its first part) or "value" (text of a plan).
     """
 
     kind: str

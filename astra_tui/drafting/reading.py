@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.expanded import expanded_text
 from astra_tui.cuda_source.syntax import (
     ancestors,
-    arguments_of,
     declarators,
     declared_name,
     descendants,
     line_of,
-    parse,
     parse_expression,
     text_of,
 )
+from astra_tui.cuda_source.translation import Translation
 from astra_tui.drafting.expressions import Helper
+from astra_tui.drafting.host_launches import HostLaunch, initialised, launches_in
+from astra_tui.drafting.structures import (
+    Structure,
+    Structures,
+    with_members_as_arguments,
+    with_members_as_parameters,
+)
 
 _MARKS = re.compile(r"__restrict__|__restrict|\brestrict\b|__grid_constant__|__align__\([^)]*\)")
 
@@ -51,6 +58,8 @@ class KernelText:
     parameters: tuple[KernelParameter, ...]
     node: Node
     """The function's definition."""
+    structures: Mapping[int, Structure] = field(default_factory=dict)
+    """Parameters of the source that are structures, by number; `parameters` has their members."""
 
     @property
     def line(self) -> int:
@@ -61,23 +70,6 @@ class KernelText:
     def qualified(self) -> str:
         """Its name with its namespaces."""
         return "::".join((*(part for part in self.scope if part), self.name))
-
-
-@dataclass(frozen=True)
-class HostLaunch:
-    """A `kernel<<<...>>>(...)`, and the host function that it stands in."""
-
-    kernel: str
-    template_args: tuple[Node, ...]
-    configuration: tuple[Node, ...]
-    arguments: tuple[Node, ...]
-    function: Node
-    call: Node
-
-    @property
-    def line(self) -> int:
-        """The line of the launch."""
-        return line_of(self.call)
 
 
 @dataclass(frozen=True)
@@ -95,23 +87,33 @@ class SourceText:
     """Names of types that stand for other types."""
     functions: dict[str, Node] = field(default_factory=dict)
     """Definitions of functions by name; of several with one name, the first."""
+    original: str = ""
+    """The main file as it is written."""
+    headers: frozenset[str] = frozenset()
+    """Names of what it and its project's headers include."""
 
 
-def read_source(text: str) -> SourceText:
-    """Parses a CUDA source; what the grammar does not understand is passed over."""
-    root = parse(text)
+def read_source(translation: Translation) -> SourceText:
+    """The parsed source; what the grammar does not understand is passed over."""
+    root, structures = with_members_as_parameters(expanded_text(translation))
     functions = [n for n in descendants(root) if n.type == "function_definition"]
     by_name: dict[str, Node] = {}
     for function in functions:
         by_name.setdefault(function_name(function), function)
     return SourceText(
         root,
-        tuple(k for k in map(_kernel, functions) if k is not None),
-        tuple(launch for f in functions for launch in _launches(f)),
+        tuple(k for f in functions if (k := _kernel(f, structures)) is not None),
+        tuple(
+            with_members_as_arguments(launch, structures)
+            for f in functions
+            for launch in launches_in(f)
+        ),
         dict(_constants(root)),
         dict(_helpers(root, functions)),
         dict(_aliases(root)),
         by_name,
+        translation.files[translation.main],
+        frozenset(include.name for include in translation.includes),
     )
 
 
@@ -160,6 +162,15 @@ def template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
+def host_template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
+    """The template parameters of a host function, those of the classes around it first."""
+    found = list(template_of(function))
+    for above, _ in ancestors(function):
+        if above.type in ("struct_specifier", "class_specifier"):
+            found = [*template_of(above), *found]
+    return tuple(found)
+
+
 def parameters_of(function: Node) -> tuple[KernelParameter, ...]:
     """The parameters of a function."""
     declarator = function_declarator(function)
@@ -188,12 +199,13 @@ def _parameter(node: Node) -> KernelParameter:
     )
 
 
-def _kernel(function: Node) -> KernelText | None:
+def _kernel(function: Node, structures: Structures) -> KernelText | None:
     if "__global__" not in specifiers(function) or function.child_by_field_name("body") is None:
         return None
+    name = function_name(function)
     return KernelText(
-        function_name(function), scope_of(function), template_of(function),
-        parameters_of(function), function,
+        name, scope_of(function), template_of(function), parameters_of(function), function,
+        structures.get(name, {}),
     )  # fmt: skip
 
 
@@ -204,64 +216,6 @@ def scope_of(node: Node) -> tuple[str, ...]:
         if above.type == "namespace_definition":
             found.append(text_of(above.child_by_field_name("name")))
     return tuple(reversed(found))
-
-
-# -- launches --------------------------------------------------------------------------------------
-
-
-def _launches(function: Node) -> Iterator[HostLaunch]:
-    body = function.child_by_field_name("body")
-    for call in descendants(body) if body is not None else ():
-        configured = next((c for c in call.children if c.type == "kernel_call_syntax"), None)
-        if call.type != "call_expression" or configured is None:
-            continue
-        named = call.children[0]
-        if named.type == "qualified_identifier":
-            named = named.child_by_field_name("name") or named
-        given = (
-            named.child_by_field_name("arguments") if named.type == "template_function" else None
-        )
-        yield HostLaunch(
-            text_of(named).partition("<")[0].rpartition("::")[2].strip(),
-            tuple(given.named_children) if given is not None else (),
-            tuple(configured.named_children),
-            tuple(arguments_of(call)),
-            function,
-            call,
-        )
-
-
-def local_values(launch: HostLaunch) -> dict[str, Node]:
-    """What the host function says that its variables are, up to the launch.
-
-    A variable whose address is taken gets its value elsewhere, so it is left out.
-    """
-    found: dict[str, Node] = {}
-    unknown: set[str] = set()
-    for node in descendants(launch.function):
-        if node.start_byte >= launch.call.start_byte:
-            break
-        if node.type == "declaration":
-            found.update(_initialised(node))
-        elif node.type == "assignment_expression" and text_of(node.children[1]) == "=":
-            value = node.child_by_field_name("right")
-            if value is not None:
-                found[text_of(node.child_by_field_name("left"))] = value
-        elif node.type == "pointer_expression" and text_of(node).startswith("&"):
-            unknown.add(text_of(node.child_by_field_name("argument")))
-    return {name: value for name, value in found.items() if name not in unknown}
-
-
-def _initialised(declaration: Node) -> Iterator[tuple[str, Node]]:
-    is_dim3 = text_of(declaration.child_by_field_name("type")) == "dim3"
-    for name, declarator in declarators(declaration):
-        value = declarator.child_by_field_name("value")
-        if is_dim3 and declarator.type == "function_declarator":
-            # `dim3 grid(rows)` reads like the declaration of a function.
-            listed = text_of(declarator.child_by_field_name("parameters"))
-            value = parse_expression(f"dim3{listed}")
-        if value is not None:
-            yield name, value
 
 
 def declared_types(function: Node) -> dict[str, str]:
@@ -289,7 +243,7 @@ def _constants(root: Node) -> Iterator[tuple[str, Node]]:
                 yield text_of(node.child_by_field_name("name")), value
         elif node.type in ("declaration", "field_declaration") and _is_outside(node):
             is_constant = re.search(r"\bconst(expr)?\b", text_of(node).partition("=")[0])
-            yield from _initialised(node) if is_constant else ()
+            yield from initialised(node) if is_constant else ()
 
 
 def _is_outside(node: Node) -> bool:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from astra_tui.cuda_source.syntax import text_of, without_wrapping
 from astra_tui.drafting.elements import Ask, ElementTypes
 from astra_tui.drafting.expressions import free_name
+from astra_tui.drafting.host_launches import HostLaunch, local_values
 from astra_tui.drafting.reading import (
-    HostLaunch,
     KernelParameter,
     KernelText,
     SourceText,
-    local_values,
 )
 from astra_tui.drafting.task_file import ScalarDraft
 from astra_tui.drafting.types import dtype_of, is_size_type

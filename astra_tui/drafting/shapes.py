@@ -70,9 +70,28 @@ class _Reading:
         self.access = access
         self.geometry = geometry
         self.multiples: list[tuple[Polynomial, Polynomial]] = []
-        self.index = access.index
+        self.index = self._with_guards_whole(access.index)
         if access.width > 1:
             self.index += of_atom(Atom("lane", str(access.width)))
+
+    def _with_guards_whole(self, index: Polynomial) -> Polynomial:
+        """The index with each guarded sum of products of unknowns in it as one atom.
+
+        `(i * threads + thread) * 8 < d` says enough of such a sum, whatever it is made of.
+        """
+        for sum_, limit in self.access.bounds:
+            tangled = any(len(m) > 1 and not all(a.is_size for a in m) for m in sum_.terms)
+            rest = index - sum_
+            inside = all(m not in rest.terms for m in sum_.terms)
+            if tangled and inside and _is_known(limit):
+                atom = Atom("guarded", sum_.text(), parts=(limit,))
+                if self.access.width > 1:
+                    self.multiples.append((limit, constant(self.access.width)))
+                    lanes = constant(self.access.width)
+                    index = rest + of_atom(Atom("guarded", sum_.text(), 1, (limit, lanes)))
+                else:
+                    index = rest + of_atom(atom)
+        return index
 
     def shape(self) -> Shape | None:
         if not self.access.width:
@@ -193,6 +212,10 @@ class _Reading:
                 return _along(self.geometry.block, atom.axis)
             case "block":
                 return _along(self.geometry.grid, atom.axis)
+            case "guarded":
+                # With lanes after it the last item begins a whole item before the limit.
+                limit, *lanes = atom.parts
+                return limit - lanes[0] + constant(1) if lanes else limit
             case "remainder":
                 return atom.parts[1] if _is_known(atom.parts[1]) else None
             case "quotient":

@@ -50,6 +50,8 @@ class TaskDraft:
     tolerances: Mapping[DType, tuple[float, float]] = field(default_factory=dict)
     """atol and rtol where they are not the common choice for a type."""
     tolerance_source: str = ""
+    fixed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The values to try of dimensions that are template arguments."""
 
     @property
     def written(self) -> tuple[TensorDraft, ...]:
@@ -110,6 +112,8 @@ def _dims(task: TaskDraft) -> Iterator[str]:
 
 def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
     """Sizes to try: tiny and odd ones, or multiples where the contract asks for them."""
+    if name in task.fixed:
+        return task.fixed[name]
     for condition in task.accepts:
         multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
         if multiple:

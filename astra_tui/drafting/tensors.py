@@ -108,11 +108,16 @@ class TensorReader:
 
     def read(self, launch: LaunchDraft) -> TensorsDraft:
         """The tensors of the kernel's parameters, in order."""
-        pointers = [p for p in self.kernel.parameters if p.is_pointer]
+        pointers = [
+            p for p in self.kernel.parameters if p.is_pointer and p.name not in launch.nulls
+        ]
         geometry = Geometry(
             limits(launch.grid or ()), limits(launch.block), tuple(self.sizes.workload)
         )
-        shapes = {p.name: self._shape(p, geometry) for p in pointers}
+        shapes = {
+            p.name: launch.shapes.get(free_name(p.name)) or self._shape(p, geometry)
+            for p in pointers
+        }
         self._require_whole_parts()
         if not self.sizes.workload:
             self.sizes.add("n")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.syntax import ancestors, called_name, cast_type, descendants, text_of
+from astra_tui.cuda_source.syntax import ancestors, cast_type, descendants, text_of
+from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import (
-    HostLaunch,
     KernelParameter,
     KernelText,
     SourceText,
@@ -27,11 +27,12 @@ _TYPES = OF_SPELLING | _OF_TORCH
 _VECTORS = {
     name: (d, n) for d in DType for name, n in d.vectors.items() if not name.endswith("_raw")
 }
-_DISPATCHED = (
-    ("BFLOAT16|BFloat16|VLLM_DISPATCH|DTYPE_TO_CTYPE", DType.BFLOAT16),
-    ("HALF|Half|REDUCED_FLOATING|VLLM_DISPATCH|FP16|DTYPE_TO_CTYPE", DType.FLOAT16),
-    ("FLOATING_TYPES|ALL_TYPES|FLOAT_FP16", DType.FLOAT32),
-)
+_SCALAR_TYPES = {
+    **_OF_TORCH,
+    "Float": DType.FLOAT32, "Double": DType.FLOAT64, "Byte": DType.UINT8, "Char": DType.INT8,
+    "Short": DType.INT16, "Int": DType.INT32, "Long": DType.INT64, "Bool": DType.BOOL,
+}  # fmt: skip
+"""PyTorch's names, as `reading_headers/host.h` writes a dispatch over them."""
 ELEMENTS = tuple(FLOATS.values())
 """The types that `T` can be."""
 
@@ -74,20 +75,39 @@ def is_size_type(parameter: KernelParameter, aliases: dict[str, str]) -> bool:
 def template_types(
     source: SourceText, kernel: KernelText, launch: HostLaunch | None
 ) -> dict[str, tuple[DType, ...]]:
-    """For each `typename` of a kernel, the element types that it is launched with."""
+    """For each `typename` of a kernel, the element types that it is launched with.
+
+    A dispatch over types has one copy of the launch a type; all of a host function count.
+    """
+    copies = [
+        x for x in source.launches
+        if launch and x.kernel == kernel.name and x.function == launch.function
+    ]  # fmt: skip
     found: dict[str, tuple[DType, ...]] = {}
-    given = launch.template_args if launch is not None else ()
     for number, (kind, name, default) in enumerate(kernel.template):
         if kind != "typename":
             continue
-        texts: list[str] = []
-        if number < len(given):
-            texts = [text_of(given[number])]
-        elif launch is not None:
-            texts = list(_deduced(kernel, launch, name))
-        types = [d for text in [*texts, default] for d in _resolved(source, launch, text)]
-        found[name] = tuple(dict.fromkeys(types))
+        types = [d for x in copies for d in _given(source, kernel, x, number)]
+        types = types or list(_resolved(source, launch, default))
+        if any(d.is_float and d is not DType.FLOAT64 for d in types):
+            types = [d for d in types if d is not DType.FLOAT64]  # Dispatched, and hardly used.
+        # float16 first: it is what most cases are drawn in.
+        found[name] = tuple(sorted(dict.fromkeys(types), key=_rank))
     return found
+
+
+def _rank(dtype: DType) -> int:
+    return ELEMENTS.index(dtype) if dtype in ELEMENTS else len(ELEMENTS)
+
+
+def _given(
+    source: SourceText, kernel: KernelText, launch: HostLaunch, number: int
+) -> Iterator[DType]:
+    """The element types that one launch gives a template parameter."""
+    given = launch.template_args
+    texts = [text_of(given[number])] if number < len(given) else []
+    for text in texts or _deduced(kernel, launch, kernel.template[number][1]):
+        yield from _resolved(source, launch, text)
 
 
 def _deduced(kernel: KernelText, launch: HostLaunch, name: str) -> Iterator[str]:
@@ -109,6 +129,17 @@ def _deduced(kernel: KernelText, launch: HostLaunch, name: str) -> Iterator[str]
 
 def _resolved(source: SourceText, launch: HostLaunch | None, text: str) -> Iterator[DType]:
     """The element types behind a name at a launch."""
+    for _ in range(4):
+        alias = _alias_at(text, launch.call) if launch is not None and text else ""
+        if not alias:
+            break
+        scalar = re.search(r"ScalarType::(\w+)", alias)
+        if scalar:
+            dtype = _SCALAR_TYPES.get(scalar[1])
+            if dtype is not None:
+                yield dtype
+            return
+        text = alias
     dtype = dtype_of(text, source.aliases)
     if dtype is not None:
         if dtype in ELEMENTS or not dtype.is_float:
@@ -116,12 +147,10 @@ def _resolved(source: SourceText, launch: HostLaunch | None, text: str) -> Itera
         return
     if launch is None or not text:
         return
-    for macro in _dispatches(launch.call):
-        yield from _dispatched(text_of(macro).partition("[&")[0])
     names = [name for _, name, _ in template_of(launch.function)]
     if text in names:
         host = re.escape(function_name(launch.function))
-        for match in re.finditer(rf"\b{host}\s*<([^;{{}}()<>]*)>\s*\(", text_of(source.root)):
+        for match in re.finditer(rf"\b{host}\s*<([^;{{}}()<>]*)>\s*\(", source.original):
             parts = match[1].split(",")
             if names.index(text) < len(parts):
                 found = dtype_of(parts[names.index(text)], source.aliases)
@@ -129,13 +158,14 @@ def _resolved(source: SourceText, launch: HostLaunch | None, text: str) -> Itera
                     yield found
 
 
-def _dispatches(call: Node) -> Iterator[Node]:
-    for above, _ in ancestors(call):
-        if above.type == "call_expression" and "DISPATCH" in called_name(above):
-            yield above
-
-
-def _dispatched(text: str) -> Iterator[DType]:
-    """The types that a macro such as AT_DISPATCH_FLOATING_TYPES_AND_HALF goes through."""
-    found = [dtype for pattern, dtype in _DISPATCHED if re.search(pattern, text)]
-    yield from sorted(found, key=lambda d: d is not DType.FLOAT16)
+def _alias_at(name: str, site: Node) -> str:
+    """The type that a block around a place calls by a name, "" for none."""
+    for above, below in ancestors(site):
+        for child in above.named_children:
+            if child.start_byte >= below.start_byte:
+                break
+            if child.type == "alias_declaration" and (
+                text_of(child.child_by_field_name("name")) == name
+            ):
+                return text_of(child.child_by_field_name("type"))
+    return ""

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_tui.cli import main
-from astra_tui.drafting import draft_task
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
+from tests.drafting.reading import drafted
 
 SOURCES = Path(__file__).parent / "sources"
 SOFTMAX = (SOURCES / "softmax_rows.cu").read_text()
@@ -50,8 +50,8 @@ def test_a_reference_that_is_not_written_yet_fails_a_check(
 
 
 def test_windows_line_ends_and_a_byte_order_mark_change_nothing() -> None:
-    plain = draft_task("softmax", SOFTMAX, "s.cu")
-    windows = draft_task("softmax", "\ufeff" + SOFTMAX.replace("\n", "\r\n"), "s.cu")
+    plain = drafted("softmax", SOFTMAX, "s.cu")
+    windows = drafted("softmax", "\ufeff" + SOFTMAX.replace("\n", "\r\n"), "s.cu")
     assert windows == plain
 
 
@@ -87,22 +87,22 @@ def test_what_is_no_kernel_is_refused_and_nothing_is_written(
 def test_several_kernels_need_a_choice() -> None:
     text = (SOURCES / "attention_steps.cu").read_text()
     with pytest.raises(UserError) as error:
-        draft_task("attention", text, "a.cu")
+        drafted("attention", text, "a.cu")
     assert "scale_and_mask, row_statistics, weighted_sum" in error.value.hint
     with pytest.raises(UserError) as error:
-        draft_task("attention", text, "a.cu", "weighted_summ")
+        drafted("attention", text, "a.cu", "weighted_summ")
     assert error.value.hint == "did you mean 'weighted_sum'?"
 
 
 def test_what_no_case_tries_is_left_to_decide() -> None:
     text = "__global__ void k(float* y, const float* x, int n) { y[threadIdx.x] = x[n - 1]; }"
-    points = draft_task("k", text, "k.cu").open_points
+    points = drafted("k", text, "k.cu").open_points
     assert any(p.startswith("limit of x: the largest magnitude") for p in points), points
 
 
 def test_what_no_plan_can_pass_is_named() -> None:
-    text = "struct P { int n; };\n__global__ void k(float* x, P p, float** y) { x[p.n] = 0; }"
-    points = " | ".join(draft_task("k", text, "k.cu").open_points)
+    text = "struct P { int n[2]; };\n__global__ void k(float* x, P p, float** y) { x[p.n[0]] = 0; }"
+    points = " | ".join(drafted("k", text, "k.cu").open_points)
     assert "p is a P: a launch plan passes pointers and numbers only" in points
     assert "y is a float**" in points
     assert "x: role out" in points
@@ -114,7 +114,7 @@ def test_an_opaque_grid_is_named_with_its_line() -> None:
         "__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0; }\n"
         "void f(float* x, int n) { k<<<table[n], 64>>>(x, n); }\n"
     )
-    draft = draft_task("k", text, "k.cu")
+    draft = drafted("k", text, "k.cu")
     assert any("'table[n]' at line 2 could not be rewritten" in p for p in draft.open_points)
     plan_of(draft.files["baseline.cu"])
 
@@ -128,7 +128,7 @@ def test_a_damaged_source_gives_a_draft_or_an_error_for_the_user(data: st.DataOb
     end = data.draw(st.integers(begin, min(begin + 80, len(text))))
     damaged = text[:begin] + data.draw(st.sampled_from(["", "(", "}", "<", "*", "0"])) + text[end:]
     try:
-        draft = draft_task("damaged", damaged, "damaged.cu")
+        draft = drafted("damaged", damaged, "damaged.cu")
     except UserError:
         return
     assert set(draft.files) == {"task.toml", "reference.py", "baseline.cu"}

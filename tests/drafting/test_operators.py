@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from astra_tui.drafting import Draft, draft_task
+from astra_tui.drafting import Draft
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
 from astra_tui.drafting.operators.library import OPERATORS, choose, reference_text
 from astra_tui.drafting.operators.matching import Reference
@@ -104,7 +104,7 @@ def written(draft: Draft, folder: Path) -> KernelTask:
 def test_the_offered_reference_passes_the_kernel_and_fails_its_mistake(
     kernel: Kernel, compiler: Compiler, tmp_path: Path
 ) -> None:
-    draft = draft_task(kernel.source, text_of(kernel.source), f"{kernel.source}.cu")
+    draft = drafted(kernel.source, text_of(kernel.source), f"{kernel.source}.cu")
     points = " | ".join(draft.open_points)
     assert f"reference.py: looks like {kernel.operator} (named" in points
     assert "; confirm" in points
@@ -125,7 +125,7 @@ def test_the_offered_reference_passes_the_kernel_and_fails_its_mistake(
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.source)
 def test_a_mistake_does_not_move_the_reference_silently(kernel: Kernel) -> None:
     text = text_of(kernel.source)
-    right, wrong = (draft_task("drafted", t, "a.cu") for t in (text, with_mistake(kernel, text)))
+    right, wrong = (drafted("drafted", t, "a.cu") for t in (text, with_mistake(kernel, text)))
     assert (wrong.files["reference.py"] != right.files["reference.py"]) == bool(kernel.asked)
     assert any(kernel.asked in point for point in wrong.open_points)
 

@@ -10,9 +10,10 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import called_name, descendants, text_of
 from astra_tui.drafting.expressions import free_name
+from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
 from astra_tui.drafting.operators.matching import Reference
-from astra_tui.drafting.reading import HostLaunch, KernelText, SourceText
+from astra_tui.drafting.reading import KernelText, SourceText
 from astra_tui.drafting.task_file import TaskDraft
 
 

@@ -1,0 +1,301 @@
+"""Reads CUDA C++ with libclang, in a process of its own, where a broken source breaks nothing else.
+
+No host compiler and no CUDA toolkit are needed: CUDA's headers come from where the lab has them,
+the C++ library and what launchers include from stand-ins (`reading_headers/`). Errors are
+tolerated: what is not understood is missing, the rest is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from astra_tui.cuda_source.stand_ins import STAND_INS
+from astra_tui.cuda_source.translation import Declaration, Include, Translation
+from astra_tui.model.errors import UserError
+from astra_tui.processes.tool import run_tool
+
+READING_SECONDS = 120.0
+MAX_ERRORS = 20
+
+_OVERLAY = "/astra-tui-headers"
+_PRELUDE = "astra_tui_reading_prelude.h"
+_HOST = "astra_tui_host.h"
+_HEADERS = Path(__file__).with_name("reading_headers")
+_FLAGS = (
+    "-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "-nogpulib", "-nogpuinc",
+    "-nocudainc", "-nostdinc", "-nostdinc++", "-std=c++20", "-ferror-limit=0", "-Wno-everything",
+    # NVRTC's mode of CUDA's headers, the one that needs no headers of the host.
+    "-D__CUDACC__", "-D__NVCC__", "-D__CUDACC_RTC__",
+    "-D__CUDACC_VER_MAJOR__=13", "-D__CUDACC_VER_MINOR__=0", "-D__CUDACC_VER_BUILD__=88",
+    "-D__CUDA_API_VERSION=13000", "-DCUDART_VERSION=13000",
+)  # fmt: skip
+_DRIVER = (
+    "typedef enum { CUDA_SUCCESS = 0 } CUresult;\ntypedef struct CUstream_st* CUstream;\n"
+    "template <typename... A> CUresult cuGetErrorString(A&&...);\n"
+)
+_OPTIONS = 0x201  # CXTranslationUnit_KeepGoing, with a record of what the preprocessor did
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+_ATTRIBUTES = (
+    (re.compile(r"__attribute__\(\((global|device|host)\)\)"), r"__\1__"),
+    (re.compile(r"__attribute__\(\(launch_bounds\((.*?)\)\)\)"), r"__launch_bounds__(\1)"),
+    (
+        re.compile(r"(?m)^(\s*)(extern )?(?:static )?([^;{}()=]*?)\s*__attribute__\(\(shared\)\)"),
+        r"\1\2__shared__ \3",
+    ),
+    (re.compile(r"__attribute__\(\((?:constant)\)\)"), "__constant__"),
+    (re.compile(r"<recovery-expr>"), "astra_unknown"),
+    (re.compile(r"#pragma unroll \(enable\)"), "#pragma unroll"),
+)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What to read. Folders are searched for includes in order."""
+
+    path: str
+    roots: tuple[str, ...]
+    cuda: tuple[str, ...]
+    defines: tuple[str, ...] = ()
+
+
+def read_translation(
+    path: Path, roots: Sequence[Path], cuda: Sequence[Path], defines: Sequence[str] = ()
+) -> Translation:
+    """Reads a source and what it includes from `roots`; `cuda` are the folders of CUDA's headers.
+
+    Raises UserError where the reader cannot be run or does not end well.
+    """
+    request = Request(
+        str(path.resolve()),
+        tuple(str(root.resolve()) for root in roots),
+        tuple(map(str, cuda)),
+        tuple(defines),
+    )
+    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        asked = Path(folder) / "request.json"
+        asked.write_bytes(msgspec.json.encode(request))
+        package = str(Path(__file__).resolve().parents[2])
+        start = f"import sys; sys.path.insert(0, {package!r}); import {__name__} as it; it.main()"
+        command = [sys.executable, "-P", "-c", start, str(asked)]
+        ended = run_tool(command, folder, READING_SECONDS, "the CUDA reader")
+    if ended.problem:
+        raise UserError(f"this source could not be read: {ended.problem}", file=str(path))
+    return msgspec.json.decode(ended.text, type=Translation)
+
+
+def main() -> None:
+    """The child: reads the request that argv names, writes the translation to stdout."""
+    request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Request)
+    sys.stdout.buffer.write(msgspec.json.encode(_Reader(request).read()))
+
+
+class _Reader:
+    def __init__(self, request: Request):
+        import clang.cindex as cindex
+
+        self.cindex = cindex
+        self.request = request
+        self.files: dict[str, str] = {}
+        self.includes: list[Include] = []
+        self.missing: dict[str, None] = {}
+        self.changed: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.found: list[Declaration] = []
+        self._pretty, self._policy = _printer(cindex)
+
+    def read(self) -> Translation:
+        self._collect(self.request.path)
+        unit = self._parse()
+        self._walk(unit.cursor, ())
+        return Translation(
+            self.request.path,
+            self.files,
+            tuple(self.found),
+            tuple(self.includes),
+            self.request.roots,
+            tuple(self.missing),
+            tuple(_skipped(self.cindex, unit, self.request.path)),
+            tuple(self._errors(unit)),
+            tuple(self.notes),
+        )
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def _collect(self, path: str) -> None:
+        """Reads a file of the project and those that it includes; notes what is not to be had."""
+        waiting = [path]
+        while waiting:
+            current = waiting.pop()
+            if current in self.files:
+                continue
+            text = self._text(current)
+            self.files[current] = text
+            for match in _INCLUDE.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                is_quoted = match[1] == '"'
+                opened = self._resolved(match[2], current if is_quoted else "")
+                self.includes.append(Include(current, line, match[2], opened or "", is_quoted))
+                if opened is None:
+                    self.missing[match[2]] = None
+                elif opened:
+                    waiting.append(opened)
+
+    def _text(self, path: str) -> str:
+        """A file's text with plain line ends; one that has others is parsed from here."""
+        data = Path(path).read_bytes()
+        try:
+            raw = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            self.notes.append(f"line {line} of {path} is no UTF-8: read as Latin-1")
+            raw = data.decode("latin-1")
+        text = raw.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        if text.encode() != data:
+            self.changed[path] = text
+        return text
+
+    def _resolved(self, name: str, includer: str) -> str | None:
+        """The project's file behind a name; "" for CUDA's or a stand-in, None for none."""
+        near = [str(Path(includer).parent)] if includer else []
+        for folder in (*near, *self.request.roots):
+            path = Path(os.path.normpath(f"{folder}/{name}"))
+            if path.is_file():
+                return str(path)
+        if name in STAND_INS or any(Path(c, name).is_file() for c in self.request.cuda):
+            return "" if not _is_libcudacxx(name) else None
+        return None
+
+    # -- parsing -----------------------------------------------------------------------------------
+
+    def _parse(self) -> Any:
+        overlay: Mapping[str, str] = {
+            **dict.fromkeys(self.missing, f'#include "{_HOST}"\n'),
+            **STAND_INS,
+            "target": "#include <nv/target>\n",
+            "nvrtc_device_runtime.h": "",
+            "cuda_runtime.h": "",
+            "cuda_runtime_api.h": "",
+            "cuda_device_runtime_api.h": "",
+            "cuda.h": _DRIVER,
+            "cub/cub.cuh": f'#include "{_HOST}"\n',
+            "exception": f'#include "{_HOST}"\n',
+            "iostream": f'#include "{_HOST}"\n',
+            _PRELUDE: (_HEADERS / "prelude.h").read_text(),
+            _HOST: (_HEADERS / "host.h").read_text(),
+        }
+        arguments = [
+            *_FLAGS,
+            *(f"-D{d}" for d in self.request.defines),
+            *("-I", _OVERLAY),
+            *(part for root in self.request.roots for part in ("-I", root)),
+            *(part for folder in self.request.cuda[:1] for part in ("-I", folder)),
+            *("-include", _PRELUDE),
+        ]
+        unsaved = [(f"{_OVERLAY}/{name}", text) for name, text in overlay.items()]
+        unsaved += self.changed.items()
+        return self.cindex.Index.create().parse(
+            self.request.path, args=arguments, unsaved_files=unsaved, options=_OPTIONS
+        )
+
+    def _errors(self, unit: Any) -> Iterator[str]:
+        shown = 0
+        for found in unit.diagnostics:
+            file = found.location.file.name if found.location.file else ""
+            if found.severity >= self.cindex.Diagnostic.Error and file in self.files:
+                yield f"{file}:{found.location.line}: {found.spelling}"
+                shown += 1
+                if shown == MAX_ERRORS:
+                    return
+
+    # -- declarations ------------------------------------------------------------------------------
+
+    def _walk(self, above: Any, scope: tuple[str, ...]) -> None:
+        kinds = self.cindex.CursorKind
+        for cursor in above.get_children():
+            file = cursor.location.file
+            if file is None or file.name not in self.files:
+                continue
+            if cursor.kind == kinds.NAMESPACE:
+                self._walk(cursor, (*scope, cursor.spelling))
+            elif (
+                cursor.kind in (kinds.LINKAGE_SPEC, kinds.UNEXPOSED_DECL)
+                and any(c.kind.is_declaration() for c in cursor.get_children())
+                and not cursor.spelling
+            ):
+                self._walk(cursor, scope)
+            elif cursor.kind.is_declaration():
+                self.found.append(self._declaration(cursor, scope))
+
+    def _declaration(self, cursor: Any, scope: tuple[str, ...]) -> Declaration:
+        kinds = self.cindex.CursorKind
+        attributes = {c.kind for c in cursor.get_children()}
+        text = self._pretty(cursor, self._policy(cursor))
+        for pattern, replacement in _ATTRIBUTES:
+            text = pattern.sub(replacement, text)
+        kind = _KINDS.get(cursor.kind.name, "other")
+        start, end = cursor.extent.start, cursor.extent.end
+        return Declaration(
+            cursor.spelling,
+            kind,
+            scope,
+            cursor.location.file.name,
+            start.offset,
+            end.offset,
+            start.line,
+            text if kind == "function" and cursor.is_definition() else f"{text};",
+            kinds.CUDAGLOBAL_ATTR in attributes,
+            kinds.CUDADEVICE_ATTR in attributes,
+            cursor.is_definition(),
+            tuple(c.spelling for c in cursor.get_children() if c.kind == kinds.ENUM_CONSTANT_DECL),
+        )
+
+
+_KINDS = {
+    "FUNCTION_DECL": "function", "FUNCTION_TEMPLATE": "function", "CXX_METHOD": "function",
+    "CONSTRUCTOR": "function", "DESTRUCTOR": "function", "CONVERSION_FUNCTION": "function",
+    "STRUCT_DECL": "type", "CLASS_DECL": "type", "UNION_DECL": "type", "CLASS_TEMPLATE": "type",
+    "CLASS_TEMPLATE_PARTIAL_SPECIALIZATION": "type", "ENUM_DECL": "enum",
+    "TYPEDEF_DECL": "alias", "TYPE_ALIAS_DECL": "alias", "TYPE_ALIAS_TEMPLATE_DECL": "alias",
+    "VAR_DECL": "variable", "USING_DECLARATION": "using", "USING_DIRECTIVE": "using",
+    "NAMESPACE_ALIAS": "using",
+}  # fmt: skip
+
+
+def _is_libcudacxx(name: str) -> bool:
+    """CUDA's own C++ library and CUB take seconds to read, and a stand-in has what is needed."""
+    return name.startswith(("cuda/", "cub/", "thrust/"))
+
+
+def _printer(cindex: Any) -> tuple[Any, Any]:
+    """Libclang's printer of declarations, which its Python module does not offer."""
+    import ctypes
+
+    library = cindex.conf.lib
+    library.clang_getCursorPrintingPolicy.restype = ctypes.c_void_p
+    library.clang_getCursorPrintingPolicy.argtypes = [cindex.Cursor]
+    library.clang_getCursorPrettyPrinted.restype = cindex._CXString
+    library.clang_getCursorPrettyPrinted.argtypes = [cindex.Cursor, ctypes.c_void_p]
+    library.clang_getCursorPrettyPrinted.errcheck = cindex._CXString.from_result
+    return library.clang_getCursorPrettyPrinted, library.clang_getCursorPrintingPolicy
+
+
+def _skipped(cindex: Any, unit: Any, path: str) -> Iterator[tuple[int, int]]:
+    """Where the preprocessor left out text of a file, which Python's module does not offer."""
+    import ctypes
+
+    class RangeList(ctypes.Structure):
+        _fields_ = (("count", ctypes.c_uint), ("ranges", ctypes.POINTER(cindex.SourceRange)))
+
+    library = cindex.conf.lib
+    library.clang_getSkippedRanges.restype = ctypes.POINTER(RangeList)
+    library.clang_getSkippedRanges.argtypes = [cindex.TranslationUnit, cindex.c_object_p]
+    found = library.clang_getSkippedRanges(unit, unit.get_file(path)).contents
+    for number in range(found.count):
+        yield found.ranges[number].start.offset, found.ranges[number].end.offset

@@ -1,0 +1,83 @@
+"""The text of a translation with macros expanded, at the lines of its main file where it can be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from astra_tui.cuda_source.translation import Declaration, Translation
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_LOOK_AHEAD = 40
+"""Lines of the original that one line may skip: comments and dead branches."""
+
+
+def expanded_text(translation: Translation) -> str:
+    """The main file's declarations, and behind them what they need of the project's headers.
+
+    What stands on a line of the main file stands there in the text too, as far as macros let it
+    be found again; `#pragma` lines are left out.
+    """
+    main = [d for d in translation.declarations if d.file == translation.main]
+    source = translation.files[translation.main]
+    original, data = source.split("\n"), source.encode()
+    lines = [""] * (len(original) + 1)
+    for declaration in main:
+        text = translation.original(declaration) if _lost(translation, declaration) else None
+        place = declaration.line - 1
+        lines[place] += "".join(f"namespace {name} {{ " for name in declaration.scope)
+        own = original[: data.count(b"\n", 0, declaration.end) + 1]
+        place = _write_aligned(text or declaration.text, own, lines, place)
+        lines[place] += " }" * len(declaration.scope) + " "
+    for declaration in needed(translation, main):
+        if declaration.file != translation.main:
+            opened = "".join(f"namespace {name} {{ " for name in declaration.scope)
+            lines.append(f"{opened}{declaration.text}{' }' * len(declaration.scope)}")
+    return "\n".join(lines) + "\n"
+
+
+def needed(translation: Translation, roots: Iterable[Declaration]) -> list[Declaration]:
+    """The declarations that define a name which `roots` mention, directly or not, in order.
+
+    `roots` are among them. Macros are expanded, so what only a macro's text names is found.
+    """
+    by_name: dict[str, list[Declaration]] = {}
+    for declaration in translation.declarations:
+        for name in (declaration.name, *declaration.enumerators):
+            by_name.setdefault(name, []).append(declaration)
+    chosen: dict[int, None] = {}
+    waiting = list(roots)
+    while waiting:
+        declaration = waiting.pop()
+        if id(declaration) in chosen:
+            continue
+        chosen[id(declaration)] = None
+        for word in mentioned(declaration.text):
+            waiting += by_name.get(word, ())
+    return [d for d in translation.declarations if id(d) in chosen]
+
+
+def mentioned(text: str) -> set[str]:
+    """The names that a text mentions outside of strings."""
+    return set(_WORD.findall(re.sub(r'"(?:\\.|[^"\\\n])*"', " ", text)))
+
+
+def _lost(translation: Translation, declaration: Declaration) -> bool:
+    """Whether a launch is missing that the function's own text has: a part was not understood."""
+    is_host = declaration.kind == "function" and not declaration.is_kernel
+    return is_host and "<<<" in translation.original(declaration) and "<<<" not in declaration.text
+
+
+def _write_aligned(text: str, original: list[str], lines: list[str], place: int) -> int:
+    """Writes each line of a text where the original has it, else where the last one is.
+
+    Returns the place of the last.
+    """
+    for line in text.split("\n"):
+        if line.lstrip().startswith("#pragma"):
+            continue
+        words = _WORD.findall(line)[:4]
+        ahead = range(place, min(place + _LOOK_AHEAD, len(original))) if words else ()
+        place = next((n for n in ahead if _WORD.findall(original[n])[: len(words)] == words), place)
+        lines[place] += f"{line.strip()} "
+    return place

@@ -1,0 +1,91 @@
+"""Shapes that host code checks before it launches: SGLang's `TensorMatcher({N, D}).verify(x)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import (
+    arguments_of,
+    called_name,
+    declarators,
+    descendants,
+    text_of,
+)
+
+_ANY = "-1"
+
+
+@dataclass(frozen=True)
+class TensorCheck:
+    """One tensor of the host code with the texts of its sizes and strides, "-1" for any."""
+
+    tensor: str
+    sizes: tuple[str, ...]
+    strides: tuple[str, ...]
+
+
+def tensor_checks(function: Node) -> Iterator[TensorCheck]:
+    """Every check of a host function, in order."""
+    for call in descendants(function):
+        if call.type == "call_expression" and _method(call) == "verify":
+            chain = dict(_chain(call))
+            sizes = chain.get("TensorMatcher")
+            if sizes is not None:
+                strides = chain.get("with_strides")
+                yield TensorCheck(
+                    text_of(arguments_of(call)[0]) if arguments_of(call) else "",
+                    _texts(sizes),
+                    _texts(strides) if strides is not None else (),
+                )
+
+
+def symbolic_sizes(function: Node) -> dict[str, str]:
+    """Variables that stand for a size, with the name that the source gives the size."""
+    found: dict[str, str] = {}
+    for node in descendants(function):
+        if node.type == "declaration":
+            for name, declarator in declarators(node):
+                match = re.search(r'SymbolicSize\s*\{\s*"(\w+)"', text_of(declarator))
+                if match:
+                    found[name] = match[1]
+    return found
+
+
+def fixed_sizes(function: Node) -> dict[str, Node]:
+    """Variables of symbolic sizes that are set: `D.set_value(kDim)`."""
+    found: dict[str, Node] = {}
+    for call in descendants(function):
+        if call.type == "call_expression" and _method(call) == "set_value" and arguments_of(call):
+            found[text_of(call.child_by_field_name("function")).partition(".")[0]] = arguments_of(
+                call
+            )[0]
+    return found
+
+
+def _method(call: Node) -> str:
+    function = call.child_by_field_name("function")
+    field = function.child_by_field_name("field") if function is not None else None
+    return text_of(field).partition("<")[0]
+
+
+def _chain(call: Node) -> Iterator[tuple[str, Node]]:
+    """The calls of `a(...).b(...).c(...)` by name, the last first."""
+    current: Node | None = call
+    while current is not None:
+        if current.type == "call_expression":
+            yield _method(current) or called_name(current), current
+        current = current.child_by_field_name("function") or current.child_by_field_name("argument")
+
+
+def _texts(call: Node) -> tuple[str, ...]:
+    listed = arguments_of(call)
+    return tuple(text_of(n) for n in arguments_of(listed[0])) if listed else ()
+
+
+def is_any(text: str) -> bool:
+    """Whether a size or stride is not checked."""
+    return text == _ANY
