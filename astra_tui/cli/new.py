@@ -45,7 +45,8 @@ def run(options: Options) -> int:
         )
     translation = _read(source, options.include, options.define)
     draft = draft_task(name, translation, options.kernel)
-    files = {**draft.files, **_upstream(draft, source, options.define)}
+    upstream = _upstream(draft, source, options.define)
+    files: dict[str, str | bytes] = {**draft.files, **upstream}
     _write(folder, files)
     problems = _try_it(folder)
     open_points = draft.open_points

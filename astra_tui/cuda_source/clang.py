@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ _DRIVER = (
     "typedef enum { CUDA_SUCCESS = 0 } CUresult;\ntypedef struct CUstream_st* CUstream;\n"
     "template <typename... A> CUresult cuGetErrorString(A&&...);\n"
 )
+_FLOAT = re.compile(r"(?<![\w.])(\d+\.\d*(?:E[+-]?\d+)?)(F?)(?![\w.])")
+_MAX_FLOAT = 3.4e38
 _OPTIONS = 0x201  # CXTranslationUnit_KeepGoing, with a record of what the preprocessor did
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 _ATTRIBUTES = (
@@ -54,6 +57,18 @@ _ATTRIBUTES = (
     (re.compile(r"<recovery-expr>"), "astra_unknown"),
     (re.compile(r"#pragma unroll \(enable\)"), "#pragma unroll"),
 )
+
+
+_PLAIN = frozenset(
+    f"{prefix}{name}{suffix}"
+    for names, prefix, suffix in (
+        ("stdint stddef math float limits assert stdio stdlib string stdbool", "", ".h"),
+        ("stdint stddef math float limits assert stdio stdlib string", "c", ""),
+        ("algorithm array limits numeric type_traits utility version", "", ""),
+    )
+    for name in names.split()
+)
+"""The stand-ins of the compiler that are read too; for all others there is `host.h`."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -93,6 +108,10 @@ def read_translation(
 def main() -> None:
     """The child: reads the request that argv names, writes the translation to stdout."""
     request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Request)
+    try:
+        import clang.cindex  # noqa: F401
+    except ImportError:
+        sys.exit("libclang is not installed; say: pip install libclang==18.1.1")
     sys.stdout.buffer.write(msgspec.json.encode(_Reader(request).read()))
 
 
@@ -120,7 +139,7 @@ class _Reader:
             tuple(self.found),
             tuple(self.includes),
             self.request.roots,
-            tuple(self.missing),
+            tuple(name for name in self.missing if name not in STAND_INS),
             tuple(_skipped(self.cindex, unit, self.request.path)),
             tuple(self._errors(unit)),
             tuple(self.notes),
@@ -168,25 +187,24 @@ class _Reader:
             path = Path(os.path.normpath(f"{folder}/{name}"))
             if path.is_file():
                 return str(path)
-        if name in STAND_INS or any(Path(c, name).is_file() for c in self.request.cuda):
-            return "" if not _is_libcudacxx(name) else None
-        return None
+        if name in _PLAIN:
+            return ""
+        is_known = any(Path(c, name).is_file() for c in self.request.cuda)
+        return "" if is_known and not _is_libcudacxx(name) else None
 
     # -- parsing -----------------------------------------------------------------------------------
 
     def _parse(self) -> Any:
         overlay: Mapping[str, str] = {
             **dict.fromkeys(self.missing, f'#include "{_HOST}"\n'),
-            **STAND_INS,
+            **{name: STAND_INS[name] for name in _PLAIN},
+            "initializer_list": "",
             "target": "#include <nv/target>\n",
             "nvrtc_device_runtime.h": "",
             "cuda_runtime.h": "",
             "cuda_runtime_api.h": "",
             "cuda_device_runtime_api.h": "",
             "cuda.h": _DRIVER,
-            "cub/cub.cuh": f'#include "{_HOST}"\n',
-            "exception": f'#include "{_HOST}"\n',
-            "iostream": f'#include "{_HOST}"\n',
             _PRELUDE: (_HEADERS / "prelude.h").read_text(),
             _HOST: (_HEADERS / "host.h").read_text(),
         }
@@ -239,6 +257,7 @@ class _Reader:
         text = self._pretty(cursor, self._policy(cursor))
         for pattern, replacement in _ATTRIBUTES:
             text = pattern.sub(replacement, text)
+        text = _FLOAT.sub(_shortest, text)
         kind = _KINDS.get(cursor.kind.name, "other")
         start, end = cursor.extent.start, cursor.extent.end
         return Declaration(
@@ -266,6 +285,19 @@ _KINDS = {
     "VAR_DECL": "variable", "USING_DECLARATION": "using", "USING_DIRECTIVE": "using",
     "NAMESPACE_ALIAS": "using",
 }  # fmt: skip
+
+
+def _shortest(match: re.Match[str]) -> str:
+    """The shortest text of a number that libclang prints with all its digits: `1e-5f`."""
+    value, is_float = float(match[1]), bool(match[2])
+    packed = struct.pack("f", value) if is_float and value < _MAX_FLOAT else b""
+    for digits in range(1, 18):
+        text = f"{value:.{digits}g}"
+        same = struct.pack("f", float(text)) == packed if packed else float(text) == value
+        if same:
+            break
+    text = re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+    return text + ("" if "." in text or "e" in text else ".0") + ("f" if is_float else "")
 
 
 def _is_libcudacxx(name: str) -> bool:

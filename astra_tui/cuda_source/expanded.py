@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from astra_tui.cuda_source.translation import Declaration, Translation
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_MACRO_CALL = re.compile(r"\b[A-Z][A-Z0-9_]{4,}\s*\(")
 _LOOK_AHEAD = 40
 """Lines of the original that one line may skip: comments and dead branches."""
 
@@ -63,9 +64,16 @@ def mentioned(text: str) -> set[str]:
 
 
 def _lost(translation: Translation, declaration: Declaration) -> bool:
-    """Whether a launch is missing that the function's own text has: a part was not understood."""
-    is_host = declaration.kind == "function" and not declaration.is_kernel
-    return is_host and "<<<" in translation.original(declaration) and "<<<" not in declaration.text
+    """Whether host code reads better as it is written: a part of it was not understood.
+
+    A launch is missing, or there are gaps, and no macro that would have to be expanded.
+    """
+    if declaration.is_kernel or declaration.is_device:
+        return False
+    original = translation.original(declaration)
+    if "<<<" in original and "<<<" not in declaration.text:
+        return True
+    return "astra_unknown(" in declaration.text and _MACRO_CALL.search(original) is None
 
 
 def _write_aligned(text: str, original: list[str], lines: list[str], place: int) -> int:

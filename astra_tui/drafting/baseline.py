@@ -16,6 +16,13 @@ from astra_tui.drafting.reading import KernelText
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
 
+_FOR_LAUNCHERS = re.compile(
+    r"(?:torch|ATen|c10|tvm|dlpack|pybind11|sgl_kernel)/|cublas|cuda(?:_runtime(?:_api)?)?\.h$"
+    r"|(?:string|vector|deque|\w*stream|iomanip|mutex|memory|functional|stdexcept|exception|optional"
+    r"|variant|ranges|span|source_location|initializer_list|string_view|version)$"
+)
+"""Headers that only host code needs; nvcc includes cuda_runtime.h by itself."""
+
 _CUDA_HEADERS = re.compile(r"cuda[\w/]*\.hp?p?|cub/.*|cuda/std/.*|mma\.h|cooperative_groups.*")
 
 
@@ -87,4 +94,6 @@ def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[st
 
 def _is_available(header: str) -> bool:
     """Whether the lab's compiler has a header: CUDA's own, or a stand-in."""
+    if _FOR_LAUNCHERS.match(header):
+        return False
     return header in STAND_INS or _CUDA_HEADERS.fullmatch(header) is not None

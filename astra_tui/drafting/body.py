@@ -249,10 +249,11 @@ class Body:
 
     def _offset(self, node: Node) -> Pointer | None:
         """`pointer::offset<T>(base, steps, ...)`, with steps in elements."""
-        base, *steps = arguments_of(node) or [None]
-        pointer = self.pointer(base) if base is not None else None
-        for step in steps if pointer is not None else ():
-            pointer = self.moved(pointer, self.integer(step))
+        given = arguments_of(node)
+        pointer = self.pointer(given[0]) if given else None
+        for step in given[1:]:
+            if pointer is not None:
+                pointer = self.moved(pointer, self.integer(step))
         return pointer
 
     def _named_pointer(self, node: Node) -> Pointer | None:

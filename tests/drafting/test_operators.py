@@ -23,6 +23,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import ArgumentRole, KernelTask, load_task
+from tests.drafting.reading import drafted
 
 SOURCES = Path(__file__).parent / "operator_sources"
 CASES = ("*=7", "*=100", "*/all shifted by 1", "*/tiny values", "*/zeros of both signs")

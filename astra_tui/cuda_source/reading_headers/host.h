@@ -20,6 +20,8 @@
 
 // A value of which nothing is known: anything may be done with it.
 struct astra_any {
+  template <typename... A> astra_any def(A&&...) const;
+  template <typename... A> astra_any impl(A&&...) const;
   constexpr astra_any() {}
   template <typename T> constexpr astra_any(const T&) {}
   template <typename T> operator T() const;
@@ -27,43 +29,22 @@ struct astra_any {
   template <typename T> astra_any operator[](const T&) const;
   astra_any operator*() const;
   const astra_any* operator->() const;
+  const astra_any* begin() const;
+  const astra_any* end() const;
 };
 template <typename T> astra_any operator<<(const astra_any&, const T&);
 
 namespace std {
 template <typename T> constexpr T declval_value();
-template <typename T> struct is_void : bool_constant<is_same_v<T, void>> {};
-template <typename T> inline constexpr bool is_void_v = is_void<T>::value;
-template <typename T> struct is_pointer : false_type {};
-template <typename T> struct is_pointer<T*> : true_type {};
-template <typename T> inline constexpr bool is_pointer_v = is_pointer<T>::value;
-template <typename T> struct is_enum : bool_constant<__is_enum(T)> {};
-template <typename T> inline constexpr bool is_enum_v = is_enum<T>::value;
-template <typename T> struct is_signed : bool_constant<(T(-1) < T(0))> {};
-template <typename T> inline constexpr bool is_signed_v = is_signed<T>::value;
-template <typename T> inline constexpr bool is_unsigned_v = !is_signed<T>::value;
-template <typename A, typename B> inline constexpr bool is_convertible_v = true;
-template <typename A, typename B> inline constexpr bool is_base_of_v = __is_base_of(A, B);
-template <typename T, typename... A> inline constexpr bool is_constructible_v = true;
-template <typename F, typename... A> inline constexpr bool is_invocable_v = true;
-template <typename F, typename... A> using invoke_result_t = astra_any;
-template <typename T> inline constexpr bool is_empty_v = __is_empty(T);
-template <typename T> inline constexpr bool is_pod_v = __is_pod(T);
 template <typename T> inline constexpr bool is_copy_constructible_v = true;
 template <typename T> inline constexpr bool is_aggregate_v = __is_aggregate(T);
-template <typename T> inline constexpr bool is_standard_layout_v = __is_standard_layout(T);
 template <typename T> using remove_cvref_t = remove_cv_t<remove_reference_t<T>>;
-template <typename T> struct make_unsigned { using type = T; };
 template <typename T> using make_unsigned_t = typename make_unsigned<T>::type;
-template <typename T> struct underlying_type { using type = __underlying_type(T); };
 template <typename T> using underlying_type_t = typename underlying_type<T>::type;
-template <typename T> struct type_identity { using type = T; };
 template <typename T> using type_identity_t = T;
 template <typename... T> using void_t = void;
 template <typename A, typename...> using common_type_t = A;
-template <typename T, T... I> struct integer_sequence {};
 template <size_t... I> using index_sequence = integer_sequence<size_t, I...>;
-template <size_t N> using make_index_sequence = integer_sequence<size_t, N>;
 constexpr bool is_constant_evaluated() { return false; }
 
 template <typename T> concept integral = is_integral_v<T>;
@@ -80,6 +61,7 @@ template <typename T> constexpr int bit_width(T x) { int n = 0; for (; x; x >>= 
 template <typename T> constexpr T bit_ceil(T x) { T n = 1; while (n < x) n <<= 1; return n; }
 template <typename T> constexpr T bit_floor(T x) { T n = 1; while (n * 2 <= x) n <<= 1; return n; }
 template <typename T> constexpr int countr_zero(T x);
+template <typename T> constexpr int countl_zero(T x);
 template <typename T> constexpr int popcount(T x);
 template <typename A, typename B> A bit_cast(const B&);
 template <typename A, typename B> constexpr auto lcm(A a, B b) { return a / gcd(a, b) * b; }
@@ -192,7 +174,6 @@ template <typename K, typename V, typename...> struct map : astra_items<V> {
   template <typename T> astra_any find(const T&) const;
 };
 template <typename K, typename V, typename...> struct unordered_map : map<K, V> {};
-template <typename A, typename B> struct pair { A first; B second; };
 template <typename... T> struct tuple { tuple(const T&...); };
 template <typename... T> struct variant : astra_any {};
 template <typename F> struct function : astra_any { using astra_any::astra_any; };
@@ -411,6 +392,7 @@ typedef void* cublasHandle_t;
 template <typename... A> int aoti_torch_get_current_cuda_stream(A&&...);
 template <typename... A> int torch_get_current_cuda_blas_handle(A&&...);
 typedef int cublasStatus_t;
+#define TORCH_ERROR_CODE_CHECK(...) ((void)(__VA_ARGS__))
 
 #define TORCH_CHECK(...) ((void)0)
 #define TORCH_CHECK_NOT_IMPLEMENTED(...) ((void)0)

@@ -25,7 +25,6 @@ template <typename T> class initializer_list {
 };
 template <typename T> constexpr typename remove_reference<T>::type&& move(T&& t);
 template <typename T> T&& forward(typename remove_reference<T>::type& t);
-template <typename T> T&& declval();
 }  // namespace std
 #include <driver_types.h>
 #include <vector_types.h>
