@@ -251,8 +251,8 @@ def initialised(declaration: Node) -> Iterator[tuple[str, Node]]:
             value = parse_expression(f"dim3{listed}")
         if value is not None:
             yield name, value
-            listed = value.child_by_field_name("value")
-            for pair in listed.named_children if listed is not None else ():
+            fields = value.child_by_field_name("value")
+            for pair in fields.named_children if fields is not None else ():
                 if pair.type == "initializer_pair":  # `P{.count = n}` says what `p.count` is.
                     yield f"{name}{text_of(pair.named_children[0])}", pair.named_children[-1]
 

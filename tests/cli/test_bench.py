@@ -202,7 +202,7 @@ def test_the_doctor_times_a_kernel_beside_itself(scripted: Shell) -> None:
 OUT_OF_REACH = """\
 [packages.tiny-kernels]
 version = "1.2.0"
-wheel = "tiny_kernels-1.2.0-py3-none-any.whl"
+file = "tiny_kernels-1.2.0-py3-none-any.whl"
 sha256 = "abababababababababababababababababababababababababababababababab"
 licence = "Apache-2.0"
 released = "2026-10-01"

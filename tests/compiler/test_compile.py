@@ -274,7 +274,7 @@ def test_too_much_shared_memory_is_an_error(compiler: Compiler) -> None:
 
 def test_a_function_without_a_body_is_an_error(compiler: Compiler) -> None:
     source = "__device__ int f(int);\n__global__ void k(int* o) { *o = f(1); }\n"
-    assert "Unresolved extern function '_Z1fi'" in messages(compiler.compile(source, ("k",)))
+    assert "a function that has no body here (_Z1fi)" in messages(compiler.compile(source, ("k",)))
 
 
 def test_an_unfinished_source_is_an_error(compiler: Compiler) -> None:
@@ -286,8 +286,6 @@ def test_an_unfinished_source_is_an_error(compiler: Compiler) -> None:
     ("declaration", "reason"),
     [
         ('extern "C" __global__ void k(int* o) {}', 'declared extern "C"'),
-        ("struct S { int a; }; __global__ void k(S s) {}", "parameter 1 has the type 'S'"),
-        ("__global__ void k(int n, float4 v) {}", "parameter 2 has the type 'float4'"),
         ("__global__ void k(int& n) {}", "parameter 1 has the type 'int&'"),
         ("__global__ void k(void (*f)(int)) {}", "parameter 1 has the type 'void (*)(int)'"),
         ("enum class E { A }; __global__ void k(E e) {}", "parameter 1 has the type 'E'"),

@@ -169,8 +169,10 @@ class _Opener:
             self.packages, package, code.text, code.include, given, self.progress
         )
         names = {_plan_name(d): _cpp_name(code.kernel, d) for d in code.dtypes}
+        types = dict.fromkeys(d.header for d in code.dtypes if d.header)
+        flags = (*(f"--pre-include={header}" for header in types), *code.flags)
         built = self.compiler.build(
-            code.text, tuple(names.values()), headers, code.flags, self.yardstick.arch
+            code.text, tuple(names.values()), headers, flags, self.yardstick.arch
         )
         if built.problem:
             raise UserError(f"{package} does not compile here: {built.problem}")
