@@ -12,7 +12,7 @@ OLD_NVRTC := .nvrtc-13.0
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))')
 
-.PHONY: run test lint types imports pytest docs bench clean nvrtc-13.0
+.PHONY: run test lint types imports pytest docs bench upstream clean nvrtc-13.0
 
 run: $(SETUP)
 	@if [ -t 0 ] && [ -t 2 ]; then \
@@ -39,6 +39,10 @@ pytest: $(SETUP) $(OLD_NVRTC)/.set-up
 # Writes the pages of docs/ that follow from tables in the code.
 docs: $(SETUP)
 	$(BIN)/python docs/generate.py
+
+# Drafts every kernel of three pinned packages; resumes in .upstream. See docs/upstream.md.
+upstream: $(SETUP)
+	$(BIN)/python benchmarks/upstream_drafts.py .upstream --page
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/emulator_speed.py

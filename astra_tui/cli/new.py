@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 def run(options: Options) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""
     from astra_tui.drafting import draft_task
+    from astra_tui.model.dtypes import DType
     from astra_tui.model.task import NAME_RULE, is_task_name
     from astra_tui.plain.drafts import print_draft
 
@@ -45,10 +46,19 @@ def run(options: Options) -> int:
         )
     translation = _read(source, options.include, options.define)
     draft = draft_task(name, translation, options.kernel)
-    upstream = _upstream(draft, source, options.define)
-    files: dict[str, str | bytes] = {**draft.files, **upstream}
+    files = _files(draft, source, options.define)
     _write(folder, files)
     problems = _try_it(folder)
+    if problems:
+        # Half of what frameworks ship is for 16-bit types alone, and a few kernels for float alone.
+        other = draft_task(name, translation, options.kernel, (DType.FLOAT32,))
+        other_files = _files(other, source, options.define)
+        if other_files != files:
+            _write(folder, other_files)
+            if _try_it(folder):
+                _write(folder, files)
+            else:
+                draft, files, problems = other, other_files, []
     open_points = draft.open_points
     if options.json:
         plain.print_json(
@@ -83,24 +93,25 @@ def _read(source: Path, roots: Sequence[str], defines: Sequence[str]) -> Transla
     return read_translation(source, [Path(r) for r in roots], toolchain.include_dirs, defines)
 
 
-def _upstream(draft: Draft, source: Path, defines: Sequence[str]) -> dict[str, bytes]:
-    """The headers that the draft includes, with where they come from."""
+def _files(draft: Draft, source: Path, defines: Sequence[str]) -> dict[str, str | bytes]:
+    """The draft's files, and the headers that it includes, with where they come from."""
     from astra_tui.model.task import upstream_files
 
     if not draft.upstream:
-        return {}
-    return upstream_files(
+        return dict(draft.files)
+    headers = upstream_files(
         draft.upstream,
         include=(".",),
         origin=f"headers of {source}",
         licence="see the headers",
         defines=tuple(defines),
     )
+    return {**draft.files, **headers}
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)

@@ -225,7 +225,7 @@ class _Reader:
     def _errors(self, unit: Any) -> Iterator[str]:
         shown = 0
         for found in unit.diagnostics:
-            file = found.location.file.name if found.location.file else ""
+            file = _file_of(found.location)
             if found.severity >= self.cindex.Diagnostic.Error and file in self.files:
                 yield f"{file}:{found.location.line}: {found.spelling}"
                 shown += 1
@@ -237,8 +237,7 @@ class _Reader:
     def _walk(self, above: Any, scope: tuple[str, ...]) -> None:
         kinds = self.cindex.CursorKind
         for cursor in above.get_children():
-            file = cursor.location.file
-            if file is None or file.name not in self.files:
+            if _file_of(cursor.location) not in self.files:
                 continue
             if cursor.kind == kinds.NAMESPACE:
                 self._walk(cursor, (*scope, cursor.spelling))
@@ -264,7 +263,7 @@ class _Reader:
             cursor.spelling,
             kind,
             scope,
-            cursor.location.file.name,
+            _file_of(cursor.location),
             start.offset,
             end.offset,
             start.line,
@@ -285,6 +284,11 @@ _KINDS = {
     "VAR_DECL": "variable", "USING_DECLARATION": "using", "USING_DIRECTIVE": "using",
     "NAMESPACE_ALIAS": "using",
 }  # fmt: skip
+
+
+def _file_of(location: Any) -> str:
+    """The path of a place without the `..` by which it was included, "" for none."""
+    return os.path.normpath(location.file.name) if location.file is not None else ""
 
 
 def _shortest(match: re.Match[str]) -> str:

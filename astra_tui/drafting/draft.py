@@ -26,6 +26,7 @@ from astra_tui.drafting.strides import recognise_strides
 from astra_tui.drafting.task_file import TaskDraft, highest_value, reference_stub, task_toml
 from astra_tui.drafting.tensors import TensorDraft, TensorReader, read_accesses
 from astra_tui.drafting.types import is_size_type
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.launch.expression import Call, Conditional, Expression, Integer, names_in
 
@@ -43,8 +44,15 @@ class Draft:
     """The project's headers that the kernel includes: contents by the name of their include."""
 
 
-def draft_task(name: str, translation: Translation, kernel_name: str | None = None) -> Draft:
+def draft_task(
+    name: str,
+    translation: Translation,
+    kernel_name: str | None = None,
+    assumed: tuple[DType, ...] = (),
+) -> Draft:
     """Drafts a task from a CUDA source that was read.
+
+    `assumed` are the element types of `T` where no launch shows them.
 
     What cannot be read becomes an open point. Raises UserError when the source holds no kernel, or
     several and neither its launches nor `kernel_name` say which.
@@ -54,7 +62,7 @@ def draft_task(name: str, translation: Translation, kernel_name: str | None = No
     kernel, declared = _choose(source, translation, kernel_name)
     points = list(translation.notes)
     launch = _launch_of(source, kernel, points.append)
-    elements = read_element_types(source, kernel, launch, points.append)
+    elements = read_element_types(source, kernel, launch, assumed, points.append)
     sizes = Sizes(taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, points.append)
     accesses = read_accesses(source, kernel, plan, elements, sizes)
@@ -70,7 +78,7 @@ def draft_task(name: str, translation: Translation, kernel_name: str | None = No
         dims=dict(sizes.workload),
         tensors=found.tensors,
         scalars=tuple(read_scalars(source, kernel, launch, elements, points.append)),
-        accepts=(*found.conditions, *_block_limit(plan.block, sizes)),
+        accepts=(*found.conditions, *_block_limit(plan.block, sizes), *_instantiated(sizes)),
         fixed=dict(sizes.fixed),
     )
     facts = kernel_facts(source, kernel, launch, task)
@@ -158,7 +166,18 @@ def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> list[str]:
     for part in block if growing else ():
         product = combined("*", product, part)
     used = set().union(*map(names_in, block)) & set(sizes.workload)
-    return [f"{printed(product)} <= {MAX_BLOCK}"] if growing and used else []
+    text = printed(product)
+    # A quotient of sizes is a number of threads that the launcher keeps in bounds.
+    return [f"{text} <= {MAX_BLOCK}"] if growing and used and "//" not in text else []
+
+
+def _instantiated(sizes: Sizes) -> list[str]:
+    """A condition for each size that is a template argument: it has one of the values to try."""
+    return [
+        f"({' or '.join(f'{name} == {value}' for value in values)})"
+        for name, values in sizes.fixed.items()
+        if name in sizes.workload
+    ]
 
 
 def _is_capped(part: Expression) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.types import ELEMENTS, template_types, vector_of
-from astra_tui.model.dtypes import DType
+from astra_tui.model.dtypes import OF_SPELLING, DType
 
 Ask = Callable[[str], None]
 """Adds an open point to the draft."""
@@ -46,9 +47,17 @@ class ElementTypes:
 
 
 def read_element_types(
-    source: SourceText, kernel: KernelText, launch: HostLaunch | None, ask: Ask
+    source: SourceText,
+    kernel: KernelText,
+    launch: HostLaunch | None,
+    assumed: tuple[DType, ...],
+    ask: Ask,
 ) -> ElementTypes:
-    """Finds the element types of a kernel's template parameters and of the task."""
+    """Finds the element types of a kernel's template parameters and of the task.
+
+    `assumed` is what `T` goes through where no launch shows it; by default what the source has the
+    headers of.
+    """
     used = {p.type for p in kernel.parameters}
     typenames = [name for kind, name, _ in kernel.template if kind == "typename"]
     names = [name for name in typenames if name in used]
@@ -61,8 +70,8 @@ def read_element_types(
     floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}
     main = next((name for name in names if floats[name]), None)
     if main is None:
-        main = names[0]
-        floats[main] = _likely_types(source)
+        main = next((n for n in names if _meant_by_name(kernel, n) is None), names[0])
+        floats[main] = assumed or _likely_types(source)
         said = " and ".join(d.value for d in floats[main])
         ask(f"template parameter {main}: no launch shows its type; the draft says {said}")
     generic, fixed = {main}, {}
@@ -72,6 +81,10 @@ def read_element_types(
             continue
         if len(given) == 1 and given != floats[main]:
             fixed[name] = given[0]
+            continue
+        if not given and (meant := _meant_by_name(kernel, name)) is not None:
+            fixed[name] = meant
+            ask(f"template parameter {name}: no launch shows its type; the draft says {meant}")
             continue
         generic.add(name)
         if given != floats[main]:
@@ -89,6 +102,15 @@ def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> Eleme
         ask("no tensor is known to hold floating-point numbers; dtypes says float32 for want of T")
     task = max(floats, key=floats.count) if floats else DType.FLOAT32
     return ElementTypes((task,), frozenset(), {}, source.aliases)
+
+
+def _meant_by_name(kernel: KernelText, name: str) -> DType | None:
+    """What a type parameter without evidence is called after: indices, quantised outputs."""
+    if re.search(r"(?i)id(?:x|s)?_?(?:type|t)?$|ind(?:ex|ices)|^int|loc", name):
+        return DType.INT32
+    written = any(p.type == name and p.is_pointer and not p.is_const for p in kernel.parameters)
+    is_quantising = re.search(r"(?i)quant|fp8", kernel.name) is not None
+    return OF_SPELLING["__nv_fp8_e4m3"] if is_quantising and written else None
 
 
 def _likely_types(source: SourceText) -> tuple[DType, ...]:

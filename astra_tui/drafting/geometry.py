@@ -225,6 +225,10 @@ def _template(
         if text in ("true", "false"):
             texts.append(f'"{text}"')
             continue
+        constant = _cpp_constant(kind, text, kernel, host)
+        if constant:
+            texts.append(f'"{constant}"')
+            continue
         value = _number_argument(node, default, host)
         if value is None:
             value = Integer(_number_guess(name))
@@ -235,6 +239,22 @@ def _template(
             numbers[name] = number
         texts.append(f"({shown})" if re.search(r"[<>=]", shown) else shown)
     return tuple(texts), numbers
+
+
+def _cpp_constant(kind: str, text: str, kernel: KernelText, host: HostCode | None) -> str:
+    """An enumerator as C++ text, named from the kernel's namespace; the first where none is shown.
+
+    "" for a parameter whose type is no enumeration of the source.
+    """
+    if host is not None and re.fullmatch(r"(?:cub::)?Block\w+Algorithm", kind):
+        value = host.values.get(text)
+        return f"cub::{(text_of(value) or text).rpartition('::')[2]}"
+    listed = host.source.enumerations.get(kind.rpartition("::")[2]) if host is not None else None
+    if not listed:
+        return ""
+    name = text.rpartition("::")[2]
+    scope = "::".join(part for part in kernel.scope if part)
+    return "::".join(p for p in (scope, kind, name if name in listed else listed[0]) if p)
 
 
 def _number_for(text: str, elements: ElementTypes) -> int | None:

@@ -31,6 +31,8 @@ _CUB = {
     "BlockLoad": "block/block_load", "BlockStore": "block/block_store",
     "BlockRadixSort": "block/block_radix_sort", "BlockExchange": "block/block_exchange",
     "BlockAdjacentDifference": "block/block_adjacent_difference",
+    "BlockReduceAlgorithm": "block/block_reduce", "BlockScanAlgorithm": "block/block_scan",
+    "BlockLoadAlgorithm": "block/block_load", "BlockStoreAlgorithm": "block/block_store",
     "WarpReduce": "warp/warp_reduce", "WarpScan": "warp/warp_scan",
 }  # fmt: skip
 
@@ -96,7 +98,7 @@ def select(
 def _names_known(translation: Translation, kept: Kept, using: Piece) -> bool:
     """Whether the namespace of a `using` is declared by what is kept."""
     named = re.search(r"\b(?:namespace\s+(?:\w+\s*=\s*)?|using\s+)([\w:]+)\s*;", using.text)
-    if named is None or named[1].startswith(("cooperative_groups", "nvcuda", "cuda")):
+    if named is None or named[1].startswith(("cooperative_groups", "nvcuda", "cuda", "cub")):
         return True
     is_name = "namespace" not in using.text
     parts = named[1].strip(":").split("::")

@@ -89,6 +89,8 @@ class SourceText:
     """Definitions of functions by name; of several with one name, the first."""
     original: str = ""
     """The main file as it is written."""
+    enumerations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Enumerators of each enumeration."""
     headers: frozenset[str] = frozenset()
     """Names of what it and its project's headers include."""
 
@@ -113,6 +115,7 @@ def read_source(translation: Translation) -> SourceText:
         dict(_aliases(root)),
         by_name,
         translation.files[translation.main],
+        {d.name: d.enumerators for d in translation.declarations if d.enumerators},
         frozenset(include.name for include in translation.includes),
     )
 

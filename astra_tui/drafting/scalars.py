@@ -64,4 +64,4 @@ def _choices(parameter: KernelParameter, dtype: DType, text: str) -> tuple[float
         return (float(literal[1]),)
     if _EPSILON.search(parameter.name):
         return (1e-6, 1e-5)
-    return (1.0, 0.5)
+    return (1.0, 0.5) if dtype.is_float else (1, 2)

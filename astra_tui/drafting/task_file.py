@@ -228,6 +228,9 @@ def _bytes(task: TaskDraft) -> str:
 def _workload(task: TaskDraft) -> Iterator[str]:
     usual = _WORKLOAD.get(len(task.dims), 32)
     for name, value in task.dims.items():
+        if name in task.fixed:
+            yield f"{name} = {task.fixed[name][min(1, len(task.fixed[name]) - 1)]}"
+            continue
         sizes = dimension_sizes(name, task)
         least = max(sizes[0], 1)
         size = value if value is not None else max(usual // least, 1) * least

@@ -48,6 +48,11 @@ class Subject:
         return self.task.upstream.flags if self.upstream and self.task.upstream else ()
 
     @property
+    def standard(self) -> str:
+        """Nvcc's flag for the C++ standard: upstream files are compiled as C++20 by the lab too."""
+        return "-std=c++20" if self.upstream else "-std=c++17"
+
+    @property
     def headers(self) -> Files:
         """The upstream files that an export of the source carries, unmodified in `upstream/`.
 

@@ -195,7 +195,7 @@ class ExportChecks:
             raise _NotHere("there is no nvcc on this machine")
         library = self._library()
         command = [
-            *(self.tools.nvcc, "-std=c++17", "-O3", f"-arch={self._arch}", "-shared"),
+            *(self.tools.nvcc, self.subject.standard, "-O3", f"-arch={self._arch}", "-shared"),
             *("-Xcompiler", "-fPIC", "-o", str(library), *self.subject.nvcc_flags, *options),
             *sources,
         ]

@@ -49,7 +49,7 @@ def _header(subject: Subject) -> str:
     lines = [
         f"// {plain(task.summary)}.",
         "//",
-        f"// Build: nvcc {' '.join(('-std=c++17 -O3 -arch=native', *flags))} -c {name}.cu",
+        f"// Build: nvcc {' '.join((subject.standard, '-O3 -arch=native', *flags))} -c {name}.cu",
         "//",
         "// Tensors must not overlap where one of them is written. Workspaces are taken from the",
         "// stream's memory pool (cudaMallocAsync) and given back in stream order. The call does",

@@ -24,7 +24,7 @@ def tvm_ffi_project(subject: Subject) -> Files:
 def _module(subject: Subject) -> str:
     task = subject.task
     name = task.name
-    flags = " ".join(("-std=c++17 -O3 -arch=native", *subject.nvcc_flags))
+    flags = " ".join((subject.standard, "-O3 -arch=native", *subject.nvcc_flags))
     sources = dim_sources(task, task.tensors)
     passed = [d for d in task.dims if d not in sources]
     parameters = [f"tvm::ffi::TensorView {_view(a)}" for a in task.tensors]

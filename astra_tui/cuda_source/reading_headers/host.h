@@ -212,6 +212,8 @@ struct source_location {
 }  // namespace std
 
 namespace cuda {
+template <typename T = void> struct maximum { template <typename A> A operator()(A, A) const; };
+template <typename T = void> struct minimum { template <typename A> A operator()(A, A) const; };
 namespace std { using namespace ::std; }
 template <typename... A> struct atomic_ref : astra_any { using astra_any::astra_any; };
 }  // namespace cuda

@@ -268,12 +268,13 @@ class Compiler:
         return is_known_header(name, self.toolchain.include_dirs)
 
     def _inputs(self, included: Included, arch: str, header: str = "") -> _Inputs:
-        """`header` is included first. Macros are for those who use upstream files: all other
-        sources compile as they do in any other task.
+        """`header` is included first. Macros, and C++20, which frameworks are written in, are for
+        those who use upstream files: all other sources compile as they do in any other task.
         """
         headers, options = dict(included.headers), self._options(arch)
         if headers and self.upstream is not None:
-            options += [f"-D{d}" for d in self.upstream.defines]
+            defines = (f"-D{d}" for d in self.upstream.defines)
+            options = self._build_options(("--std=c++20", *defines), arch, quiet=False)
         if header:
             headers[EXTRA_NAME] = header
             options.append(f"--pre-include={EXTRA_NAME}")
@@ -325,10 +326,10 @@ class Compiler:
     def _header_versions(self) -> list[str]:
         return [f"{name}={wheel_version(name)}" for name in _HEADER_WHEELS]
 
-    def _build_options(self, flags: tuple[str, ...], arch: str) -> list[str]:
+    def _build_options(self, flags: tuple[str, ...], arch: str, *, quiet: bool = True) -> list[str]:
         standard = [flag for flag in flags if flag.startswith(_STANDARD)]
         kept = [o for o in self._options(arch) if not (standard and o.startswith(_STANDARD))]
-        return [*kept, "--disable-warnings", *flags]
+        return [*kept, *(["--disable-warnings"] if quiet else []), *flags]
 
     def _options(self, arch: str) -> list[str]:
         return [

@@ -1,0 +1,251 @@
+"""How many kernels of pinned packages `astra-tui new` drafts and compiles, unedited.
+
+    python benchmarks/upstream_drafts.py WORK_FOLDER [--only PART] [--page]
+
+A row for every `__global__` function of the files below, written to WORK_FOLDER/rows.jsonl as it is
+found, so that a run that was ended continues. The packages are fetched by pip against their hashes
+and read, nothing of them is run or kept here. `--page` writes docs/upstream.md from the rows.
+Compiling says that the draft is complete, not that its shapes are right: nothing is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import date
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from environment import ROOT, describe
+
+from astra_tui.cuda_source.clang import read_translation
+from astra_tui.cuda_source.translation import Declaration, Translation
+from astra_tui.drafting import draft_task
+from astra_tui.lab.check.execution import read_source
+from astra_tui.lab.check.kernels import kernels_to_compile
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler.toolchain import find_toolchain
+from astra_tui.lab.upstream import task_headers, user_packages
+from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import UserError
+from astra_tui.model.pin import Pin
+from astra_tui.model.task import load_task, upstream_files
+
+
+@dataclass(frozen=True)
+class Package:
+    """A pinned package: the folder of its files, and where their includes are looked up."""
+
+    pin: Pin
+    folder: str
+    include: str
+    files: tuple[str, ...]
+    defines: tuple[str, ...] = ()
+
+
+PACKAGES = (
+    Package(
+        Pin("flashinfer-python", "0.7.2.post1", "flashinfer_python-0.7.2.post1-py3-none-any.whl",
+            "bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49", "Apache-2.0",
+            date(2026, 10, 23)),
+        "flashinfer/data/include/flashinfer",
+        "flashinfer/data/include",
+        ("activation.cuh", "norm.cuh", "pos_enc.cuh", "attention/cascade.cuh", "quantization.cuh",
+         "sampling.cuh", "topk.cuh", "page.cuh", "concat_mla.cuh"),
+    ),
+    Package(
+        Pin("sglang", "0.5.23", "sglang-0.5.23-cp312-cp312-manylinux_2_34_x86_64.whl",
+            "8d257a319395b322bb1be327d05e5528859358153c8563b04c0a4a3c8af164b6", "Apache-2.0",
+            date(2026, 10, 30)),
+        "sglang/kernels/jit/csrc/elementwise",
+        "sglang/kernels/jit/include",
+        ("*.cuh",),
+        ("SGL_CUDA_ARCH=900",),
+    ),
+    Package(
+        Pin("vllm", "0.33.0", "vllm-0.33.0.tar.gz",
+            "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112", "Apache-2.0",
+            date(2026, 11, 2)),
+        "csrc",
+        "csrc",
+        ("activation_kernels.cu", "layernorm_kernels.cu", "layernorm_quant_kernels.cu",
+         "pos_encoding_kernels.cu", "cache_kernels.cu", "fused_qknorm_rope_kernel.cu",
+         "attention/merge_attn_states.cu", "sampler.cu", "vocab_parallel_embedding_kernels.cu",
+         "moe/moe_align_sum_kernels.cu", "moe/topk_softmax_kernels.cu",
+         "moe/grouped_topk_kernels.cu", "quantization/w8a8/fp8/common.cu",
+         "quantization/w8a8/fp8/per_token_group_quant.cu",
+         "quantization/w8a8/int8/scaled_quant.cu"),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel: the last step that it reached, and what stopped it."""
+
+    package: str
+    file: str
+    kernel: str
+    line: int
+    reached: str
+    """ "read", "drafted", "loaded" or "compiled"."""
+    why: str
+    open_points: int
+    seconds: float
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="files whose path has this in it")
+    parser.add_argument("--page", action="store_true")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    log = options.folder / "rows.jsonl"
+    rows = _known(log)
+    done = {(r.package, r.file, r.kernel, r.line) for r in rows}
+    with log.open("a", encoding="utf-8") as out:
+        for package in PACKAGES:
+            for file in _unpacked(package, options.folder):
+                name = file.relative_to(options.folder / package.pin.name / package.folder)
+                if options.only in str(file):
+                    for row in _rows(package, file, str(name), options.folder, done):
+                        print(row.file, row.kernel, row.reached, row.why[:120], flush=True)
+                        out.write(json.dumps(asdict(row)) + "\n")
+                        out.flush()
+                        rows.append(row)
+    for name, counted in _counts(rows).items():
+        print(name, dict(counted))
+    if options.page:
+        (ROOT / "docs" / "upstream.md").write_text(page(rows), encoding="utf-8")
+
+
+def _known(log: Path) -> list[Row]:
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return [Row(**json.loads(line)) for line in lines]
+
+
+def _unpacked(package: Package, folder: Path) -> list[Path]:
+    """The files to read, in a folder with all that they may include."""
+    place = folder / package.pin.name
+    archive = user_packages().fetch(package.pin)
+    wanted = [
+        name for name in archive.names()
+        if name.startswith((f"{package.folder}/", f"{package.include}/"))
+        and PurePosixPath(name).suffix in (".cu", ".cuh", ".h", ".hpp", ".inl")
+    ]  # fmt: skip
+    for name, content in archive.read_all(w for w in wanted if not (place / w).exists()).items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    prefix = f"{package.folder}/"
+    return [
+        place / name for pattern in package.files for name in sorted(wanted)
+        if name.startswith(prefix) and fnmatch(name.removeprefix(prefix), pattern)
+    ]  # fmt: skip
+
+
+def _rows(
+    package: Package, file: Path, name: str, folder: Path, done: set[tuple[str, str, str, int]]
+) -> Iterator[Row]:
+    roots = [folder / package.pin.name / package.include]
+    include_dirs = find_toolchain().include_dirs
+    translation = read_translation(file, roots, include_dirs, package.defines)
+    for number, kernel in enumerate(translation.kernels()):
+        if (package.pin.name, name, kernel.name, kernel.line) in done:
+            continue
+        begun = time.monotonic()
+        task = folder / "drafts" / f"{package.pin.name}_{file.stem}_{number}".replace("-", "_")
+        reached, why, points = _tried(package, translation, kernel, task, ())
+        if reached == "loaded":  # As the command does.
+            again = _tried(package, translation, kernel, task, (DType.FLOAT32,))
+            if again[0] == "compiled":
+                reached, why, points = again
+        yield Row(
+            package.pin.name, name, kernel.name, kernel.line, reached, why, points,
+            round(time.monotonic() - begun, 1),
+        )  # fmt: skip
+
+
+def _tried(
+    package: Package,
+    translation: Translation,
+    kernel: Declaration,
+    folder: Path,
+    assumed: tuple[DType, ...],
+) -> tuple[str, str, int]:
+    """What a kernel's draft reached, what stopped it, and its number of open points."""
+    reached, points = "read", 0
+    try:
+        draft = draft_task("drafted", translation, f"{kernel.name}:{kernel.line}", assumed)
+        reached, points = "drafted", len(draft.open_points)
+        files: dict[str, str | bytes] = dict(draft.files)
+        if draft.upstream:
+            files |= upstream_files(
+                draft.upstream, include=(".",), origin=str(package.pin), licence="Apache-2.0",
+                defines=package.defines,
+            )  # fmt: skip
+        for path, content in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            data = content.encode() if isinstance(content, str) else content
+            (folder / path).write_bytes(data)
+        task = load_task(folder)
+        source = read_source(task, task.baseline_file.read_text(), "baseline.cu")
+        expressions = kernels_to_compile(task, source, build_suite(task))
+        reached = "loaded"
+        with Compiler(upstream=task_headers(task)) as compiler:
+            errors = compiler.compile(source.text, expressions).errors
+        if errors:
+            return reached, f"line {errors[0].line}: {errors[0].message}", points
+    except UserError as error:
+        return reached, error.message, points
+    return "compiled", "", points
+
+
+def _counts(rows: list[Row]) -> dict[str, Counter[str]]:
+    counted: dict[str, Counter[str]] = {}
+    for row in rows:
+        for name in (row.package, "all"):
+            counted.setdefault(name, Counter())[row.reached] += 1
+    return counted
+
+
+def page(rows: list[Row]) -> str:
+    """docs/upstream.md."""
+    environment = describe()
+    lines = [
+        "# Kernels of pinned packages, drafted unedited",
+        "",
+        "<!-- Written by benchmarks/upstream_drafts.py --page. -->",
+        "",
+        "Every `__global__` function of the files below, as `astra-tui new --from FILE --kernel`",
+        "`NAME -I ROOT` drafts it, with no answer given and no line touched. *Compiled* is the lowest",
+        "bar: the draft loads and all its instantiations compile by NVRTC. It does not say that",
+        "shapes, roles or launch are right; no draft was run here.",
+        "",
+        f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}, "
+        "C++20. `make upstream` fetches the packages and makes this page again.",
+        "",
+        "| package | kernels | drafted | loads | compiled |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    steps = ("read", "drafted", "loaded", "compiled")
+    for name, counted in _counts(rows).items():
+        at_least = [sum(counted[s] for s in steps[n:]) for n in range(4)]
+        share = f" ({100 * at_least[3] / at_least[0]:.0f} %)"
+        lines.append(f"| {name} | {' | '.join(map(str, at_least))}{share} |")
+    lines += ["", "| file | kernel | reached | what stops it | open points |", "|" + " --- |" * 5]
+    for row in rows:
+        why = " ".join(row.why.split()).replace("|", "\\|").replace("<", "\\<")[:160]
+        cells = (f"{row.package}: {row.file}:{row.line}", f"`{row.kernel}`", row.reached, why)
+        lines.append(f"| {' | '.join(cells)} | {row.open_points} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
