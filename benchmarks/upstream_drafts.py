@@ -225,8 +225,8 @@ def page(rows: list[Row]) -> str:
         "",
         "Every `__global__` function of the files below, as `astra-tui new --from FILE --kernel`",
         "`NAME -I ROOT` drafts it, with no answer given and no line touched. *Compiled* is the",
-        "lowest bar: the draft loads and all its instantiations compile by NVRTC. It says nothing of",
-        "shapes, roles or the launch; no draft was run here.",
+        "lowest bar: the draft loads and all its instantiations compile by NVRTC. It says nothing",
+        "of shapes, roles or the launch; no draft was run here.",
         "",
         f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}, "
         "C++20. `make upstream` fetches the packages and makes this page again.",

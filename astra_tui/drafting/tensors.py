@@ -20,6 +20,9 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Binary, Call, Expression, Name, names_in
 from astra_tui.model.task import ArgumentRole
 
+MAX_ALIGNMENT = 16
+"""Bytes of the widest access of one thread."""
+
 
 @dataclass(frozen=True)
 class TensorDraft:
@@ -123,9 +126,22 @@ class TensorReader:
             self.sizes.add("n")
             self.ask("the kernel takes no size; the draft assumes one dimension n")
         guess = max(shapes.values(), key=len, default=()) or tuple(self.sizes.workload)[:3]
-        return TensorsDraft(
-            tuple(self._tensor(p, shapes[p.name], guess) for p in pointers), tuple(self.conditions)
-        )
+        tensors = tuple(self._tensor(p, shapes[p.name], guess) for p in pointers)
+        for parameter, tensor in zip(pointers, tensors, strict=True):
+            self._require_alignment(parameter, tensor)
+        return TensorsDraft(tensors, tuple(self.conditions))
+
+    def _require_alignment(self, parameter: KernelParameter, tensor: TensorDraft) -> None:
+        """Vectors are loaded and stored whole: from addresses that are multiples of their size."""
+        dtype, _ = self.elements.of(parameter)
+        width = max((access.width for access in self._of(parameter)), default=1)
+        size = min(width * dtype.size, MAX_ALIGNMENT) if dtype is not None else 0
+        if width > 1 and size & (size - 1) == 0 and size > 1:
+            self.conditions[f"aligned({tensor.name}, {size})"] = None
+            if tensor.strided:
+                kind = tensor.dtype.value if tensor.dtype is not None else "T"
+                text = f"stride({tensor.name}, 0) * sizeof({kind}) % {size} == 0"
+                self.conditions[text] = None
 
     def _of(self, parameter: KernelParameter) -> list[Access]:
         return [a for a in self.accesses if a.tensor == parameter.name]

@@ -92,7 +92,7 @@ TABLE = [
         "grid=ceil_div(n // (16 // sizeof(T)), 128) block=128",
         {"out": "out n", "a": "in n", "b": "in n"},
         dtypes="float16",
-        accepts=("n % 8 == 0",),
+        accepts=("n % 8 == 0", "aligned(out, 16)", "aligned(a, 16)", "aligned(b, 16)"),
     ),
     Expected(
         "swiglu_torch",
