@@ -34,6 +34,7 @@ _MAY_NAME_TYPES = {
     "model/encoding.py": "bfloat16, which NumPy lacks, by way of float32",
     "gpu/drawing.py": "the order of the enum Type of tools.cu",
     "gpu/tools.cu": "the drawing kernel writes each type",
+    "drafting/elements.py": "what a quantising kernel writes",
     "drafting/operators/quantise.py": "the formats that quantising operators write",
     "drafting/types.py": "names of C++ frameworks and their macros",
     "export/templates/_host.py": "a package stands alone; compared with the table below",

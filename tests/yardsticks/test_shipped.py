@@ -69,7 +69,7 @@ def test_it_opens_and_serves_every_workload(tasks, compiler, task_name: str, nam
     for workload in task.workloads:
         for pdl in (False, shipped.yardstick.pdl):
             buffers = WorkloadBuffers(task, workload, 1)
-            (kernel,) = shipped.version(buffers, DEVICE_ATTRIBUTES, pdl).kernels
+            (kernel,) = buffers.bind(shipped.compiled(pdl), DEVICE_ATTRIBUTES).kernels
             assert kernel.pdl is pdl
 
 
