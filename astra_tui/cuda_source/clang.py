@@ -132,6 +132,7 @@ class _Reader:
     def read(self) -> Translation:
         self._collect(self.request.path)
         unit = self._parse()
+        self._drop_files_of_dead_branches(unit)
         self._walk(unit.cursor, ())
         return Translation(
             self.request.path,
@@ -231,6 +232,15 @@ class _Reader:
                 shown += 1
                 if shown == MAX_ERRORS:
                     return
+
+    def _drop_files_of_dead_branches(self, unit: Any) -> None:
+        """What the preprocessor did not open, as an `#include` for another platform."""
+        opened = {os.path.normpath(each.include.name) for each in unit.get_includes()}
+        opened.add(self.request.path)
+        self.files = {path: text for path, text in self.files.items() if path in opened}
+        self.includes = [
+            i for i in self.includes if i.file in opened and (not i.opened or i.opened in opened)
+        ]
 
     # -- declarations ------------------------------------------------------------------------------
 
