@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -190,6 +191,7 @@ def _tried(
                 draft.upstream, include=(".",), origin=str(package.pin), licence="Apache-2.0",
                 defines=package.defines,
             )  # fmt: skip
+        shutil.rmtree(folder, ignore_errors=True)
         for path, content in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             data = content.encode() if isinstance(content, str) else content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,9 +55,9 @@ def run(options: Options) -> int:
         other = draft_task(name, translation, options.kernel, (DType.FLOAT32,))
         other_files = _files(other, source, options.define)
         if other_files != files:
-            _write(folder, other_files)
+            _rewrite(folder, other_files)
             if _try_it(folder):
-                _write(folder, files)
+                _rewrite(folder, files)
             else:
                 draft, files, problems = other, other_files, []
     open_points = draft.open_points
@@ -117,6 +118,12 @@ def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
             (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise UserError(f"cannot be written: {error}", file=str(folder)) from None
+
+
+def _rewrite(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Writes another draft in place of the one that was just written."""
+    shutil.rmtree(folder)
+    _write(folder, files)
 
 
 def _try_it(folder: Path) -> list[str]:
