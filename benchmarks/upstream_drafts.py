@@ -187,8 +187,9 @@ def _tried(
         reached, points = "drafted", len(draft.open_points)
         files: dict[str, str | bytes] = dict(draft.files)
         if draft.upstream:
+            headers = {name: Path(path).read_bytes() for name, path in draft.upstream.items()}
             files |= upstream_files(
-                draft.upstream, include=(".",), origin=str(package.pin), licence="Apache-2.0",
+                headers, include=(".",), origin=str(package.pin), licence="Apache-2.0",
                 defines=package.defines,
             )  # fmt: skip
         shutil.rmtree(folder, ignore_errors=True)

@@ -101,7 +101,7 @@ def _files(draft: Draft, source: Path, defines: Sequence[str]) -> dict[str, str 
     if not draft.upstream:
         return dict(draft.files)
     headers = upstream_files(
-        draft.upstream,
+        {name: Path(path).read_bytes() for name, path in draft.upstream.items()},
         include=(".",),
         origin=f"headers of {source}",
         licence="see the headers",

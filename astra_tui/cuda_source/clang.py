@@ -7,6 +7,7 @@ tolerated: what is not understood is missing, the rest is read.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import struct
@@ -108,9 +109,7 @@ def read_translation(
 def main() -> None:
     """The child: reads the request that argv names, writes the translation to stdout."""
     request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Request)
-    try:
-        import clang.cindex  # noqa: F401
-    except ImportError:
+    if importlib.util.find_spec("clang") is None:
         sys.exit("libclang is not installed; say: pip install libclang==18.1.1")
     sys.stdout.buffer.write(msgspec.json.encode(_Reader(request).read()))
 
@@ -209,6 +208,7 @@ class _Reader:
             _PRELUDE: (_HEADERS / "prelude.h").read_text(),
             _HOST: (_HEADERS / "host.h").read_text(),
         }
+        # Of CUDA's folders the first: libcu++ lies in the others, and has stand-ins here.
         arguments = [
             *_FLAGS,
             *(f"-D{d}" for d in self.request.defines),

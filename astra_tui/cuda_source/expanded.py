@@ -14,7 +14,7 @@ _LOOK_AHEAD = 40
 
 
 def expanded_text(translation: Translation) -> str:
-    """The main file's declarations, and behind them what they need of the project's headers.
+    """The main file's declarations, and after them what they need of the project's headers.
 
     What stands on a line of the main file stands there in the text too, as far as macros let it
     be found again; `#pragma` lines are left out.

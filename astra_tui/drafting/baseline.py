@@ -54,7 +54,7 @@ def _sizes(parts: tuple[Expression, ...]) -> str:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The text of baseline.cu, and the headers of the source's project that it includes."""
+    """The text of baseline.cu, and the paths of its project's headers by the names of includes."""
 
     text: str
     upstream: dict[str, str]
@@ -82,7 +82,7 @@ def baseline_text(
         joined(kept.code),
     ]
     text = "\n\n".join(part for part in parts if part) + "\n"
-    return Baseline(text, {include_name(p): translation.files[p] for p in kept.upstream})
+    return Baseline(text, {include_name(path): path for path in kept.upstream})
 
 
 def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[str]:

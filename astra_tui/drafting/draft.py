@@ -41,7 +41,7 @@ class Draft:
     files: dict[str, str]
     open_points: list[str]
     upstream: dict[str, str] = field(default_factory=dict)
-    """The project's headers that the kernel includes: contents by the name of their include."""
+    """The project's headers that the kernel includes: paths by the name of their include."""
 
 
 def draft_task(
@@ -146,7 +146,7 @@ def _launch_of(source: SourceText, kernel: KernelText, ask: Ask) -> HostLaunch |
     first = launches[0]
     others = [x for x in launches if x.function != first.function]
     if others:
-        lines = ", ".join(str(x.line) for x in others)
+        lines = ", ".join(dict.fromkeys(str(x.line) for x in others))
         ask(f"the draft follows the launch at line {first.line}; there are others at line {lines}")
     beside = [x for x in source.launches if x.function == first.function and x not in launches]
     if beside:

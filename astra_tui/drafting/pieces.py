@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from astra_tui.cuda_source.expanded import mentioned
 from astra_tui.cuda_source.syntax import one_line
@@ -181,7 +181,7 @@ def _label(declaration: Declaration, text: str) -> str:
     if declaration.kind == "function":
         name = declaration.name if declaration.name in text else text.partition("(")[0].strip()
         return f"{name}()"
-    return one_line(text.rpartition("\n")[2].partition("{")[0].partition("=")[0], 40)
+    return one_line(declaration.text.partition("{")[0].partition("=")[0].rstrip(" ;"), 40)
 
 
 def _is_host(declaration: Declaration, text: str) -> bool:
@@ -318,7 +318,7 @@ def root_relative(path: str, roots: Iterable[str], main: str) -> str:
     """The name of a project's file below the first root that holds it, else below the main file's
     folder, else its own name.
     """
-    for root in (*roots, os.path.dirname(main)):  # noqa: PTH120
+    for root in (*roots, str(Path(main).parent)):
         if path.startswith(root.rstrip("/") + "/"):
             return path[len(root.rstrip("/")) + 1 :]
     return path.rpartition("/")[2]

@@ -38,7 +38,7 @@ def read_scalars(
         dtype = _dtype(parameter, elements)
         if dtype is None:
             shown = parameter.type + "*" * parameter.pointers
-            ask(f"{parameter.name} is a {shown}: a launch plan passes pointers and numbers only")
+            ask(f"{parameter.name} is a {shown}, which a draft cannot read: pass it in the plan")
             continue
         node = without_wrapping(given[place]) if place < len(given) else None
         text = text_of(values.get(text_of(node), node)) or parameter.default

@@ -103,7 +103,7 @@ def test_what_no_case_tries_is_left_to_decide() -> None:
 def test_what_no_plan_can_pass_is_named() -> None:
     text = "struct P { int n[2]; };\n__global__ void k(float* x, P p, float** y) { x[p.n[0]] = 0; }"
     points = " | ".join(drafted("k", text, "k.cu").open_points)
-    assert "p is a P: a launch plan passes pointers and numbers only" in points
+    assert "p is a P, which a draft cannot read: pass it in the plan" in points
     assert "y is a float**" in points
     assert "x: role out" in points
     assert "shape [n] is a guess" in points

@@ -134,8 +134,8 @@ class _Search:
         folder = str(PurePosixPath(includer).parent) if includer and quoted else None
         if not self.is_known(name):
             return self.tree.find(name, folder)
-        beside = _joined(folder, name) if folder is not None else ""
-        return beside if beside in self.tree.names else ""
+        near = _joined(folder, name) if folder is not None else ""
+        return near if near in self.tree.names else ""
 
     def _with_paths(self, text: str, path: str) -> str:
         def renamed(match: re.Match[str]) -> str:

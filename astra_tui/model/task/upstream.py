@@ -2,7 +2,7 @@
 
 `upstream.toml` lists every file with its SHA-256. The files lie in `upstream/` next to it, which
 holds nothing else, so that it can be compared with where they come from; or there is no such
-folder, and whoever compiles fetches them from the package that is pinned. Which of the two holds
+folder, and the lab fetches them from the package that is pinned. Which of the two holds
 changes nothing, because the hashes are the same.
 """
 
