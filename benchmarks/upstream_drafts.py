@@ -232,7 +232,8 @@ def page(rows: list[Row]) -> str:
         "of shapes, roles or the launch; no draft was run here.",
         "",
         f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}, "
-        "C++20. `make upstream` fetches the packages and makes this page again.",
+        "C++20; a run that continues an older one keeps its rows. `make upstream` fetches the "
+        "packages and makes this page again.",
         "",
         "| package | kernels | drafted | loads | compiled |",
         "| --- | --- | --- | --- | --- |",
