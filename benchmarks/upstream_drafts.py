@@ -1,11 +1,11 @@
-"""How many kernels of pinned packages `astra-tui new` drafts and compiles, unedited.
+"""How many kernels of pinned packages `astra-tui new` drafts, unedited, and how far drafts get.
 
     python benchmarks/upstream_drafts.py WORK_FOLDER [--only PART] [--page]
 
 A row for every `__global__` function of the files below, written to WORK_FOLDER/rows.jsonl as it is
 found, so that a run that was ended continues. The packages are fetched by pip against their hashes
-and read, nothing of them is run or kept here. `--page` writes docs/upstream.md from the rows.
-Compiling says that the draft is complete, not that its shapes are right: nothing is run.
+and read, no host code of them is run or kept here. `--page` writes docs/upstream.md from the rows.
+A draft that compiles runs on the emulator, by the check of the lab, on a few cases of its suite.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+import msgspec
 from environment import ROOT, describe
 
 from astra_tui.cuda_source.clang import read_translation
@@ -32,10 +34,24 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.lab.upstream import task_headers, user_packages
+from astra_tui.model.check import Case, CaseOutcome, CaseResult
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.pin import Pin
-from astra_tui.model.task import load_task, upstream_files
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.task import KernelTask, load_task, upstream_files
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+
+STEPS = ("read", "drafted", "loaded", "compiled", "ran", "agrees")
+"""How far a kernel can get, in order."""
+
+CASES = ("typical", "smallest", "odd sizes shifted by 1")
+"""The cases of a draft's suite that run; the first for each element type."""
+
+CASE_SECONDS = 30.0
+"""CPU time that the check of one case may take."""
+
+NO_REFERENCE = "no reference"
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,7 @@ class Row:
     kernel: str
     line: int
     reached: str
-    """ "read", "drafted", "loaded" or "compiled"."""
+    """One of STEPS."""
     why: str
     open_points: int
     seconds: float
@@ -167,6 +183,10 @@ def _rows(
             again = _tried(package, translation, kernel, task, (DType.FLOAT32,))
             if again[0] == "compiled":
                 reached, why, points = again
+            else:
+                _tried(package, translation, kernel, task, ())
+        if reached == "compiled":
+            reached, why = _ran(load_task(task))
         yield Row(
             package.pin.name, name, kernel.name, kernel.line, reached, why, points,
             round(time.monotonic() - begun, 1),
@@ -210,12 +230,79 @@ def _tried(
     return "compiled", "", points
 
 
+def _ran(task: KernelTask) -> tuple[str, str]:
+    """What a draft that compiles reached on the emulator, and what stopped it."""
+    apart = ""
+    worker = (str(task.folder), EMULATOR, task.hash)
+    with Child("astra_tui.lab.worker", worker, name="the check") as lab:
+        cases = _small_cases(task)
+        if not cases:
+            return "compiled", "no small case of the draft is inside its contract"
+        for case in cases:
+            finding, difference = _checked(lab, task, case)
+            if finding:
+                return "compiled", f"{case.id}: {finding}"
+            apart = apart or (difference and f"{case.id}: {difference}")
+    if NO_REFERENCE in apart:
+        return "ran", NO_REFERENCE
+    return ("ran", apart) if apart else ("agrees", "")
+
+
+def _small_cases(task: KernelTask) -> list[Case]:
+    cases = [c for c in build_suite(task) if not c.outside_contract]
+    return [
+        case for name in CASES for case in cases
+        if case.name == name and (name == CASES[0] or case.dtype is task.dtypes[0])
+    ]  # fmt: skip
+
+
+def _checked(lab: Child, task: KernelTask, case: Case) -> tuple[str, str]:
+    """The first finding of the lab's check of a case, and how its outputs differ from the
+    reference; "" for none.
+    """
+    text = task.baseline_file.read_text(encoding="utf-8")
+    request = {
+        "do": "check", "text": text, "file": "baseline.cu", "cases": [], "seed": 0,
+        "only": msgspec.to_builtins([case]),
+    }  # fmt: skip
+    result: CaseResult | None = None
+    try:
+        lab.send(request, CASE_SECONDS)
+        while "done" not in (answer := lab.receive(CASE_SECONDS, cpu=True)):
+            if "error" in answer:
+                # A reference is asked only once the case has run without a finding.
+                return ("", _unanswered(answer)) if _is_reference(answer) else (answer["error"], "")
+            if "case" in answer and result is None:
+                result = msgspec.convert(answer["case"], CaseResult)
+    except (ChildDied, ChildTimeout) as error:
+        return str(error), ""
+    if result is None:
+        return "the case did not run", ""
+    fault = next((f for f in result.findings if not f.is_warning), None)
+    if result.outcome is CaseOutcome.WRONG and fault is None:
+        return "", result.message
+    return ("", "") if result.outcome is CaseOutcome.PASSED else (result.message, "")
+
+
+def _is_reference(answer: dict[str, Any]) -> bool:
+    return PurePosixPath(answer.get("file") or "").name == "reference.py"
+
+
+def _unanswered(answer: dict[str, Any]) -> str:
+    unwritten = "is not written yet" in answer["error"] or "is not decided yet" in answer["error"]
+    return NO_REFERENCE if unwritten else answer["error"]
+
+
 def _counts(rows: list[Row]) -> dict[str, Counter[str]]:
     counted: dict[str, Counter[str]] = {}
     for row in rows:
         for name in (row.package, "all"):
             counted.setdefault(name, Counter())[row.reached] += 1
     return counted
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def page(rows: list[Row]) -> str:
@@ -227,22 +314,33 @@ def page(rows: list[Row]) -> str:
         "<!-- Written by benchmarks/upstream_drafts.py --page. -->",
         "",
         "Every `__global__` function of the files below, as `astra-tui new --from FILE --kernel`",
-        "`NAME -I ROOT` drafts it, with no answer given and no line touched. *Compiled* is the",
-        "lowest bar: the draft loads and all its instantiations compile by NVRTC. It says nothing",
-        "of shapes, roles or the launch; no draft was run here.",
+        "`NAME -I ROOT` drafts it, with no answer given and no line touched.",
+        "",
+        "| step | what it says |",
+        "| --- | --- |",
+        "| drafted | `astra-tui new` wrote a task |",
+        "| loads | its task.toml and launch plan are valid |",
+        "| compiled | all its instantiations compile by NVRTC |",
+        f"| ran | {_listed(CASES)} of its suite (the first in each element type) run on the "
+        "emulator with no finding: no race, no access out of bounds, no read of what is not "
+        "written, nothing unsupported |",
+        "| agrees | the same outputs agree with the float64 reference that the draft wrote because "
+        f"it recognised the operator; `{NO_REFERENCE}` where it wrote none |",
+        "",
+        "A shape or role that the draft guessed wrong can compile and can run. The cases are those "
+        "of `astra-tui check DRAFT --case NAME`.",
         "",
         f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}, "
         "C++20; a run that continues an older one keeps its rows. `make upstream` fetches the "
         "packages and makes this page again.",
         "",
-        "| package | kernels | drafted | loads | compiled |",
-        "| --- | --- | --- | --- | --- |",
+        "| package | kernels | drafted | loads | compiled | ran | agrees |",
+        "|" + " --- |" * 7,
     ]
-    steps = ("read", "drafted", "loaded", "compiled")
     for name, counted in _counts(rows).items():
-        at_least = [sum(counted[s] for s in steps[n:]) for n in range(4)]
-        share = f" ({100 * at_least[3] / at_least[0]:.0f} %)"
-        lines.append(f"| {name} | {' | '.join(map(str, at_least))}{share} |")
+        at_least = [sum(counted[s] for s in STEPS[n:]) for n in range(len(STEPS))]
+        shares = [f"{n} ({100 * n / at_least[0]:.0f} %)" for n in at_least[3:]]
+        lines.append(f"| {name} | {' | '.join([*map(str, at_least[:3]), *shares])} |")
     lines += ["", "| file | kernel | reached | what stops it | open points |", "|" + " --- |" * 5]
     for row in rows:
         why = " ".join(row.why.split()).replace("|", "\\|").replace("<", "\\<")[:160]
