@@ -111,6 +111,15 @@ def test_errors_in_a_header_name_its_line_and_the_line_that_led_there(opened) ->
     assert message.startswith("upstream/include/lib/detail/silu.cuh:4: expression must have class")
 
 
+def test_what_a_stand_in_includes_is_found_among_the_files(opened) -> None:
+    texts = {"sgl_kernel/utils.cuh": "", "sgl_kernel/utils.h": "using half_t = int;\n"}
+    tree = HeaderTree("sgl", frozenset(texts), texts.__getitem__, ("",))
+    other = Compiler(upstream=tree)
+    other._child, other._info = opened._child, opened._info
+    source = "#include <sgl_kernel/tensor.h>\n__global__ void k(half_t* p) { *p = 1; }\n"
+    assert errors(other, source, "k") == []
+
+
 def test_too_much_is_an_error_of_the_source(opened, monkeypatch) -> None:
     monkeypatch.setattr(headers_module, "MAX_HEADERS", 2)
     assert "includes too much" in errors(opened, OWN, "act<__half>")[0][1]

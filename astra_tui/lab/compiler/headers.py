@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from astra_tui.model.compilation import UPSTREAM_PREFIX
 from astra_tui.model.errors import UserError
@@ -84,17 +85,24 @@ def included_headers(
     text: str,
     given: Mapping[str, str] | None = None,
     is_known: Callable[[str], bool] = lambda _: False,
+    stand_ins: Mapping[str, str] = MappingProxyType({}),
 ) -> Included:
     """What `text` needs of a tree, directly or not.
 
     `given` are stand-ins, which come first and are among the headers; what they include is looked
     up as well. `is_known` tells names that the compiler knows without the tree: a header of the
-    tree has such a name only for files next to it. Raises UserError where it is too much.
+    tree has such a name only for files next to it. `stand_ins` are the texts of such names, if
+    they may include files of the tree. Raises UserError where it is too much.
     """
     search = _Search(tree, given or {}, is_known)
-    names = {name: path for each in (text, *search.given.values())
-             for name, path in search.found_in(each, "")}  # fmt: skip
-    search.read_all(names.values())
+    names: dict[str, str] = {}
+    texts = {"": text, **search.given}
+    while new := {name: each for name, each in texts.items() if name not in search.searched}:
+        search.searched.update(new)
+        for each in new.values():
+            names.update(search.found_in(each, ""))
+        search.read_all(names.values())
+        texts |= {name: stand_ins[name] for name in search.known if name in stand_ins}
     sources = {name: f'#include "{UPSTREAM_PREFIX}{path}"\n' for name, path in names.items()}
     return Included(names, {**search.texts, **sources, **search.given})
 
@@ -109,6 +117,10 @@ class _Search:
         self.given = given
         self.is_known = is_known
         self.texts: dict[str, str] = {}
+        self.searched: set[str] = set()
+        """Names of the sources and stand-ins whose includes were looked up."""
+        self.known: set[str] = set()
+        """Names that were included and that the compiler knows."""
 
     def found_in(self, text: str, path: str) -> Iterator[tuple[str, str]]:
         """The names that a text includes from the tree, and their paths."""
@@ -134,6 +146,7 @@ class _Search:
         folder = str(PurePosixPath(includer).parent) if includer and quoted else None
         if not self.is_known(name):
             return self.tree.find(name, folder)
+        self.known.add(name)
         near = _joined(folder, name) if folder is not None else ""
         return near if near in self.tree.names else ""
 

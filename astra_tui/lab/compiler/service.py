@@ -262,7 +262,7 @@ class Compiler:
         """
         if self.upstream is None:
             return NOTHING
-        return included_headers(self.upstream, source, is_known=self._is_known)
+        return included_headers(self.upstream, source, None, self._is_known, STAND_INS)
 
     def _is_known(self, name: str) -> bool:
         return is_known_header(name, self.toolchain.include_dirs)
