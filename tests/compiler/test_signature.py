@@ -71,7 +71,12 @@ NAMES = [
     ("_Z1kIfEvPN6TraitsIT_E4typeE", [("Traits<float>::type", 0)], 8),
     ("_Z1kIfXadL_Z4siluRKfEEEvPT_", [("float", 0)], 8),
     ("_Z1kIL_Z5tableEfEvPT0_", [("float", 0)], 8),
-]
+    (
+        "_ZN4vllm1kI6__halfLi8EEENSt9enable_ifIXooeqT0_Li0Entsr4vllm1CIT_EE6existsEvE4typeEPS3_PKS3_f",
+        [("__half", 0), ("__half", 8), ("float", 16)], 20,
+    ),
+    ("_Z1kIfiENSt9enable_ifIXsrSt7is_sameIT_fE5valueEvE4typeEPS2_PT0_", [("float", 0), ("int", 8)], 16),
+]  # fmt: skip
 
 # Activation functions as template arguments, in the names that FlashInfer 0.7 and SGLang 0.4 ship
 # and that NVRTC gives; T of the function and T of the kernel are one substitution.

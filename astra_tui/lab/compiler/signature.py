@@ -20,6 +20,12 @@ _MAX_NODES = 200
 _FUNCTION = "L_Z"
 """What begins a function, or a variable, as a template argument."""
 
+_TEMPLATE_PARAMETER = re.compile(r"T\d*_")
+_OPERATOR = re.compile(
+    r"(?P<one>ng|nt|co|ps|de|ad|nx|sz|az)|(?P<type>st|at)"
+    r"|(?P<two>pl|mi|ml|dv|rm|an|or|eo|ls|rs|eq|ne|lt|gt|le|ge|aa|oo)|(?P<three>qu)"
+)
+"""Operators of an <expression> of the Itanium C++ ABI, by what they take."""
 
 _DECLARATION = re.compile(
     r"\.param(?:\s+\.align\s+(\d+))?\s+\.[busf](\d+)(?:\s+\.ptr[^,\[]*)?[^,\[]*(?:\[(\d+)\])?"
@@ -111,7 +117,7 @@ def _parameter_types(symbol: str) -> list[_Type] | None:
     arguments: tuple[Any, ...] = ()
     if name.kind == "qual_name" and name.value[-1].kind == "tpl_args":
         arguments = name.value[-1].value
-        if demangler._parse_type(cursor) is None:  # what it returns
+        if not _skip_returned(cursor):
             return None
     types: list[_Type] = []
     while not cursor.at_end():
@@ -122,6 +128,19 @@ def _parameter_types(symbol: str) -> list[_Type] | None:
     if len(types) == 1 and _is_void(types[0].node):
         return []
     return types or None
+
+
+def _skip_returned(cursor: Any) -> bool:
+    """Reads over the type that a template returns: `enable_if<width == 0, void>::type`, say.
+
+    A kernel's is void, but later types may refer to parts of how it is written.
+    """
+    if cursor._raw[cursor._pos] != "N":
+        return demangler._parse_type(cursor) is not None
+    name = _function_name(cursor)
+    if name is not None:
+        cursor.add_subst(name)
+    return name is not None
 
 
 def _function_name(cursor: Any) -> Any:
@@ -139,7 +158,7 @@ def _function_name(cursor: Any) -> Any:
         return arguments and demangler.Node("qual_name", (name, arguments))
     parts: tuple[Any, ...] = ()
     while not cursor.accept("E"):
-        if parts:
+        if parts and parts[-1].kind != "tpl_param":
             cursor.add_subst(demangler.Node("qual_name", parts))
         nested = cursor.accept("I")
         part = _template_arguments(cursor) if nested else demangler._parse_name(cursor, True)
@@ -157,6 +176,8 @@ def _template_arguments(cursor: Any) -> Any:
             argument, ended = _function_argument(cursor), cursor.accept("E")
         elif cursor.accept(_FUNCTION):
             argument, ended = _function_argument(cursor), True
+        elif cursor.accept("X"):
+            argument, ended = _expression(cursor), cursor.accept("E")
         else:
             argument, ended = demangler._parse_type(cursor), True
         if argument is None or not ended:
@@ -172,6 +193,35 @@ def _function_argument(cursor: Any) -> Any:
         if demangler._parse_type(cursor) is None:
             return None
     return name
+
+
+def _expression(cursor: Any) -> Any:
+    """A node for an expression, without its value; None for a form that is not known."""
+    begin = cursor._pos
+    operator = cursor.match(_OPERATOR)
+    if operator is not None:
+        operands = {"one": 1, "two": 2, "three": 3}.get(operator.lastgroup, 0)
+        parts = [_expression(cursor) for _ in range(operands)]
+        known = None not in parts if parts else demangler._parse_type(cursor) is not None
+    elif cursor.accept("sr"):
+        known = _skip_qualified(cursor)
+    elif cursor._raw.startswith("L", begin):
+        known = demangler._parse_expr_primary(cursor) is not None
+    else:
+        known = cursor.match(_TEMPLATE_PARAMETER) is not None
+    return demangler.Node("name", cursor._raw[begin : cursor._pos]) if known else None
+
+
+def _skip_qualified(cursor: Any) -> bool:
+    """Reads over what follows `sr`: a type, or the parts of its name up to E, and a member's name."""
+    if cursor._raw.startswith(("S", "T"), cursor._pos):
+        return None not in (demangler._parse_type(cursor), demangler._parse_name(cursor, True))
+    while not cursor.accept("E"):
+        if demangler._parse_name(cursor, True) is None:
+            return False
+        if cursor.accept("I") and _template_arguments(cursor) is None:
+            return False
+    return demangler._parse_name(cursor, True) is not None
 
 
 def _is_void(node: Any) -> bool:
