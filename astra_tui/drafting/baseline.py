@@ -10,8 +10,8 @@ from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.elements import Ask
 from astra_tui.drafting.expressions import printed
-from astra_tui.drafting.geometry import LaunchDraft
-from astra_tui.drafting.pieces import joined, root_relative, select
+from astra_tui.drafting.geometry import TORCH_TYPE, LaunchDraft
+from astra_tui.drafting.pieces import TORCH_ELEMENT, joined, root_relative, select
 from astra_tui.drafting.reading import KernelText
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
@@ -23,6 +23,7 @@ _FOR_LAUNCHERS = re.compile(
 )
 """Headers that only host code needs; nvcc includes cuda_runtime.h by itself."""
 
+_QUOTED = re.compile(r'"([^"]*)"')
 _CUDA_HEADERS = re.compile(r"cuda[\w/]*\.hp?p?|cub/.*|cuda/std/.*|mma\.h|cooperative_groups.*")
 
 
@@ -68,7 +69,8 @@ def baseline_text(
     def include_name(path: str) -> str:
         return root_relative(path, translation.roots, translation.main)
 
-    kept = select(translation, kernel, include_name, _is_available)
+    passed = " ".join(_QUOTED.findall(plan))
+    kept = select(translation, kernel, passed, include_name, _is_available)
     if kept.left_out:
         ask("left out of baseline.cu: " + ", ".join(kept.left_out))
     for header in kept.missing_headers:
@@ -79,8 +81,10 @@ def baseline_text(
         f"/* From {Path(translation.main).name}; host code left out. */",
         "\n".join([*kept.includes, *_missing_includes(kept.includes, dtypes)]),
         f"/* @launch\n{shown}\n*/",
+        _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
         joined(kept.code),
     ]
+    parts[2] += _torch_includes("\n".join(parts[3:]))
     text = "\n\n".join(part for part in parts if part) + "\n"
     return Baseline(text, {include_name(path): path for path in kept.upstream})
 
@@ -90,6 +94,26 @@ def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[st
     text = "\n".join(includes)
     needed = dict.fromkeys(d.header for d in dtypes if d.header)
     return [f"#include <{header}>" for header in needed if header not in text]
+
+
+def _torch_types(dtypes: tuple[DType, ...]) -> str:
+    """An alias template for the types that PyTorch's launchers instantiate kernels with."""
+    lines = [
+        "// PyTorch's types of elements: its launchers instantiate kernels with them.",
+        "template <typename T> struct TorchType { using type = T; };",
+        *(
+            f"template <> struct TorchType<{d.cuda}> {{ using type = {d.torch_cuda}; }};"
+            for d in dtypes if d.torch_cuda
+        ),
+        f"template <typename T> using {TORCH_TYPE} = typename TorchType<T>::type;",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _torch_includes(code: str) -> str:
+    """The headers of PyTorch's element types that a text names."""
+    named = sorted({match[1] for match in TORCH_ELEMENT.finditer(code)})
+    return "".join(f"\n#include <torch/headeronly/util/{name}.h>" for name in named)
 
 
 def _is_available(header: str) -> bool:

@@ -38,8 +38,9 @@ from astra_tui.drafting.reading import (
     template_of,
 )
 from astra_tui.drafting.structures import Member
-from astra_tui.drafting.types import dtype_of, is_size_type
+from astra_tui.drafting.types import dtype_of, is_size_type, torch_types
 from astra_tui.model.launch.expression import Call, Expression, Integer, Name
+from astra_tui.model.launch.scope import ELEMENT_TYPE
 
 DEFAULT_BLOCK = 256
 
@@ -48,6 +49,8 @@ _DIMENSION = re.compile(r"(?i)dim|hidden|heads?(?:_num)?$|width|size$|columns|to
 _PDL = re.compile(r"PDL|(?i:pdl)")
 TEMPLATE_SIZES = (64, 128, 256)
 """Values of a dimension that is a template argument: each is compiled."""
+TORCH_TYPE = "torch_type"
+"""The draft's alias template for PyTorch's C++ type of an element type."""
 _NULLS = ("nullptr", "NULL")
 _AXES = "xyz"
 
@@ -86,6 +89,7 @@ def read_launch(
         return LaunchDraft(template, None, (Integer(DEFAULT_BLOCK),), "", numbers)
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
+    host.cpp_names.update(_cpp_names(kernel, launch, elements))
     _read_host_template(host, ask)
     host.numbers.update(_thread_counts(source, launch, ask))
     host.read_checks()
@@ -122,6 +126,27 @@ def _element_names(
     for (_, name, _), given in zip(kernel.template, launch.template_args, strict=False):
         if name in elements.generic:
             found[text_of(given)] = "T"
+        elif name in elements.fixed:
+            found[text_of(given)] = elements.fixed[name].value
+    return found
+
+
+def _cpp_names(kernel: KernelText, launch: HostLaunch, elements: ElementTypes) -> dict[str, str]:
+    """Type parameters that stand for an element type, and the launcher's names for them, with
+    what quoted C++ text of the plan has for them.
+    """
+    found: dict[str, str] = {}
+    of_torch = torch_types(kernel, launch)
+    given = dict(zip((name for _, name, _ in kernel.template), launch.template_args, strict=False))
+    for name in (*elements.generic, *elements.fixed):
+        dtype = elements.fixed.get(name)
+        if name in of_torch:
+            text = dtype.torch_cuda if dtype is not None else f"{TORCH_TYPE}<{ELEMENT_TYPE}>"
+        else:
+            text = ""
+        text = text or (dtype.value if dtype is not None else ELEMENT_TYPE)
+        found.setdefault(text_of(given.get(name)), text)
+        found[name] = text
     return found
 
 
@@ -214,9 +239,12 @@ def _template(
     for place, (kind, name, default) in enumerate(kernel.template):
         node = given[place] if place < len(given) else None
         if kind == "typename":
-            texts.append(_type_argument(name, node, default, elements, ask))
+            texts.append(_type_argument(name, node, default, elements, host, ask))
             continue
         text = text_of(node) or default
+        if kind == "function":
+            texts.append(_function_argument(name, text, host, ask))
+            continue
         if host is not None and text in host.flags:
             text = str(host.flags[text]).lower()
         if kind == "bool" and text not in ("true", "false"):
@@ -270,17 +298,39 @@ def _number_for(text: str, elements: ElementTypes) -> int | None:
 
 
 def _type_argument(
-    name: str, node: Node | None, default: str, elements: ElementTypes, ask: Ask
+    name: str,
+    node: Node | None,
+    default: str,
+    elements: ElementTypes,
+    host: HostCode | None,
+    ask: Ask,
 ) -> str:
+    if host is not None and name in host.cpp_names:
+        text = host.cpp_names[name]
+        return f'"{text}"' if ":" in text or "<" in text else text
     if name in elements.generic:
-        return "T"
+        return ELEMENT_TYPE
     if name in elements.fixed:
         return elements.fixed[name].value
-    text = " ".join((text_of(node) or default).split())
+    text = _in_plan(text_of(node) or default, host)
     if not text or '"' in text:
         ask(f"template parameter {name}: no launch shows its type; the draft says T")
-        return "T"
+        return ELEMENT_TYPE
     return f'"{text}"'
+
+
+def _function_argument(name: str, text: str, host: HostCode | None, ask: Ask) -> str:
+    """A function as C++ text; without one the draft cannot compile, and says so."""
+    if not text:
+        ask(f"template parameter {name} is a function, and no launch shows which: write its name")
+        text = name
+    return f'"{_in_plan(text, host)}"'
+
+
+def _in_plan(text: str, host: HostCode | None) -> str:
+    """C++ text of a launch with the plan's names of the element types."""
+    names = host.cpp_names if host is not None else {}
+    return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), " ".join(text.split()))
 
 
 def _number_argument(node: Node | None, default: str, host: HostCode | None) -> Expression | None:

@@ -83,6 +83,8 @@ class HostCode:
         self.tensors = dict(self._tensors())
         self.attributes = dict(self._attributes())
         self.types: dict[str, str] = {}
+        self.cpp_names: dict[str, str] = {}
+        """Names of element types with what quoted C++ text of the plan has for them."""
         self.numbers: dict[str, int] = {}
         self.flags: dict[str, bool] = {}
         """Truth values of template parameters."""

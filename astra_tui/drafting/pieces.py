@@ -11,13 +11,18 @@ from astra_tui.cuda_source.expanded import mentioned
 from astra_tui.cuda_source.syntax import one_line
 from astra_tui.cuda_source.translation import Declaration, Include, Translation
 
+TORCH_ELEMENT = re.compile(r"\b(?:at|c10|torch::headeronly)::(Half|BFloat16|Float8_e\w+)\b")
+"""PyTorch's element types, which kernels compute with."""
 _HOST_MARKS = re.compile(
     r"<<<|\bcuda[A-Z]\w*\s*\(|\b(?:std|at|torch|c10|thrust|tvm)::"
-    r"(?!min\b|max\b|numeric_limits\b|is_\w+\b|conditional|enable_if|remove_|decay|array\b"
+    r"(?!(?:headeronly::)?(?:Half|BFloat16|Float8_e)|min\b|max\b|numeric_limits\b|is_\w+\b|conditional|enable_if|remove_|decay|array\b"
     r"|size_t\b|u?int\d+_t\b|true_type\b|false_type\b|integral_constant|gcd\b|move\b|forward\b)"
     r"|\b(?:printf|malloc|free|atoi)\s*\("
 )
-_HOST_TYPES = re.compile(r"<<<|\b(?:at|torch|c10|thrust|tvm)::|\bLaunchKernel\b")
+_HOST_TYPES = re.compile(
+    r"<<<|\b(?:at|torch|c10|thrust|tvm)::(?!(?:headeronly::)?(?:Half|BFloat16|Float8_e))"
+    r"|\bLaunchKernel\b"
+)
 _LICENCE = re.compile(r"(?i)copyright|licen[cs]e|SPDX")
 _PLAN = re.compile(r"/\*[\s*!]*@launch\b")
 _FOREIGN_NAMESPACES = re.compile(r"\bnamespace\s+(?:std|at|torch|c10|thrust|tvm)\b")
@@ -72,23 +77,25 @@ class Kept:
 def select(
     translation: Translation,
     kernel: Declaration,
+    passed: str,
     include_name: Callable[[str], str],
     is_available: Callable[[str], bool],
 ) -> Kept:
     """The kernel with everything of its file that it names, in the order of the file.
 
+    `passed` is C++ text that its launch names: functions and types as template arguments.
     `include_name` is the name by which a project's file is included, `is_available` whether the
     compiler has a header that is none of the project's.
     """
     pieces = list(_pieces(translation))
-    chosen = _chosen(pieces, kernel)
+    chosen = _chosen(pieces, kernel, passed)
     kept = Kept(_licence(translation.files[translation.main]))
     for piece in pieces:
         if piece in chosen:
             kept.code.append(piece)
         elif piece.label and not piece.is_always_kept:
             kept.left_out.append(f"{piece.label} (line {piece.line})")
-    _add_includes(translation, kept, include_name, is_available)
+    _add_includes(translation, kept, passed, include_name, is_available)
     kept.code[:] = [
         p for p in kept.code if not p.is_always_kept or _names_known(translation, kept, p)
     ]
@@ -203,11 +210,11 @@ def _licence(text: str) -> str:
 # -- what is needed --------------------------------------------------------------------------------
 
 
-def _chosen(pieces: list[Piece], kernel: Declaration) -> list[Piece]:
+def _chosen(pieces: list[Piece], kernel: Declaration, passed: str) -> list[Piece]:
     """The kernel's part, and all parts that define a name which a chosen part mentions."""
     chosen = [p for p in pieces if kernel.name in p.defines and p.is_kernel]
     chosen += [p for p in pieces if p.is_always_kept]
-    names = set().union(*(_mentioned(p.text) for p in chosen)) if chosen else set()
+    names = _mentioned(passed).union(*(_mentioned(p.text) for p in chosen))
     while True:
         more = [
             p for p in pieces
@@ -229,6 +236,7 @@ def _mentioned(text: str) -> set[str]:
 def _add_includes(
     translation: Translation,
     kept: Kept,
+    passed: str,
     include_name: Callable[[str], str],
     is_available: Callable[[str], bool],
 ) -> None:
@@ -238,7 +246,7 @@ def _add_includes(
     by_file: dict[str, list[Include]] = {}
     for include in translation.includes:
         by_file.setdefault(include.file, []).append(include)
-    code = " ".join(p.text for p in kept.code)
+    code = " ".join([passed, *(p.text for p in kept.code)])
     wanted = _files_needed(translation, code)
     names: dict[str, None] = {}
     upstream: dict[str, None] = {}

@@ -54,7 +54,7 @@ class KernelText:
     name: str
     scope: tuple[str, ...]
     template: tuple[tuple[str, str, str], ...]
-    """Kind ("typename", "int", ...), name and default of each template parameter."""
+    """Kind ("typename", "int", "function", ...), name and default of each template parameter."""
     parameters: tuple[KernelParameter, ...]
     node: Node
     """The function's definition."""
@@ -160,6 +160,10 @@ def template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
         declared, _, default = text_of(child).partition("=")
         words = re.findall(r"\w+", declared)
         if child.type != "comment" and len(words) >= 2 and "..." not in declared:
+            pointed = child.child_by_field_name("declarator")
+            if pointed is not None and pointed.type == "function_declarator":
+                found.append(("function", declared_name(pointed), default.strip()))
+                continue
             kind = "typename" if words[0] in ("typename", "class") else " ".join(words[:-1])
             found.append((kind, words[-1], default.strip()))
     return tuple(found)

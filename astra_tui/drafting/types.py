@@ -96,6 +96,23 @@ def template_types(
     return found
 
 
+def torch_types(kernel: KernelText, launch: HostLaunch | None) -> frozenset[str]:
+    """The type parameters for which a launch passes PyTorch's types: `c10::Half`, not `__half`."""
+    given = zip(kernel.template, launch.template_args if launch is not None else (), strict=False)
+    return frozenset(
+        name for (kind, name, _), node in given
+        if kind == "typename" and launch is not None and _is_torch(text_of(node), launch)
+    )  # fmt: skip
+
+
+def _is_torch(text: str, launch: HostLaunch) -> bool:
+    for _ in range(4):
+        if "ScalarType::" in text or text.rpartition("::")[2] in _OF_TORCH:
+            return True
+        text = _alias_at(text, launch.call)
+    return False
+
+
 def _rank(dtype: DType) -> int:
     return ELEMENTS.index(dtype) if dtype in ELEMENTS else len(ELEMENTS)
 

@@ -92,6 +92,11 @@ class DType(Enum):
         return _ROWS[self].cuda
 
     @property
+    def torch_cuda(self) -> str:
+        """PyTorch's C++ type of one item, "" where it is CUDA's own."""
+        return _ROWS[self].torch_cuda
+
+    @property
     def cpp_types(self) -> tuple[str, ...]:
         """All distinct C++ types of one item, `cuda` first, as the compiler prints them."""
         row = _ROWS[self]
@@ -199,6 +204,7 @@ class _Row:
     typedefs: tuple[str, ...] = ()
     vectors: Mapping[str, int] = field(default_factory=dict)
     header: str = ""
+    torch_cuda: str = ""
     exponent: int = 0
     mantissa: int = 0
     tolerance: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -210,34 +216,34 @@ _ROWS = {
     DType.FLOAT16: _Row(
         "f16", NumberKind.FLOAT, 16, "__half", (), ("half",),
         {"__half2": 2, "half2": 2, "__half_raw": 1, "__half2_raw": 2},
-        "cuda_fp16.h", 5, 10, (1e-3, 1e-3, 2e-3),
+        "cuda_fp16.h", "c10::Half", 5, 10, (1e-3, 1e-3, 2e-3),
     ),
     DType.BFLOAT16: _Row(
         "bf16", NumberKind.FLOAT, 16, "__nv_bfloat16", (), ("nv_bfloat16",),
         {"__nv_bfloat162": 2, "nv_bfloat162": 2, "__nv_bfloat16_raw": 1, "__nv_bfloat162_raw": 2},
-        "cuda_bf16.h", 8, 7, (1e-2, 1.6e-2, 1.6e-2),
+        "cuda_bf16.h", "c10::BFloat16", 8, 7, (1e-2, 1.6e-2, 1.6e-2),
     ),
     DType.FLOAT32: _Row(
         "f32", NumberKind.FLOAT, 32, "float", (), (), {"float2": 2, "float3": 3, "float4": 4},
-        "", 8, 23, (1e-5, 1e-5, 1e-5),
+        "", "", 8, 23, (1e-5, 1e-5, 1e-5),
     ),
     DType.FLOAT64: _Row(
         "f64", NumberKind.FLOAT, 64, "double", (), (), {"double2": 2},
-        "", 11, 52, (1e-12, 1e-12, 1e-12),
+        "", "", 11, 52, (1e-12, 1e-12, 1e-12),
     ),
     DType.FLOAT8_E4M3FN: _Row(
         "e4m3", NumberKind.FLOAT, 8, "__nv_fp8_e4m3", (), (),
         {"__nv_fp8x2_e4m3": 2, "__nv_fp8x4_e4m3": 4},
-        "cuda_fp8.h", 4, 3, (1e-5, 1e-3, 1e-2), has_infinity=False,
+        "cuda_fp8.h", "c10::Float8_e4m3fn", 4, 3, (1e-5, 1e-3, 1e-2), has_infinity=False,
     ),
     DType.FLOAT8_E5M2: _Row(
         "e5m2", NumberKind.FLOAT, 8, "__nv_fp8_e5m2", (), (),
         {"__nv_fp8x2_e5m2": 2, "__nv_fp8x4_e5m2": 4},
-        "cuda_fp8.h", 5, 2, (1e-5, 1e-3, 1e-2),
+        "cuda_fp8.h", "c10::Float8_e5m2", 5, 2, (1e-5, 1e-3, 1e-2),
     ),
     DType.FLOAT4_E2M1FN: _Row(
         "e2m1", NumberKind.FLOAT, 4, "__nv_fp4x2_e2m1", (), (), {"__nv_fp4x4_e2m1": 4},
-        "cuda_fp4.h", 2, 1, (1e-5, 1e-3, 1e-2), has_infinity=False, has_nan=False,
+        "cuda_fp4.h", "", 2, 1, (1e-5, 1e-3, 1e-2), has_infinity=False, has_nan=False,
     ),
     DType.INT8: _Row(
         "i8", NumberKind.SIGNED, 8, "signed char", ("char",), ("int8_t",),
@@ -289,7 +295,9 @@ FLOATS = {name: dtype for name, dtype in PLAN_TYPES.items() if dtype.is_float}
 NUMBERS = {name: dtype for name, dtype in PLAN_TYPES.items() if not dtype.is_narrow}
 """The types of a number that is passed by value."""
 
-OF_CPP_TYPE = {name: dtype for dtype in DType for name in dtype.cpp_types}
+OF_CPP_TYPE = {
+    name: dtype for dtype in DType for name in (*dtype.cpp_types, dtype.torch_cuda) if name
+}
 """The element type behind a C++ type, as the compiler prints it."""
 
 OF_SPELLING = {name: dtype for dtype in DType for name in dtype.spellings}

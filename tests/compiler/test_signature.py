@@ -75,7 +75,10 @@ NAMES = [
         "_ZN4vllm1kI6__halfLi8EEENSt9enable_ifIXooeqT0_Li0Entsr4vllm1CIT_EE6existsEvE4typeEPS3_PKS3_f",
         [("__half", 0), ("__half", 8), ("float", 16)], 20,
     ),
-    ("_Z1kIfiENSt9enable_ifIXsrSt7is_sameIT_fE5valueEvE4typeEPS2_PT0_", [("float", 0), ("int", 8)], 16),
+    (
+        "_Z1kIfiENSt9enable_ifIXsrSt7is_sameIT_fE5valueEvE4typeEPS2_PT0_",
+        [("float", 0), ("int", 8)], 16,
+    ),
 ]  # fmt: skip
 
 # Activation functions as template arguments, in the names that FlashInfer 0.7 and SGLang 0.4 ship

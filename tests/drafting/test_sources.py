@@ -32,6 +32,8 @@ class Expected:
     accepts: tuple[str, ...] = ()
     points: tuple[str, ...] = field(default=())
     """Parts of open points that have to be there."""
+    text: str = ""
+    """A part of baseline.cu."""
 
 
 TABLE = [
@@ -167,6 +169,13 @@ TABLE = [
              {"x": "in n", "y": "out n"}, dtypes="float16"),
     Expected("scale_rows", "grid=nrows block=128",
              {"x": "inout nrows, width", "factor": "in nrows"}, dtypes="bfloat16"),
+    Expected(
+        "gated_torch", "grid=rows block=min(d, 1024)",
+        {"out": "out rows, d", "x": "in rows, 2 * d"},
+        dtypes="float16 bfloat16",
+        text='gates::gate_kernel<"torch_type<T>", "typename gates::Wide<torch_type<T>>::type", '
+        '"gates::square<torch_type<T>>", 4>',
+    ),
     Expected("softmax", "grid=ceil_div(batch, 4) block=128",
              {"logits": "in batch, classes", "probs": "out batch, classes"}, dtypes="float16"),
 ]  # fmt: skip
@@ -199,7 +208,9 @@ def test_a_draft_says_what_the_source_says(
     )
     assert [d.value for d in task.dtypes] == expected.dtypes.split()
     assert {*expected.accepts} == {t for t in task.accepts_text if ">=" not in t}
-    assert _geometry((folder / "baseline.cu").read_text()) == expected.launch
+    baseline = (folder / "baseline.cu").read_text()
+    assert _geometry(baseline) == expected.launch
+    assert expected.text in baseline
 
 
 def _geometry(text: str) -> str:

@@ -456,15 +456,22 @@ typedef int cublasStatus_t;
     AT_PRIVATE_CASE_TYPE_USING_HINT(c10::ScalarType::Long, index_t, __VA_ARGS__) }
 
 namespace c10 {
-struct Half : __half {};
-struct BFloat16 : __nv_bfloat16 {};
-struct Float8_e4m3fn : __nv_fp8_e4m3 {};
-struct Float8_e4m3fnuz : __nv_fp8_e4m3 {};
-struct Float8_e5m2 : __nv_fp8_e5m2 {};
+#define ASTRA_ELEMENT(NAME, BASE) \
+  using BASE::BASE; \
+  struct from_bits_t {}; \
+  static constexpr from_bits_t from_bits() { return {}; } \
+  NAME(const BASE&); \
+  NAME(unsigned, from_bits_t);
+struct Half : __half { ASTRA_ELEMENT(Half, __half) };
+struct BFloat16 : __nv_bfloat16 { ASTRA_ELEMENT(BFloat16, __nv_bfloat16) };
+struct Float8_e4m3fn : __nv_fp8_e4m3 { ASTRA_ELEMENT(Float8_e4m3fn, __nv_fp8_e4m3) };
+struct Float8_e4m3fnuz : __nv_fp8_e4m3 { ASTRA_ELEMENT(Float8_e4m3fnuz, __nv_fp8_e4m3) };
+struct Float8_e5m2 : __nv_fp8_e5m2 { ASTRA_ELEMENT(Float8_e5m2, __nv_fp8_e5m2) };
+#undef ASTRA_ELEMENT
 #define ASTRA_TYPE(NAME, TYPE) \
   template <> struct astra_type<ScalarType::NAME> { using type = TYPE; };
-ASTRA_TYPE(Half, __half)
-ASTRA_TYPE(BFloat16, __nv_bfloat16)
+ASTRA_TYPE(Half, Half)
+ASTRA_TYPE(BFloat16, BFloat16)
 ASTRA_TYPE(Double, double)
 ASTRA_TYPE(Byte, uint8_t)
 ASTRA_TYPE(Char, int8_t)
@@ -475,8 +482,8 @@ ASTRA_TYPE(Bool, bool)
 ASTRA_TYPE(UInt16, uint16_t)
 ASTRA_TYPE(UInt32, uint32_t)
 ASTRA_TYPE(UInt64, uint64_t)
-ASTRA_TYPE(Float8_e4m3fn, __nv_fp8_e4m3)
-ASTRA_TYPE(Float8_e5m2, __nv_fp8_e5m2)
+ASTRA_TYPE(Float8_e4m3fn, Float8_e4m3fn)
+ASTRA_TYPE(Float8_e5m2, Float8_e5m2)
 #undef ASTRA_TYPE
 }  // namespace c10
 

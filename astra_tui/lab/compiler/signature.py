@@ -213,7 +213,7 @@ def _expression(cursor: Any) -> Any:
 
 
 def _skip_qualified(cursor: Any) -> bool:
-    """Reads over what follows `sr`: a type, or the parts of its name up to E, and a member's name."""
+    """Reads over what follows `sr`: a type, or the parts of its name up to E, and a member."""
     if cursor._raw.startswith(("S", "T"), cursor._pos):
         return None not in (demangler._parse_type(cursor), demangler._parse_name(cursor, True))
     while not cursor.accept("E"):
