@@ -32,6 +32,7 @@ from astra_tui.model.dtypes import DType
 MAX_DEPTH = 24
 
 _AXES = {"x": 0, "y": 1, "z": 2}
+_LEAVING = ("return_statement", "continue_statement", "break_statement", "throw_statement")
 _VECTOR_BYTES = {name: d.bytes_of(n) for d in DType for name, n in d.vectors.items()}
 
 
@@ -312,11 +313,8 @@ class Body:
     def bounds_at(self, site: Node) -> list[Bound]:
         """What the conditions around a place say about sums: that they stay below a limit."""
         found: list[Bound] = []
-        for above, below in ancestors(site):
-            for condition, holds in _conditions(above, below):
-                found.extend(self._limits(condition, holds))
-            if above == self.function:
-                break
+        for condition, holds in conditions_at(site, self.function):
+            found.extend(self._limits(condition, holds))
         return found
 
     def _limits(self, condition: Node, holds: bool) -> Iterator[Bound]:
@@ -345,6 +343,14 @@ class Body:
             yield self.integer(left), self.integer(right) + constant(operator == "<=")
         elif operator in (">", ">="):
             yield self.integer(right), self.integer(left) + constant(operator == ">=")
+
+
+def conditions_at(site: Node, function: Node) -> Iterator[tuple[Node, bool]]:
+    """The conditions that hold, or do not hold, at a place of a function, the innermost first."""
+    for above, below in ancestors(site):
+        yield from _conditions(above, below)
+        if above == function:
+            break
 
 
 def _conditions(above: Node, below: Node) -> Iterator[tuple[Node, bool]]:
@@ -378,4 +384,4 @@ def _leaves(statement: Node) -> bool:
         return False
     inside = body.named_children if body.type == "compound_statement" else [body]
     last = inside[-1] if inside else body
-    return last.type in ("return_statement", "continue_statement", "break_statement")
+    return last.type in _LEAVING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -78,7 +79,12 @@ def draft_task(
         dims=dict(sizes.workload),
         tensors=found.tensors,
         scalars=tuple(read_scalars(source, kernel, launch, elements, points.append)),
-        accepts=(*found.conditions, *_block_limit(plan.block, sizes), *_instantiated(sizes)),
+        accepts=_unique(
+            *plan.conditions,
+            *found.conditions,
+            *_block_limit(plan.block, sizes),
+            *_instantiated(sizes),
+        ),
         fixed=dict(sizes.fixed),
     )
     facts = kernel_facts(source, kernel, launch, task)
@@ -159,16 +165,20 @@ def _names_of_arguments(source: SourceText, kernel: KernelText) -> set[str]:
     return {free_name(p.name) for p in kernel.parameters if not is_size_type(p, source.aliases)}
 
 
-def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> list[str]:
-    """A condition for a block whose size grows with the dimensions without a limit."""
+def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> Iterator[str]:
+    """Conditions for a block whose size grows with the dimensions without a limit."""
     growing = [part for part in block if not _is_capped(part) and not isinstance(part, Integer)]
     product: Expression = Integer(1)
     for part in block if growing else ():
         product = combined("*", product, part)
-    used = set().union(*map(names_in, block)) & set(sizes.workload)
-    text = printed(product)
-    # A quotient of sizes is a number of threads that the launcher keeps in bounds.
-    return [f"{text} <= {MAX_BLOCK}"] if growing and used and "//" not in text else []
+        if names_in(part) & set(sizes.workload) and "//" in printed(part):
+            yield f"{printed(part)} >= 1"
+    if growing and set().union(*map(names_in, block)) & set(sizes.workload):
+        yield f"{printed(product)} <= {MAX_BLOCK}"
+
+
+def _unique(*conditions: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(conditions))
 
 
 def _instantiated(sizes: Sizes) -> list[str]:

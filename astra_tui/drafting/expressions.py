@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
@@ -15,6 +15,7 @@ from astra_tui.cuda_source.syntax import (
     is_cast,
     parse_expression,
     text_of,
+    without_wrapping,
 )
 from astra_tui.drafting import linear
 from astra_tui.model.dtypes import OF_SPELLING, TENSOR_ONLY, DType
@@ -40,6 +41,7 @@ MAX_POWER = 64
 
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%"}
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _LOGIC = {"&&": "and", "||": "or", "and": "and", "or": "or"}
 _CEIL_DIV = re.compile(r"(?i)i?_?(ceil_?div|div_?ceil|c_?div|div_?up|div_?round_?up|ceiling_?div)")
 PROPERTIES = {
@@ -127,6 +129,26 @@ class Rewriter:
         """The expression as a whole number."""
         found = self._value(node)
         return None if found is None else _as_integer(found)
+
+    def conditions(self, node: Node, holds: bool) -> Iterator[Expression]:
+        """What a condition says where it holds, or where it does not, part by part."""
+        node = without_wrapping(node)
+        if node.type == "condition_clause":
+            value = node.child_by_field_name("value")
+            yield from self.conditions(value, holds) if value is not None else ()
+            return
+        operator = _LOGIC.get(text_of(node.child_by_field_name("operator")), "")
+        sides = [node.child_by_field_name(side) for side in ("left", "right")]
+        if node.type == "binary_expression" and operator == ("and" if holds else "or"):
+            for side in sides:
+                yield from self.conditions(side, holds) if side is not None else ()
+            return
+        found = self._value(node)
+        match found:
+            case Compare(first=a, links=((sign, b),)) if not holds:
+                yield Compare(a, ((_NEGATED[sign], b),))
+            case Compare() | Binary(operator="and" | "or"):
+                yield found if holds else Unary("not", found)
 
     def sizes(self, node: Node) -> list[Expression] | None:
         """What a grid or block consists of: the parts of a dim3, or one number."""

@@ -70,6 +70,8 @@ class LaunchDraft:
     """Parameters of the kernel that the launch passes no tensor for."""
     shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Shapes that the host code checks, by the draft's names of the tensors."""
+    conditions: tuple[str, ...] = ()
+    """Conditions on sizes that the host code checks."""
 
 
 def read_launch(
@@ -103,7 +105,8 @@ def read_launch(
     shared = _shared(host, ask)
     given = zip(kernel.parameters, launch.arguments, strict=False)
     nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
-    return LaunchDraft(template, grid, block, shared, numbers, pdl, nulls, host.shapes)
+    checked = host.conditions()
+    return LaunchDraft(template, grid, block, shared, numbers, pdl, nulls, host.shapes, checked)
 
 
 def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -> None:

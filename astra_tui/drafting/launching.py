@@ -29,6 +29,7 @@ from astra_tui.drafting.expressions import (
 from astra_tui.drafting.host_launches import HostLaunch, local_values, switch_labels
 from astra_tui.drafting.reading import KernelText, SourceText, parameters_of
 from astra_tui.drafting.tensor_checks import (
+    checked_conditions,
     fixed_sizes,
     is_any,
     symbolic_sizes,
@@ -176,6 +177,25 @@ class HostCode:
         node = parse_expression(text)
         found = self.expression(node) if node is not None else None
         return printed(found) if found is not None else ""
+
+    def conditions(self) -> tuple[str, ...]:
+        """Conditions on the sizes that hold where the kernel is launched.
+
+        That a size is not 0 is no condition: launchers leave out such launches.
+        """
+        rewriter = Rewriter(self.symbols())
+        found: dict[str, None] = {}
+        for node, holds in checked_conditions(self.launch.call, self.launch.function):
+            for condition in rewriter.conditions(node, holds):
+                text = printed(condition)
+                nonzero = re.fullmatch(r"\w+ (!= 0|> 0|>= 1)", text)
+                if text and not nonzero and self._is_over_sizes_alone(condition):
+                    found[text] = None
+        return tuple(found)
+
+    def _is_over_sizes_alone(self, expression: Expression) -> bool:
+        names = names_in(expression) - _TYPE_NAMES
+        return bool(names) and names <= set(self.sizes.workload)
 
     # -- which host names are sizes ----------------------------------------------------------------
 

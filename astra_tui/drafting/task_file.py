@@ -7,20 +7,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from astra_tui.drafting.fitting import Contract
 from astra_tui.drafting.tensors import TensorDraft, product
 from astra_tui.model.dtypes import TENSOR_ONLY, DType
 from astra_tui.model.task import ArgumentRole
 
-LARGEST_CHOICE = 63
-"""The largest index that is drawn for a tensor of indices: its dimension is longer in all cases."""
-
 _ROW_SIZES = (0, 1, 2, 7, 19, 83)
-_LONG_SIZES = (64, 65, 100, 128)
 _SIZES = (1, 2, 7, 32, 33, 111, 256, 613, 1024)
 _MANY_SIZES = (1, 2, 7, 8, 31, 64, 100)
 """For each of three dimensions or more, so that the product stays small."""
 _MULTIPLES = (1, 2, 3, 7, 32, 33)
 _WORKLOAD = {1: 1 << 20, 2: 1024, 3: 128}
+_LEAST_SIZES = 3
+"""Fewer of the usual sizes that keep the contract, and others are looked for."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class TaskDraft:
         name = firsts.pop() if len(firsts) == 1 else ""
         if name not in self.dims or len(self.dims) < 2 or not all(t.is_read for t in self.tensors):
             return ""
-        if any(t.choices == name for t in self.tensors):
+        if any(t.choices == name or re.search(rf"\b{name}\b", t.values) for t in self.tensors):
             return ""
         others = " ".join(s for t in self.tensors for s in t.sizes[t.sizes[0] == name :])
         return "" if re.search(rf"\b{name}\b", others) else name
@@ -102,15 +101,43 @@ def _head(task: TaskDraft) -> Iterator[str]:
 
 
 def _dims(task: TaskDraft) -> Iterator[str]:
+    contract = _contract(task)
+    typical = _typical(task, contract)
     for name in task.dims:
-        sizes = dimension_sizes(name, task)
         yield f"\n[dims.{name}]"
         yield 'about = ""'
-        yield f"typical = {16 if name == task.rows else min(sizes, key=lambda s: abs(s - 128))}"
-        yield f"sizes = {list(sizes)}"
+        yield f"typical = {typical[name]}"
+        yield f"sizes = {list(_sizes_within(name, task, contract, typical))}"
 
 
-def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
+def _contract(task: TaskDraft) -> Contract:
+    conditions = (*_positive(task), *task.accepts)
+    return Contract.of(conditions, tuple(task.dims), task.fixed, task.dtypes)
+
+
+def _typical(task: TaskDraft, contract: Contract) -> dict[str, int]:
+    """Sizes near 128 that keep the contract together."""
+    wished = {}
+    for name in task.dims:
+        sizes = _usual_sizes(name, task)
+        wished[name] = 16 if name == task.rows else min(sizes, key=lambda s: abs(s - 128))
+    return contract.fitted(wished)
+
+
+def _sizes_within(
+    name: str, task: TaskDraft, contract: Contract, typical: Mapping[str, int]
+) -> tuple[int, ...]:
+    """Sizes to try of one dimension: those that keep the contract, the others as usual."""
+    usual = _usual_sizes(name, task)
+    found = [s for s in usual if not contract.broken({**typical, name: s})]
+    if len(found) < min(_LEAST_SIZES, len(usual)):
+        near = (contract.fitted({**typical, name: s})[name] for s in usual)
+        more = {s for s in near if not contract.broken({**typical, name: s})}
+        found = sorted({*found, *more, typical[name]})
+    return tuple(found)
+
+
+def _usual_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
     """Sizes to try: tiny and odd ones, or multiples where the contract asks for them."""
     if name in task.fixed:
         return task.fixed[name]
@@ -118,21 +145,8 @@ def dimension_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
         multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
         if multiple:
             return tuple(int(multiple[1]) * factor for factor in _MULTIPLES)
-    only = _bound(name, "==", task.accepts)
-    if only is not None:
-        return (only,)
-    if any(t.choices == name for t in task.tensors) or _bound(name, ">=", task.accepts):
-        return _LONG_SIZES
-    most = _bound(name, "<=", task.accepts)
     usual = _SIZES if len(task.dims) < 3 else _MANY_SIZES
-    sizes = _ROW_SIZES if name == task.rows else usual
-    return tuple(s for s in sizes if most is None or s <= most)
-
-
-def _bound(name: str, comparison: str, conditions: Sequence[str]) -> int | None:
-    """The number that conditions bound a dimension by, if one does."""
-    found = (re.fullmatch(rf"{name} {comparison} (\d+)", condition) for condition in conditions)
-    return next((int(match[1]) for match in found if match), None)
+    return _ROW_SIZES if name == task.rows else usual
 
 
 def _tensors(task: TaskDraft) -> Iterator[str]:
@@ -157,13 +171,13 @@ def _tensors(task: TaskDraft) -> Iterator[str]:
             yield f'values = {{ kind = "integers", low = 0, high = {high} }}  # confirm'
 
 
-def highest_value(tensor: TensorDraft) -> int:
-    """The largest whole number that the draft puts into a tensor."""
+def highest_value(tensor: TensorDraft) -> str:
+    """The largest whole number that the draft puts into a tensor, as task.toml writes it."""
     if tensor.choices.isdecimal():
-        return int(tensor.choices) - 1
+        return str(int(tensor.choices) - 1)
     if tensor.choices:
-        return LARGEST_CHOICE if tensor.choices.isidentifier() else 0
-    return 1 if tensor.dtype is DType.BOOL else 100
+        return _quoted(f"{_factor((tensor.choices,))} - 1")
+    return "1" if tensor.dtype is DType.BOOL else "100"
 
 
 def _scalars(task: TaskDraft) -> Iterator[str]:
@@ -174,12 +188,15 @@ def _scalars(task: TaskDraft) -> Iterator[str]:
         yield f"choices = [{', '.join(map(repr, scalar.choices))}]  # confirm"
 
 
-def _judgement(task: TaskDraft) -> Iterator[str]:
-    positive = [
+def _positive(task: TaskDraft) -> list[str]:
+    return [
         f"{name} >= {0 if name == task.rows or f'{name} == 0' in task.accepts else 1}"
         for name in task.dims
     ]
-    yield f"\n[contract]\naccepts = {_listed([*positive, *task.accepts])}"
+
+
+def _judgement(task: TaskDraft) -> Iterator[str]:
+    yield f"\n[contract]\naccepts = {_listed([*_positive(task), *task.accepts])}"
     judged = [*_written_floats(task), *(d for d in task.tolerances if not d.is_float)]
     if not judged:
         yield "\n[tolerance]  # whole numbers have to be equal, unless an atol is given"
@@ -227,15 +244,15 @@ def _bytes(task: TaskDraft) -> str:
 
 def _workload(task: TaskDraft) -> Iterator[str]:
     usual = _WORKLOAD.get(len(task.dims), 32)
+    wished = {}
     for name, value in task.dims.items():
         if name in task.fixed:
-            yield f"{name} = {task.fixed[name][min(1, len(task.fixed[name]) - 1)]}"
+            wished[name] = task.fixed[name][min(1, len(task.fixed[name]) - 1)]
             continue
-        sizes = dimension_sizes(name, task)
-        least = max(sizes[0], 1)
-        size = value if value is not None else max(usual // least, 1) * least
-        bounds = [_bound(name, sign, task.accepts) for sign in ("<=", "==")]
-        yield f"{name} = {min([size, *(bound for bound in bounds if bound is not None)])}"
+        least = max(_usual_sizes(name, task)[0], 1)
+        wished[name] = value if value is not None else max(usual // least, 1) * least
+    for name, size in _contract(task).fitted(wished).items():
+        yield f"{name} = {size}"
 
 
 # -- reference.py ----------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""Shapes that host code checks before it launches: SGLang's `TensorMatcher({N, D}).verify(x)`."""
+"""What host code checks before it launches: shapes, by SGLang's `TensorMatcher({N, D}).verify(x)`,
+and conditions on sizes, by `CHECK(d % 8 == 0)`, branches and early returns.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,17 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
+    ancestors,
     arguments_of,
     called_name,
     declarators,
     descendants,
     text_of,
 )
+from astra_tui.drafting.body import conditions_at
 
 _ANY = "-1"
+_CHECK = re.compile(r"(?i)\w*(?:check|assert|require|enforce|ensure)\w*")
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,34 @@ def tensor_checks(function: Node) -> Iterator[TensorCheck]:
                     _texts(sizes),
                     _texts(strides) if strides is not None else (),
                 )
+
+
+def checked_conditions(launch: Node, function: Node) -> Iterator[tuple[Node, bool]]:
+    """What a launch may rely on: conditions, and whether each holds or does not hold there."""
+    yield from conditions_at(launch, function)
+    for above, below in ancestors(launch):
+        if above.type == "compound_statement":
+            for statement in above.named_children:
+                if statement.start_byte >= below.start_byte:
+                    break
+                yield from ((condition, True) for condition in _checks(statement))
+        if above == function:
+            break
+
+
+def _checks(statement: Node) -> Iterator[Node]:
+    """What a statement requires: `CHECK(condition)`, `if (condition) {} else fail`."""
+    if statement.type == "if_statement":
+        body = statement.child_by_field_name("consequence")
+        condition = statement.child_by_field_name("condition")
+        empty = body is not None and body.type == "compound_statement" and not body.named_children
+        if empty and condition is not None:
+            yield condition
+    elif statement.type == "expression_statement":
+        for call in descendants(statement):
+            if call.type == "call_expression" and _CHECK.fullmatch(called_name(call)):
+                yield from arguments_of(call)[:1]
+                return
 
 
 def symbolic_sizes(function: Node) -> dict[str, str]:

@@ -57,7 +57,7 @@ KERNELS = [
             "  head[i] = x * c - y * s;\n  head[half_dim + i]",
             "x = head[2 * i], y = head[2 * i + 1];\n  head[2 * i] = x * c - y * s;\n"
             "  head[2 * i + 1]"),
-           ("layout: neox (i with i + half)", "positions: drawn from 0 to 63")),
+           ("layout: neox (i with i + half)", "positions: drawn below cos_sin_cache_rows")),
     Kernel("group_quant", "group quantisation", ("most / 448.0f", "most / 240.0f")),
     Kernel("topk_softmax", "top-k of softmax", ("if (renormalize)\n", "if (!renormalize)\n"),
            ("topk_indices: role out, as in top-k of softmax; confirm",)),
@@ -170,7 +170,8 @@ def inputs_of(kernel: KernelFacts, reference: Reference) -> dict[str, Any]:
         text = reference.values.get(tensor.name, '{ kind = "normal" }')
         values = tomllib.loads(f"v = {text}")["v"]
         if tensor.dtype is not None and not tensor.dtype.is_float:
-            found[tensor.name] = torch.randint(0, min(values.get("high", 7), 7) + 1, shape)
+            high = eval(str(values.get("high", 7)), {}, sizes)
+            found[tensor.name] = torch.randint(0, min(high, 7) + 1, shape)
         elif values["kind"] == "uniform":
             found[tensor.name] = torch.rand(shape, dtype=torch.float64)
         else:

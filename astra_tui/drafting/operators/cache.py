@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from astra_tui.drafting.operators.matching import Bound, Operator, Reference, Slot, reads, writes
+from astra_tui.drafting.operators.matching import (
+    Bound,
+    Operator,
+    Reference,
+    Slot,
+    indices,
+    reads,
+    writes,
+)
 from astra_tui.drafting.tensors import product
 from astra_tui.model.task import ArgumentRole
 
@@ -18,9 +26,6 @@ _SLOTS = reads(
 )
 _WRITTEN = frozenset({ArgumentRole.OUT, ArgumentRole.INOUT})
 _SCALES = "(k|v|kv)_scales?|scale|interleaved_v|reserved_skip_index"
-_SLOTS_DRAWN = 64
-"""Slots that are drawn: no more tokens, so that no two meet, and no fewer slots in the cache."""
-_VALUES = f'{{ kind = "arange", high = {_SLOTS_DRAWN - 1} }}'
 
 
 def _stores(role: str, names: str) -> Slot:
@@ -41,15 +46,12 @@ def _written(
         summary,
         tuple(lines),
         outputs,
-        values={b["slots"]: _VALUES},
+        values={b["slots"]: indices(product(slots), distinct="tensor")},
         roles=dict.fromkeys(outputs, ArgumentRole.INOUT),
-        accepts=(
-            f"{product(b.sizes('slots'))} <= {_SLOTS_DRAWN}",
-            f"{product(slots)} >= {_SLOTS_DRAWN}",
-        ),
+        accepts=(f"{product(b.sizes('slots'))} <= {product(slots)}",),
         questions=(
-            f"{b['slots']}: drawn so that all differ, for {_SLOTS_DRAWN} tokens at most; confirm, "
-            "and that a token whose slot is below 0 is left out",
+            f"{b['slots']}: drawn so that all differ; confirm, and that a token whose slot is "
+            "below 0 is left out",
         ),
     )
 

@@ -75,6 +75,13 @@ class Unfit(Exception):
     """The shapes of a kernel's tensors are not those of an operator."""
 
 
+def indices(size: str, *, low: int = 0, distinct: str = "") -> str:
+    """Values of task.toml for numbers of one of so many; with `distinct` no two are alike."""
+    high = str(int(size) - 1) if size.isdecimal() else f'"{size} - 1"'
+    more = f', distinct = "{distinct}"' if distinct else ""
+    return f'{{ kind = "integers", low = {low}, high = {high}{more} }}'
+
+
 def _elements(sizes: tuple[str, ...]) -> Polynomial | None:
     expression = plan_expression(product(sizes)) if sizes else None
     return from_expression(expression) if expression is not None else None

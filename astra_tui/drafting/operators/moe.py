@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.drafting.operators.matching import Bound, Operator, Reference, reads, writes
+from astra_tui.drafting.operators.matching import Bound, Operator, Reference, indices, reads, writes
 
 
 def _sum(b: Bound) -> Reference | None:
@@ -46,7 +46,7 @@ def _align(b: Bound) -> Reference | None:
         "Places of tokens by expert, each expert's padded with numel to whole blocks.",
         tuple(lines),
         outputs,
-        values={ids: '{ kind = "integers", low = 0, high = 7 }'},
+        values={ids: indices(experts)},
         questions=(
             f"{b['sorted']}: the order within one expert is that of the tokens; confirm",
             f"{b['blocks']}: 0 for blocks past the last; confirm",

@@ -11,6 +11,7 @@ from astra_tui.drafting.operators.matching import (
     Operator,
     Reference,
     Slot,
+    indices,
     reads,
     reads_or_updates,
     scalar,
@@ -25,8 +26,8 @@ _HALVES = r"half_?(dim|rot|size)|(embed|rot(ary)?|rope)_?(dim|size)\s*/\s*2|is_?
 _PAIRS = r"2\s*\*\s*\w+\s*(\+\s*1\b|\])|\.y\b|is_?interleaved?"
 _HEAD = "head_size|head_dim|hd|dim_head|size_per_head|d_head|head"
 _HEADS = "num_(qo_|kv_|q_|k_)?heads|heads?_num|n_?heads?|heads|nh"
-HIGHEST = 63
-"""The largest position that is drawn: caches are longer in all cases."""
+POSITIONS = 64
+"""Positions that are drawn where no cache bounds them."""
 
 
 def _head_size(b: Bound, role: str) -> str:
@@ -93,10 +94,9 @@ def _rope(b: Bound, interleaved: bool) -> Reference | None:
     if len(b.sizes("positions")) != 1 or not rot_dim:
         return None
     outputs, accepts = {}, []
-    if "cache" in b:
-        if len(b.sizes("cache")) != 2:
-            return None
-        accepts = [f"{b.sizes('cache')[0]} >= {HIGHEST + 1}"]
+    if "cache" in b and len(b.sizes("cache")) != 2:
+        return None
+    drawn = b.sizes("cache")[0] if "cache" in b else str(POSITIONS)
     if offset := b.facts.dim("(rope|rotary)_(dim_)?offset"):
         accepts.append(f"{offset} == 0")
     lines = [*_angles(b), *_turning(b, interleaved)]
@@ -117,13 +117,13 @@ def _rope(b: Bound, interleaved: bool) -> Reference | None:
         + ("; a row of the cache is cosines, then sines." if "cache" in b else "."),
         tuple(lines),
         outputs,
-        values={positions: f'{{ kind = "integers", low = 0, high = {HIGHEST} }}'},
+        values={positions: indices(drawn)},
         limits={b[r]: limit for r, limit in _LIMITS.items() if r in b},
         accepts=tuple(dict.fromkeys(accepts)),
         choices={b[r]: v for r, v in _USUAL.items() if r in b},
         questions=(
             f"layout: {layout}; confirm it against the model, not against the kernel",
-            f"{positions}: drawn from 0 to {HIGHEST}, below the rows of a cache; confirm",
+            f"{positions}: drawn below {drawn}; confirm",
         ),
     )
 
@@ -159,8 +159,7 @@ def _qk_norm_rope(b: Bound, interleaved: bool) -> Reference | None:
         "An RMSNorm of each head of q and k, then their rotation; v is kept.",
         tuple(lines),
         {b["qkv"]: joined},
-        values={b["positions"]: f'{{ kind = "integers", low = 0, high = {HIGHEST} }}'},
-        accepts=(f"{b.sizes('cache')[0]} >= {HIGHEST + 1}",),
+        values={b["positions"]: indices(b.sizes("cache")[0])},
         questions=(*questions, f"layout: {layout}; confirm it against the model"),
     )
 

@@ -6,6 +6,7 @@ from astra_tui.drafting.operators.matching import (
     Bound,
     Operator,
     Reference,
+    indices,
     reads,
     scalar,
     updates,
@@ -65,7 +66,7 @@ def _top_k(b: Bound) -> Reference | None:
         {b["out"]: f"{kept} / {kept}.sum(dim=-1, keepdim=True)"},
         values={
             probs: _UNIFORM,
-            **_values(b, "counts", '{ kind = "integers", low = 1, high = 63 }'),
+            **_values(b, "counts", indices(b.sizes("probs")[-1], low=1)),
         },
         choices={b["count"]: (1, 8)} if "count" in b else {},
     )
@@ -79,7 +80,7 @@ def _mask_logits(b: Bound) -> Reference | None:
         "Logits below the k-th largest of their row become -inf.",
         tuple(lines),
         {b["out"]: f"torch.where({b['logits']} >= {least}, {b['logits']}, -math.inf)"},
-        values=_values(b, "counts", '{ kind = "integers", low = 1, high = 63 }'),
+        values=_values(b, "counts", indices(b.sizes("logits")[-1], low=1)),
         choices={b["count"]: (1, 8)} if "count" in b else {},
     )
 
