@@ -36,6 +36,8 @@ class Access:
     order: tuple[int, ...]
     text: str
     line: int
+    lanes: Polynomial | None = None
+    """The width where it is no number."""
 
 
 def accesses_of(
@@ -82,6 +84,7 @@ class _Walk:
             (*self.order, moment),
             " ".join(text_of(written).split()),
             int(site.start_point[0]) + 1,
+            place.lanes,
         )
 
     def _call(self, call: Node) -> Iterator[Access]:
@@ -116,7 +119,8 @@ class _Walk:
         for number, parameter in enumerate(parameters_of(callee)[: len(arguments)]):
             if number in given:
                 viewed = self.body.viewed(given[number], parameter.type)
-                known = re.fullmatch(r"\w+", parameter.type) and viewed.width
+                is_known = viewed.width or viewed.lanes is not None
+                known = re.fullmatch(r"\w+", parameter.type) and is_known
                 values[parameter.name] = viewed if known else given[number]
             elif not parameter.pointers:
                 values[parameter.name] = self.body.integer(arguments[number])

@@ -41,12 +41,14 @@ class Pointer:
     """A pointer into a tensor: elements from its beginning, and how many one item covers.
 
     `width` is 0 where it is not known; `vector` names the template parameter that it comes from.
+    `lanes` is the width where it is no number: one that the launcher computes.
     """
 
     tensor: str
     offset: Polynomial
     width: int = 1
     vector: str = ""
+    lanes: Polynomial | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Facts:
     constants: Mapping[str, Node] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Values of template parameters."""
+    sizes: Mapping[str, Polynomial] = field(default_factory=dict)
+    """Template parameters that are no numbers, over the sizes of the plan."""
     block: tuple[Polynomial, ...] = ()
     grid: tuple[Polynomial | None, ...] = ()
     functions: Mapping[str, Node] = field(default_factory=dict)
@@ -171,6 +175,8 @@ class Body:
             return value
         if name in self.facts.numbers:
             return constant(self.facts.numbers[name])
+        if name in self.facts.sizes:
+            return self.facts.sizes[name]
         if name == "warpSize":
             return constant(32)
         outside = self.facts.constants.get(name)
@@ -283,7 +289,8 @@ class Body:
         return self.moved(pointer, steps if operator == "+" else -steps)
 
     def moved(self, pointer: Pointer, steps: Polynomial) -> Pointer:
-        return replace(pointer, offset=pointer.offset + steps * constant(max(pointer.width, 1)))
+        item = pointer.lanes or constant(max(pointer.width, 1))
+        return replace(pointer, offset=pointer.offset + steps * item)
 
     def viewed(self, pointer: Pointer, kind: str) -> Pointer:
         """The pointer seen as one to another type."""
@@ -295,18 +302,20 @@ class Body:
         for _ in range(4):
             size = _VECTOR_BYTES.get(name) or self.facts.type_bytes.get(name)
             if size is not None and element:
-                return replace(pointer, width=max(size // element, 1), vector="")
+                return replace(pointer, width=max(size // element, 1), vector="", lanes=None)
             if "<" in name:
                 break
             name = self.facts.aliases.get(name, "")
         given = re.findall(r"[\w:]+", name.partition("<")[2])
         for word in given:
             if word in self.facts.numbers:
-                return replace(pointer, width=self.facts.numbers[word], vector=word)
+                return replace(pointer, width=self.facts.numbers[word], vector=word, lanes=None)
+            if word in self.facts.sizes:
+                return replace(pointer, width=0, vector=word, lanes=self.facts.sizes[word])
             value = integer_value(word)
             if value:
-                return replace(pointer, width=value, vector="")
-        return replace(pointer, width=0, vector="")
+                return replace(pointer, width=value, vector="", lanes=None)
+        return replace(pointer, width=0, vector="", lanes=None)
 
     # -- conditions ------------------------------------------------------------------------------
 

@@ -70,9 +70,13 @@ class _Reading:
         self.access = access
         self.geometry = geometry
         self.multiples: list[tuple[Polynomial, Polynomial]] = []
+        self.is_open = False
+        """Whether it is not known how many items there are."""
         self.index = self._with_guards_whole(access.index)
         if access.width > 1:
             self.index += of_atom(Atom("lane", str(access.width)))
+        if access.lanes is not None:
+            self.index = self._with_items_whole(self.index, access.lanes)
 
     def _with_guards_whole(self, index: Polynomial) -> Polynomial:
         """The index with each guarded sum of products of unknowns in it as one atom.
@@ -93,8 +97,25 @@ class _Reading:
                     index = rest + of_atom(atom)
         return index
 
+    def _with_items_whole(self, index: Polynomial, lanes: Polynomial) -> Polynomial:
+        """The index with the items of an unknown number of lanes as one atom: all their elements.
+
+        `thread * lanes`, with as many threads as items, stays below the size of a row.
+        """
+        if index != self.access.index:
+            return index  # A condition says where the items end.
+        terms = {m: f for m, f in index.terms.items() if Polynomial({m: f}).divided(lanes)}
+        items = Polynomial(terms).divided(lanes)
+        most = self.extent(items) if items is not None else None
+        if most is None:
+            self.is_open = True
+            return index
+        limit = self._simplified(most * lanes)
+        whole = Atom("guarded", Polynomial(terms).text(), parts=(limit,))
+        return index - Polynomial(terms) + of_atom(whole)
+
     def shape(self) -> Shape | None:
-        if not self.access.width:
+        if (not self.access.width and self.access.lanes is None) or self.is_open:
             return None
         levels = self._levels()
         if levels is None:

@@ -75,6 +75,7 @@ def read_accesses(
     facts = Facts(
         constants=source.constants,
         numbers=launch.numbers,
+        sizes=_sizes_of_template(kernel, launch),
         block=limits(launch.block),
         grid=grid if launch.grid is None else limits(launch.grid),
         functions=source.functions,
@@ -88,6 +89,16 @@ def read_accesses(
         },
     )
     return accesses_of(kernel.node, values, facts)
+
+
+def _sizes_of_template(kernel: KernelText, launch: LaunchDraft) -> dict[str, Polynomial]:
+    """Template parameters that follow from the sizes."""
+    found = {}
+    for (kind, name, _), text in zip(kernel.template, launch.template, strict=False):
+        value = plan_expression(text)
+        if kind != "typename" and name not in launch.numbers and value is not None:
+            found[name] = from_expression(value)
+    return found
 
 
 class TensorReader:
@@ -134,7 +145,12 @@ class TensorReader:
     def _require_alignment(self, parameter: KernelParameter, tensor: TensorDraft) -> None:
         """Vectors are loaded and stored whole: from addresses that are multiples of their size."""
         dtype, _ = self.elements.of(parameter)
-        width = max((access.width for access in self._of(parameter)), default=1)
+        accesses = self._of(parameter)
+        # Lanes that the launcher counts are as many as it can load at once.
+        widths = (
+            MAX_ALIGNMENT if access.lanes is not None else access.width for access in accesses
+        )
+        width = max(widths, default=1)
         size = min(width * dtype.size, MAX_ALIGNMENT) if dtype is not None else 0
         if width > 1 and size & (size - 1) == 0 and size > 1:
             self.conditions[f"aligned({tensor.name}, {size})"] = None
