@@ -281,6 +281,9 @@ class Rewriter:
         ]
         values = [self._value(part) if part is not None else None for part in parts]
         condition, a, b = values
+        if isinstance(condition, Integer):
+            chosen = a if condition.value else b
+            return None if chosen is None else _as_integer(chosen)
         if condition is None or a is None or b is None:
             return None
         return Conditional(_as_truth(condition), _as_integer(a), _as_integer(b))
@@ -296,10 +299,10 @@ class Rewriter:
         if a is None or b is None:
             return None
         if operator in _LOGIC:
-            return Binary(_LOGIC[operator], _as_truth(a), _as_truth(b))
+            return _joined(_LOGIC[operator], a, b)
         a, b = _as_integer(a), _as_integer(b)
         if operator in _COMPARISONS:
-            return Compare(a, ((operator, b),))
+            return _compared(operator, a, b)
         if operator in ("<<", ">>") and isinstance(b, Integer) and b.value < 32:
             return linear.combined("*" if operator == "<<" else "//", a, Integer(1 << b.value))
         return linear.combined(_ARITHMETIC[operator], a, b) if operator in _ARITHMETIC else None
@@ -380,6 +383,26 @@ class Rewriter:
         found = self._once(name, helper.body)
         self._bound = outer
         return found
+
+
+def _joined(operator: str, a: Expression, b: Expression) -> Expression:
+    """`a and b`, `a or b`; a side that is a number decides, or is left out."""
+    for side, other in ((a, b), (b, a)):
+        if isinstance(side, Integer):
+            is_open = bool(side.value) == (operator == "and")
+            return other if is_open else Integer(int(operator == "or"))
+    return Binary(operator, _as_truth(a), _as_truth(b))
+
+
+def _compared(operator: str, a: Expression, b: Expression) -> Expression:
+    """A comparison; of two numbers, whether it holds as 0 or 1."""
+    if isinstance(a, Integer) and isinstance(b, Integer):
+        holds = {
+            "<": a.value < b.value, "<=": a.value <= b.value, ">": a.value > b.value,
+            ">=": a.value >= b.value, "==": a.value == b.value, "!=": a.value != b.value,
+        }  # fmt: skip
+        return Integer(int(holds[operator]))
+    return Compare(a, ((operator, b),))
 
 
 def _power_of_two_divisor(a: Expression, b: Expression) -> Expression | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
@@ -40,6 +40,10 @@ class HostLaunch:
     call: Node
     pdl: bool = False
     """Whether the launcher can ask for programmatic dependent launch."""
+    given: Mapping[str, Node] = field(default_factory=dict)
+    """Literals that the first caller passes, or that are defaults, by parameter of `function`."""
+    inner: Mapping[str, Node] = field(default_factory=dict)
+    """Values of names in the function that launches for `function`, where one does."""
 
     @property
     def line(self) -> int:
@@ -47,9 +51,15 @@ class HostLaunch:
         return line_of(self.call)
 
 
-def launches_in(function: Node) -> Iterator[HostLaunch]:
-    """The launches of a host function, in order."""
+def launches_in(
+    function: Node, functions: Mapping[str, Node], given: Mapping[str, Node]
+) -> list[HostLaunch]:
+    """The launches of a host function, in order; first those that `given` values lead to.
+
+    `functions` are the source's by name: one of them may choose the kernel.
+    """
     body = function.child_by_field_name("body")
+    launches: list[HostLaunch] = []
     for call in descendants(body) if body is not None else ():
         if call.type != "call_expression":
             continue
@@ -57,11 +67,14 @@ def launches_in(function: Node) -> Iterator[HostLaunch]:
         if found is None:
             continue
         callee, configuration, arguments = found
-        kernel = _resolved(callee, call, function)
+        kernel = resolved_kernel(callee, call, function, functions)
         if kernel is not None:
-            name, given = kernel
+            name, listed = kernel
             pdl = _can_overlap(call, function)
-            yield HostLaunch(name, given, configuration, arguments, function, call, pdl)
+            launches.append(
+                HostLaunch(name, listed, configuration, arguments, function, call, pdl, given)
+            )
+    return sorted(launches, key=lambda found: not is_reached(found.call, given))
 
 
 _Found = tuple[Node, tuple[Node, ...], tuple[Node, ...]]
@@ -132,25 +145,40 @@ def _without_address(node: Node) -> Node:
     return operand if _is_address(plain) and operand is not None else plain
 
 
-def _resolved(callee: Node, call: Node, function: Node) -> tuple[str, tuple[Node, ...]] | None:
-    """The kernel behind an expression: its name and template arguments."""
+def resolved_kernel(
+    callee: Node, call: Node, function: Node, functions: Mapping[str, Node]
+) -> tuple[str, tuple[Node, ...]] | None:
+    """The kernel behind an expression: its name and template arguments.
+
+    Followed are variables, templates of variables, and functions that return a kernel: of several
+    kernels, the first.
+    """
     for _ in range(_MAX_STEPS):
         callee = _without_address(callee)
         if callee.type == "identifier":
             value = definition_at(text_of(callee), call, function)
-            if value is None or value.type == "call_expression":
+            if value is None:
                 return text_of(callee), ()
             callee = value
             continue
-        while callee.type == "qualified_identifier":
-            inner = callee.child_by_field_name("name")
-            if inner is None:
+        if callee.type == "call_expression":
+            returned = _returned_kernel(callee, functions)
+            if returned is None:
                 return None
+            callee, function = returned
+            continue
+        while callee.type in ("qualified_identifier", "dependent_name"):
+            inner = callee.child_by_field_name("name") or callee.named_children[-1]
             callee = inner
-        if callee.type == "template_function":
+        if callee.type in ("template_function", "template_method"):
             listed = callee.child_by_field_name("arguments")
             given = tuple(listed.named_children) if listed is not None else ()
-            return text_of(callee.child_by_field_name("name")), given
+            name = text_of(callee.child_by_field_name("name"))
+            variable = _variable_template(name, function)
+            if variable is None:
+                return name, given
+            callee = _with_template(variable[0], variable[1], given)
+            continue
         if callee.type == "conditional_expression":
             first = callee.child_by_field_name("consequence")
             if first is None:
@@ -161,6 +189,58 @@ def _resolved(callee: Node, call: Node, function: Node) -> tuple[str, tuple[Node
             return text_of(callee), ()
         return None
     return None
+
+
+def _returned_kernel(call: Node, functions: Mapping[str, Node]) -> tuple[Node, Node] | None:
+    """The first kernel that a called function returns, and the function."""
+    function = functions.get(called_name(call))
+    body = function.child_by_field_name("body") if function is not None else None
+    if function is None or body is None:
+        return None
+    callee = call.child_by_field_name("function")
+    listed = callee.child_by_field_name("arguments") if callee is not None else None
+    given = tuple(listed.named_children) if listed is not None else ()
+    for node in descendants(body):
+        if node.type == "return_statement" and node.named_children:
+            value = node.named_children[0]
+            if text_of(value) != "nullptr":
+                return _with_template(value, _template_parameters(function), given), function
+    return None
+
+
+def _variable_template(name: str, function: Node) -> tuple[Node, list[Node]] | None:
+    """Value and template parameters of a class's `template <...> static constexpr auto name = `."""
+    for field_ in _members_around(function):
+        if field_.parent is not None and field_.parent.type == "template_declaration":
+            value = dict(_member_values(field_)).get(name)
+            if value is not None:
+                return value, _template_parameters(field_)
+    return None
+
+
+def _template_parameters(declared: Node) -> list[Node]:
+    above = declared.parent
+    listed = above.child_by_field_name("parameters") if above is not None else None
+    is_template = above is not None and above.type == "template_declaration"
+    return (
+        [c for c in listed.named_children if c.type != "comment"] if is_template and listed else []
+    )
+
+
+def _with_template(value: Node, parameters: list[Node], given: tuple[Node, ...]) -> Node:
+    """An expression with template parameters replaced by what is given, or by their defaults."""
+    new: dict[str, str] = {}
+    for place, parameter in enumerate(parameters):
+        declared, _, default = text_of(parameter).partition("=")
+        names = re.findall(r"\w+", declared)
+        if names:
+            new[names[-1]] = text_of(given[place]) if place < len(given) else default.strip()
+
+    def replaced(match: re.Match[str]) -> str:
+        return new.get(match[0]) or match[0]
+
+    text = re.sub(r"(?<!::)\b[A-Za-z_]\w*\b", replaced, text_of(value))
+    return parse_expression(text) or value
 
 
 def _can_overlap(call: Node, function: Node) -> bool:
@@ -192,24 +272,98 @@ def definition_at(name: str, site: Node, function: Node) -> Node | None:
 
 def _member_value(name: str, function: Node) -> Node | None:
     """The value of a constant of the class around a function: `static constexpr auto kernel =`."""
+    return class_constants(function).get(name)
+
+
+def class_constants(function: Node) -> dict[str, Node]:
+    """The values of the constants of the classes around a function; of two, the inner one's."""
+    found: dict[str, Node] = {}
+    for member in _members_around(function):
+        for name, value in _member_values(member):
+            found.setdefault(name, value)
+    return found
+
+
+def _members_around(function: Node) -> Iterator[Node]:
+    """The members of the classes around a function, without `template <...>` before them."""
     for above, _ in ancestors(function):
         if above.type == "field_declaration_list":
-            for field in above.named_children:
-                if field.type == "field_declaration":
-                    for number, child in enumerate(field.children):
-                        is_name = field.field_name_for_child(number) == "declarator"
-                        if is_name and text_of(child) == name:
-                            return field.child_by_field_name("default_value")
+            for child in above.named_children:
+                inner = child.named_children[-1:] if child.type == "template_declaration" else []
+                yield from inner or [child]
+
+
+def _member_values(member: Node) -> Iterator[tuple[str, Node]]:
+    if member.type == "declaration":
+        yield from initialised(member)
+    elif member.type == "field_declaration":
+        value = member.child_by_field_name("default_value")
+        for name, _ in declarators(member):
+            if value is not None:
+                yield name, value
+
+
+# -- values that callers give ----------------------------------------------------------------------
+
+
+def truth_of(node: Node, given: Mapping[str, Node]) -> bool | None:
+    """Whether a condition holds where parameters have the given values; None where that is open."""
+    node = without_wrapping(node)
+    if node.type == "condition_clause":
+        value = node.child_by_field_name("value")
+        return truth_of(value, given) if value is not None else None
+    text = text_of(given.get(text_of(node), node))
+    if text in ("true", "false"):
+        return text == "true"
+    operator = text_of(node.child_by_field_name("operator"))
+    if node.type == "unary_expression" and operator in ("!", "not"):
+        inner = node.child_by_field_name("argument")
+        found = truth_of(inner, given) if inner is not None else None
+        return None if found is None else not found
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if node.type != "binary_expression" or left is None or right is None:
+        return None
+    if operator in ("==", "!=") and text_of(right) == "nullptr":
+        pointer = given.get(text_of(left))
+        return None if pointer is None else (text_of(pointer) == "nullptr") == (operator == "==")
+    sides = (truth_of(left, given), truth_of(right, given))
+    if operator in ("&&", "and"):
+        return False if False in sides else None if None in sides else True
+    if operator in ("||", "or"):
+        return True if True in sides else None if None in sides else False
     return None
 
 
+def is_reached(site: Node, given: Mapping[str, Node]) -> bool:
+    """Whether no `if` around a place keeps the given values away from it."""
+    for above, below in ancestors(site):
+        condition = above.child_by_field_name("condition") if above.type == "if_statement" else None
+        if condition is not None and condition != below:
+            wanted = above.child_by_field_name("consequence") == below
+            if truth_of(condition, given) is (not wanted):
+                return False
+    return True
+
+
+def given_argument(argument: Node, given: Mapping[str, Node]) -> Node:
+    """What an argument is where parameters have the given values: `nullptr`, or a side of `?:`."""
+    plain = without_wrapping(argument)
+    if plain.type == "conditional_expression":
+        condition = plain.child_by_field_name("condition")
+        truth = truth_of(condition, given) if condition is not None else None
+        side = plain.child_by_field_name("consequence" if truth else "alternative")
+        return given_argument(side, given) if truth is not None and side is not None else argument
+    value = given.get(text_of(plain))
+    return value if value is not None and text_of(value) == "nullptr" else argument
+
+
 def local_values(launch: HostLaunch) -> dict[str, Node]:
-    """What the host function says that its variables are, up to the launch.
+    """What the host function says that its variables are, up to the launch, and its class.
 
     A variable whose address is taken gets its value elsewhere, so it is left out. A constant of a
     `case` that repeats the label is what the `switch` is over.
     """
-    found: dict[str, Node] = {}
+    found = {**class_constants(launch.function), **launch.given, **launch.inner}
     unknown: set[str] = set()
     around = {above.id for above, _ in ancestors(launch.call)}
     for node in descendants(launch.function):

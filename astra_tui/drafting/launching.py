@@ -37,7 +37,15 @@ from astra_tui.drafting.tensor_checks import (
 )
 from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch.expression import Call, Expression, Integer, Name, names_in
+from astra_tui.model.launch import print_expression
+from astra_tui.model.launch.expression import (
+    Call,
+    Compare,
+    Expression,
+    Integer,
+    Name,
+    names_in,
+)
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, ELEMENT_TYPE
 
 _TYPE_NAMES = {ELEMENT_TYPE, *(d.value for d in DType)}
@@ -123,10 +131,19 @@ class HostCode:
         """Host names of tensors with the kernel's names for them."""
         for parameter, argument in zip(self.kernel.parameters, self.launch.arguments, strict=False):
             if parameter.is_pointer:
-                for node in descendants(argument):
-                    if node.type == "identifier":
-                        yield text_of(node), free_name(parameter.name)
-                        break
+                owner = self._tensor_behind(argument)
+                if owner:
+                    yield owner, free_name(parameter.name)
+
+    def _tensor_behind(self, argument: Node) -> str:
+        """The host name of the tensor that a pointer is taken from, "" for none."""
+        value = self.values.get(text_of(without_wrapping(argument)), argument)
+        for node in (argument, value):
+            match = re.search(r"\b(\w+)(?:\.|->)\w*data_ptr\b", text_of(node))
+            if match:
+                return match[1]
+        names = (n for n in descendants(without_wrapping(argument)) if n.type == "identifier")
+        return next(map(text_of, names), "")
 
     def _attributes(self) -> Iterator[tuple[str, str]]:
         for node in descendants(self.launch.function):
@@ -151,7 +168,10 @@ class HostCode:
             found = self.expression(node)
             if found is not None:
                 self.expressions[f"{name}.unwrap()"] = found
-        for check in tensor_checks(function):
+        for node, holds in checked_conditions(self.launch.call, self.launch.function):
+            if holds:
+                self._read_equality(node, symbols)
+        for check in tensor_checks(self.launch):
             tensor = self.tensors.get(check.tensor)
             sizes = tuple(self._checked_size(text, symbols, tensor) for text in check.sizes)
             if tensor is None:
@@ -163,17 +183,51 @@ class HostCode:
                     stride = Call("stride", (Name(tensor), Integer(axis)))
                     self.expressions.setdefault(f"{text}.unwrap()", stride)
 
+    def _read_equality(self, node: Node, symbols: Mapping[str, str]) -> None:
+        """Takes a symbolic size from a check such as `2 * n == D.unwrap()`."""
+        node = without_wrapping(node)
+        clause = node.child_by_field_name("value") if node.type == "condition_clause" else None
+        node = without_wrapping(clause) if clause is not None else node
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        is_equality = text_of(node.child_by_field_name("operator")) == "=="
+        if left is None or right is None or not is_equality:
+            return
+        for target, other in ((left, right), (right, left)):
+            text = text_of(without_wrapping(target))
+            name = text.removesuffix(".unwrap()")
+            is_open = name != text and name in symbols and text not in self.expressions
+            if is_open and text not in self.sizes.leaves:
+                for symbol in symbols:
+                    if symbol != name and self._is_behind(f"{symbol}.unwrap()", other):
+                        self._symbol(symbol, symbols)
+                found = self.expression(other)
+                if found is not None and not isinstance(found, Integer):
+                    self.expressions[text] = found
+                    return
+
+    def _is_behind(self, text: str, node: Node, depth: int = 0) -> bool:
+        """Whether an expression has a text in it, or in what its variables stand for."""
+        if text in text_of(node):
+            return True
+        names = {text_of(n) for n in self._names(node)} if depth < 8 else set()
+        values = (self.values[n] for n in names if n in self.values)
+        return any(self._is_behind(text, value, depth + 1) for value in values)
+
+    def _symbol(self, symbol: str, symbols: Mapping[str, str]) -> str:
+        """The size of a symbolic one, under the name that the source gives it."""
+        unwrapped = f"{symbol}.unwrap()"
+        if unwrapped in self.expressions:
+            return printed(self.expressions[unwrapped])
+        known = self.sizes.leaves.get(unwrapped)
+        return known or self.sizes.add(symbols[symbol], unwrapped)
+
     def _checked_size(self, text: str, symbols: Mapping[str, str], tensor: str | None) -> str:
         """A size of a shape in the plan's language; a symbolic one gets its own name."""
         if is_any(text):
             name = f"{tensor}_rows"
             return self.sizes.leaves.get(name) or (self.sizes.add(name, name) if tensor else "")
-        unwrapped = f"{text}.unwrap()"
-        if unwrapped in self.expressions:
-            return printed(self.expressions[unwrapped])
         if text in symbols:
-            known = self.sizes.leaves.get(unwrapped)
-            return known or self.sizes.add(symbols[text], unwrapped)
+            return self._symbol(text, symbols)
         node = parse_expression(text)
         found = self.expression(node) if node is not None else None
         return printed(found) if found is not None else ""
@@ -189,7 +243,11 @@ class HostCode:
             for condition in rewriter.conditions(node, holds):
                 text = printed(condition)
                 nonzero = re.fullmatch(r"\w+ (!= 0|> 0|>= 1)", text)
-                if text and not nonzero and self._is_over_sizes_alone(condition):
+                if (
+                    text
+                    and not (nonzero or _is_always(condition))
+                    and self._is_over_sizes_alone(condition)
+                ):
                     found[text] = None
         return tuple(found)
 
@@ -209,11 +267,14 @@ class HostCode:
         bare = {n: node for n, node in passed.items() if self._is_leaf_text(node)}
         texts = {text_of(node) for node in bare.values()}
         for name, node in bare.items():
-            if text_of(node) not in self.sizes.leaves and not self._follows(node, texts):
+            text = text_of(node)
+            known = text in {**self.sizes.leaves, **self.expressions, **self.launch.given}
+            if not known and not self._follows(node, texts):
                 self.sizes.add(name, text_of(node), self._known_value(node))
         for name, node in passed.items():
             found = self.expression(node)
-            if found is None or isinstance(found, Integer):
+            is_given = text_of(node) in self.launch.given
+            if found is None or (isinstance(found, Integer) and not is_given):
                 value = found.value if isinstance(found, Integer) else None
                 found = Name(self.sizes.add(name, "", value))
             self.sizes.arguments[name] = found
@@ -257,6 +318,8 @@ class HostCode:
         for part in list(self._names(node)):
             text = text_of(part)
             if text in self.sizes.leaves or text in self.attributes or text in self.numbers:
+                continue
+            if text in self.expressions or text in self.launch.given:
                 continue
             definition = self.values.get(text)
             if definition is None:
@@ -337,6 +400,15 @@ class HostCode:
         definition = self.values.get(text_of(node))
         text = text_of(definition if definition is not None else node)
         return f"'{one_line(text)}' at line {self.launch.line}"
+
+
+def _is_always(condition: Expression) -> bool:
+    """Whether a condition says only that something equals itself."""
+    match condition:
+        case Compare(first=first, links=((("==" | "<=" | ">="), other),)):
+            return print_expression(first) == print_expression(other)
+        case _:
+            return False
 
 
 def _named_after(text: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
 from astra_tui.cuda_source.expanded import expanded_text
 from astra_tui.cuda_source.syntax import (
     ancestors,
+    arguments_of,
+    called_name,
     declarators,
     declared_name,
     descendants,
@@ -20,7 +22,14 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.cuda_source.translation import Translation
 from astra_tui.drafting.expressions import Helper
-from astra_tui.drafting.host_launches import HostLaunch, initialised, launches_in
+from astra_tui.drafting.host_launches import (
+    HostLaunch,
+    given_argument,
+    initialised,
+    launches_in,
+    local_values,
+    resolved_kernel,
+)
 from astra_tui.drafting.structures import (
     Structure,
     Structures,
@@ -105,11 +114,7 @@ def read_source(translation: Translation) -> SourceText:
     return SourceText(
         root,
         tuple(k for f in functions if (k := _kernel(f, structures)) is not None),
-        tuple(
-            with_members_as_arguments(launch, structures)
-            for f in functions
-            for launch in launches_in(f)
-        ),
+        tuple(_launches(root, functions, by_name, structures)),
         dict(_constants(root)),
         dict(_helpers(root, functions)),
         dict(_aliases(root)),
@@ -118,6 +123,90 @@ def read_source(translation: Translation) -> SourceText:
         {d.name: d.enumerators for d in translation.declarations if d.enumerators},
         frozenset(include.name for include in translation.includes),
     )
+
+
+# -- launches --------------------------------------------------------------------------------------
+
+_LITERAL = re.compile(r"nullptr|NULL|true|false|-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*")
+
+
+def _launches(
+    root: Node, functions: list[Node], by_name: Mapping[str, Node], structures: Structures
+) -> Iterator[HostLaunch]:
+    """The launches of all host functions, with members in place of structures."""
+    calls: dict[str, list[Node]] = {}
+    for node in descendants(root):
+        if node.type == "call_expression":
+            calls.setdefault(called_name(node), []).append(node)
+    for function in functions:
+        given = _given_by_callers(function, calls.get(function_name(function), ()))
+        for found in launches_in(function, by_name, given):
+            for launch in _by_callers(found, by_name, calls):
+                passed = with_members_as_arguments(launch, structures)
+                arguments = (given_argument(a, launch.given) for a in passed.arguments)
+                yield replace(passed, arguments=tuple(arguments))
+
+
+def _given_by_callers(function: Node, calls: Sequence[Node]) -> dict[str, Node]:
+    """The literals that the first caller passes for a function's parameters, else the defaults."""
+    found: dict[str, Node] = {}
+    texts = {name: default for _, name, default in host_template_of(function)}
+    first = calls[0] if calls else None
+    arguments = arguments_of(first) if first is not None else []
+    is_main = any(function_name(a) == "main" for a in _functions_around(first))
+    for place, parameter in enumerate(parameters_of(function)):
+        passed = text_of(arguments[place]) if place < len(arguments) and not is_main else ""
+        texts[parameter.name] = passed or parameter.default
+    for name, text in texts.items():
+        value = parse_expression(text) if _LITERAL.fullmatch(text) else None
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _functions_around(node: Node | None) -> Iterator[Node]:
+    for above, _ in ancestors(node) if node is not None else ():
+        if above.type == "function_definition":
+            yield above
+
+
+def _by_callers(
+    launch: HostLaunch, by_name: Mapping[str, Node], calls: Mapping[str, Sequence[Node]]
+) -> Iterator[HostLaunch]:
+    """A launch of a kernel that the callers of its function name, once for each of them."""
+    function = launch.function
+    template = [name for _, name, _ in template_of(function)]
+    parameters = [p.name for p in parameters_of(function)]
+    if launch.kernel not in (*template, *parameters):
+        yield launch
+        return
+    for call in calls.get(function_name(function), ()):
+        caller = next(_functions_around(call), None)
+        callee = call.child_by_field_name("function")
+        listed = callee.child_by_field_name("arguments") if callee is not None else None
+        is_argument = launch.kernel in parameters
+        given = arguments_of(call) if is_argument else listed.named_children if listed else []
+        place = (parameters if is_argument else template).index(launch.kernel)
+        if caller is None or caller == function or place >= len(given):
+            continue
+        kernel = _expression_of(given[place])
+        found = resolved_kernel(kernel, call, caller, by_name) if kernel is not None else None
+        if found is not None:
+            passed = dict(zip(parameters, arguments_of(call), strict=False))
+            inner = {n: v for n, v in passed.items() if text_of(v) != n}
+            yield replace(
+                launch,
+                kernel=found[0],
+                template_args=found[1],
+                function=caller,
+                call=call,
+                inner={**local_values(launch), **inner},
+            )
+
+
+def _expression_of(argument: Node) -> Node | None:
+    """A template argument as an expression: a name among them reads like a type."""
+    return parse_expression(text_of(argument))
 
 
 # -- functions -------------------------------------------------------------------------------------

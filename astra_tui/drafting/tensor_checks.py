@@ -19,6 +19,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.drafting.body import conditions_at
+from astra_tui.drafting.host_launches import HostLaunch, is_reached
 
 _ANY = "-1"
 _CHECK = re.compile(r"(?i)\w*(?:check|assert|require|enforce|ensure)\w*")
@@ -33,10 +34,12 @@ class TensorCheck:
     strides: tuple[str, ...]
 
 
-def tensor_checks(function: Node) -> Iterator[TensorCheck]:
-    """Every check of a host function, in order."""
-    for call in descendants(function):
+def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
+    """Every check of a host function that launches, in order."""
+    for call in descendants(launch.function):
         if call.type == "call_expression" and _method(call) == "verify":
+            if not is_reached(call, launch.given):
+                continue
             chain = dict(_chain(call))
             sizes = chain.get("TensorMatcher")
             if sizes is not None:

@@ -51,6 +51,16 @@ def test_a_translation_has_macros_expanded_and_every_declaration_in_its_place() 
             "args=({input, output, uint32 elements, float32 factor})",
             {"input": ("elements",), "output": ("elements",)},
         ),
+        (
+            # The kernel is chosen by functions, the check gives one size by another, and what the
+            # first caller passes decides which branch is followed and which pointers are null.
+            "gate_kernel",
+            "    when width_out % (16 // sizeof(T)) == 0 and width_out <= 4096:\n"
+            '       toy::gate_kernel<T, "toy::Gate::kSquare", "false", "false"> '
+            "grid=ceil_div(rows * (width_out // (16 // sizeof(T))), 128) block=128",
+            "args=({input, output, null, uint32 width_out, uint32 rows, uint32 1, float32 scale})",
+            {"input": ("rows", "width_out * 2"), "output": ("rows", "width_out")},
+        ),
     ],
 )
 def test_a_draft_follows_the_launcher_and_compiles_with_the_headers_it_needs(
@@ -62,7 +72,8 @@ def test_a_draft_follows_the_launcher_and_compiles_with_the_headers_it_needs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = tmp_path / "drafted"
-    command = ["new", str(folder), "--from", str(RELU), "--kernel", kernel, "-I", str(INCLUDE)]
+    source = INCLUDE / "toy" / ("gate.cuh" if kernel == "gate_kernel" else "relu.cuh")
+    command = ["new", str(folder), "--from", str(source), "--kernel", kernel, "-I", str(INCLUDE)]
     assert main([*command, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["problems"] == []

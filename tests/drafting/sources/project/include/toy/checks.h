@@ -20,6 +20,8 @@ struct TensorMatcher {
   TensorMatcher& verify(const framework::Tensor& tensor);
 };
 
+void RuntimeCheck(bool condition, const char* message);
+
 struct LaunchKernel {
   LaunchKernel(dim3 grid, dim3 block, int device) {
     if (device < 0) throw std::runtime_error("no device");
