@@ -55,7 +55,7 @@ def test_a_translation_has_macros_expanded_and_every_declaration_in_its_place() 
             # The kernel is chosen by functions, the check gives one size by another, and what the
             # first caller passes decides which branch is followed and which pointers are null.
             "gate_kernel",
-            "    when width_out % (16 // sizeof(T)) == 0 and width_out <= 4096:\n"
+            "when width_out % (16 // sizeof(T)) == 0 and width_out <= 4096:\n"
             '       toy::gate_kernel<T, "toy::Gate::kSquare", "false", "false"> '
             "grid=ceil_div(rows * (width_out // (16 // sizeof(T))), 128) block=128",
             "args=({input, output, null, uint32 width_out, uint32 rows, uint32 1, float32 scale})",
