@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from astra_tui.drafting.answers import OpenPoint
 from astra_tui.model.audit import AuditRecord, AuditSummary
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Diagnostic
@@ -215,7 +216,8 @@ class NewAnswer(msgspec.Struct, frozen=True):
 
     folder: str
     files: tuple[str, ...]
-    open_points: tuple[str, ...]
+    open_points: tuple[OpenPoint, ...]
+    answered: tuple[str, ...]
     problems: tuple[str, ...]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+import msgspec
+
 from astra_tui import plain
 from astra_tui.cli.check import read_text
-from astra_tui.cli.command import Options, argument, command, flag
+from astra_tui.cli.command import Options, argument, command, flag, switch
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
 from astra_tui.cli.read_file import read_user_file
@@ -18,16 +21,19 @@ from astra_tui.model.errors import UserError
 if TYPE_CHECKING:
     from astra_tui.cuda_source.translation import Translation
     from astra_tui.drafting import Draft
+    from astra_tui.drafting.answers import Answers
 
 
 @command(
     "make a kernel task from a CUDA source",
     "Writes a draft of the task and lists what is left for you to decide.",
     argument("folder", "FOLDER", "the task's folder, which must not exist"),
-    flag("--from", "source", metavar="KERNEL.cu", required=True, help="the CUDA source"),
+    flag("--from", "source", metavar="KERNEL.cu", help="the CUDA source"),
     flag("--kernel", metavar="NAME", help="which kernel, if the source has several"),
     flag("-I", "--include", metavar="DIR", multiple=True, help="where its headers are"),
     flag("-D", "--define", metavar="NAME[=VALUE]", multiple=True, help="a macro to define"),
+    flag("--answers", metavar="FILE", help="what the source does not say (docs/kernel-task.md)"),
+    switch("--ask", "ask for each open point; Enter leaves it as it is drafted"),
     JSON,
 )
 def run(options: Options) -> int:
@@ -37,7 +43,10 @@ def run(options: Options) -> int:
     from astra_tui.model.task import NAME_RULE, is_task_name
     from astra_tui.plain.drafts import print_draft
 
-    folder, source = Path(options.folder), Path(options.source)
+    folder, answers = Path(options.folder), _answers(options)
+    if not answers.source:
+        raise UserError("no source is named", hint="say --from KERNEL.cu, or from = in --answers")
+    source = Path(answers.source)
     if folder.exists():
         raise UserError("this folder exists already; name a new one", file=str(folder))
     name = folder.resolve().name
@@ -45,15 +54,17 @@ def run(options: Options) -> int:
         raise UserError(
             f"{name!r} is not a valid task name", file=str(folder), hint=f"it is {NAME_RULE}"
         )
-    translation = _read(source, options.include, options.define)
-    draft = draft_task(name, translation, options.kernel)
-    files = _files(draft, source, options.define)
+    translation = _read(source, answers.include, answers.define)
+    draft = draft_task(name, translation, answers=answers)
+    if options.ask:
+        answers, draft = _ask(answers, lambda given: draft_task(name, translation, answers=given))
+    files = _files(draft, source, answers)
     _write(folder, files)
     problems = _try_it(folder)
     if problems:
         # Half of what frameworks ship is for 16-bit types alone, and a few kernels for float alone.
-        other = draft_task(name, translation, options.kernel, (DType.FLOAT32,))
-        other_files = _files(other, source, options.define)
+        other = draft_task(name, translation, None, (DType.FLOAT32,), answers)
+        other_files = _files(other, source, answers)
         if other_files != files:
             _rewrite(folder, other_files)
             if _try_it(folder):
@@ -66,13 +77,49 @@ def run(options: Options) -> int:
             {
                 "folder": str(folder),
                 "files": sorted(files),
-                "open_points": open_points,
+                "open_points": [{"text": p.text, "key": p.key} for p in open_points],
+                "answered": list(answers.keys()),
                 "problems": problems,
             }
         )
     else:
-        print_draft(folder, sorted(files), open_points, problems)
+        print_draft(folder, sorted(files), [str(p) for p in open_points], problems)
     return ExitCode.OK
+
+
+def _answers(options: Options) -> Answers:
+    """The answers file with the flags, which come before it."""
+    from astra_tui.drafting.answers import NO_ANSWERS, read_answers
+
+    answers = NO_ANSWERS
+    if options.answers:
+        file = Path(options.answers)
+        answers = read_answers(read_text(file), str(file)).beside(file.parent)
+    return msgspec.structs.replace(
+        answers,
+        source=options.source or answers.source,
+        kernel=options.kernel or answers.kernel,
+        include=(*options.include, *answers.include),
+        define=(*options.define, *answers.define),
+    )
+
+
+def _ask(answers: Answers, drafted: Callable[[Answers], Draft]) -> tuple[Answers, Draft]:
+    """Asks for each open point in turn, also for those that an answer brings up."""
+    asked: set[str] = set()
+    draft = drafted(answers)
+    while point := next((p for p in draft.open_points if p.key and p.key not in asked), None):
+        asked.add(point.key)
+        click.echo(f"\n{plain.visible(point.text)}", err=True)
+        text = click.prompt(point.key, default="", show_default=False, err=True)
+        try:
+            if text:
+                answers = answers.with_answer(point.key, text)
+                draft = drafted(answers)
+        except UserError as error:
+            click.echo(error.describe(), err=True)
+            asked.discard(point.key)
+    return answers, draft
 
 
 def _read(source: Path, roots: Sequence[str], defines: Sequence[str]) -> Translation:
@@ -94,20 +141,21 @@ def _read(source: Path, roots: Sequence[str], defines: Sequence[str]) -> Transla
     return read_translation(source, [Path(r) for r in roots], toolchain.include_dirs, defines)
 
 
-def _files(draft: Draft, source: Path, defines: Sequence[str]) -> dict[str, str | bytes]:
-    """The draft's files, and the headers that it includes, with where they come from."""
+def _files(draft: Draft, source: Path, answers: Answers) -> dict[str, str | bytes]:
+    """The draft's files, the answers, and the headers that it includes with their origin."""
     from astra_tui.model.task import upstream_files
 
+    files = {**draft.files, "answers.toml": answers.text()}
     if not draft.upstream:
-        return dict(draft.files)
+        return dict(files)
     headers = upstream_files(
         {name: Path(path).read_bytes() for name, path in draft.upstream.items()},
         include=(".",),
         origin=f"headers of {source}",
         licence="see the headers",
-        defines=tuple(defines),
+        defines=answers.define,
     )
-    return {**draft.files, **headers}
+    return {**files, **headers}
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.cuda_source.translation import Declaration, Translation
-from astra_tui.drafting.elements import Ask
+from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import printed
 from astra_tui.drafting.geometry import TORCH_TYPE, LaunchDraft
 from astra_tui.drafting.pieces import TORCH_ELEMENT, joined, root_relative, select

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from astra_tui.cuda_source.translation import Declaration, Translation
+from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
 from astra_tui.drafting.baseline import baseline_text, plan_text
-from astra_tui.drafting.elements import Ask, ElementTypes, read_element_types
+from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, printed
 from astra_tui.drafting.geometry import guess_grid, plan_arguments, read_launch
 from astra_tui.drafting.host_launches import HostLaunch
@@ -20,12 +21,20 @@ from astra_tui.drafting.reading import (
     KernelText,
     SourceText,
     function_name,
+    host_template_of,
+    parameters_of,
     read_source,
 )
 from astra_tui.drafting.scalars import read_scalars
 from astra_tui.drafting.strides import recognise_strides
-from astra_tui.drafting.task_file import TaskDraft, highest_value, reference_stub, task_toml
-from astra_tui.drafting.tensors import TensorDraft, TensorReader, read_accesses
+from astra_tui.drafting.task_file import (
+    TaskDraft,
+    answered,
+    highest_value,
+    reference_stub,
+    task_toml,
+)
+from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
@@ -40,7 +49,7 @@ class Draft:
 
     name: str
     files: dict[str, str]
-    open_points: list[str]
+    open_points: tuple[OpenPoint, ...]
     upstream: dict[str, str] = field(default_factory=dict)
     """The project's headers that the kernel includes: paths by the name of their include."""
 
@@ -50,35 +59,43 @@ def draft_task(
     translation: Translation,
     kernel_name: str | None = None,
     assumed: tuple[DType, ...] = (),
+    answers: Answers = NO_ANSWERS,
 ) -> Draft:
     """Drafts a task from a CUDA source that was read.
 
     `assumed` are the element types of `T` where no launch shows them.
 
-    What cannot be read becomes an open point. Raises UserError when the source holds no kernel, or
-    several and neither its launches nor `kernel_name` say which.
+    What cannot be read and is not answered becomes an open point. Raises UserError when the source
+    holds no kernel, or several and neither its launches nor `kernel_name` say which, and when an
+    answer does not fit the kernel.
     """
     file = Path(translation.main).name
     source = read_source(translation)
-    kernel, declared = _choose(source, translation, kernel_name)
-    points = list(translation.notes)
-    launch = _launch_of(source, kernel, points.append)
-    elements = read_element_types(source, kernel, launch, assumed, points.append)
+    kernel, declared = _choose(source, translation, kernel_name or answers.kernel or None)
+    points = [OpenPoint(note) for note in translation.notes]
+
+    def ask(text: str, key: str = "") -> None:
+        if not key or not answers.has(key):
+            points.append(OpenPoint(text, key))
+
+    launch = _launch_of(source, kernel, answers.launch, ask)
+    _require_template(kernel, launch, answers)
+    elements = read_element_types(source, kernel, launch, assumed, answers, ask)
     sizes = Sizes(taken=_names_of_arguments(source, kernel))
-    plan = read_launch(source, kernel, launch, elements, sizes, points.append)
+    plan = read_launch(source, kernel, launch, elements, sizes, answers, ask)
     accesses = read_accesses(source, kernel, plan, elements, sizes)
-    if recognise_strides(kernel, accesses, plan, sizes, points.append):
+    if recognise_strides(kernel, accesses, plan, sizes, ask):
         accesses = read_accesses(source, kernel, plan, elements, sizes)
     if plan.grid is None:
-        plan = replace(plan, grid=guess_grid(kernel.node, accesses, sizes, points.append))
-    found = TensorReader(kernel, elements, sizes, accesses, points.append).read(plan)
+        plan = replace(plan, grid=guess_grid(kernel.node, accesses, sizes, ask))
+    found = TensorReader(kernel, elements, sizes, accesses, ask).read(plan)
     task = TaskDraft(
         name=name,
         origin=f"{file}, kernel {kernel.name}",
         dtypes=elements.task,
         dims=dict(sizes.workload),
         tensors=found.tensors,
-        scalars=tuple(read_scalars(source, kernel, launch, elements, points.append)),
+        scalars=tuple(read_scalars(source, kernel, launch, elements, ask)),
         accepts=_unique(
             *plan.conditions,
             *found.conditions,
@@ -87,23 +104,44 @@ def draft_task(
         ),
         fixed=dict(sizes.fixed),
     )
+    task = answered(task, answers)
     facts = kernel_facts(source, kernel, launch, task)
-    choice = choose(facts)
+    choice = choose(facts, "" if answers.is_reference_text else answers.reference)
     if choice.reference is not None:
-        task = with_reference(task, choice.reference)
-    arguments = plan_arguments(kernel, plan, sizes)
+        # Answers come last: they may rule on what the operator suggests.
+        task = answered(with_reference(task, choice.reference), answers)
+    arguments = plan_arguments(kernel, plan, sizes, answers)
     plan_lines = plan_text(kernel, plan, arguments, task.accepts)
-    baseline = baseline_text(translation, declared, elements.task, plan_lines, points.append)
-    points.extend(_to_confirm(task, elements))
-    points.extend(choice.open_points)
+    baseline = baseline_text(translation, declared, elements.task, plan_lines, ask)
+    _ask_to_confirm(task, elements, ask)
+    for point in choice.open_points:
+        ask(point, "reference")
+    if answers.is_reference_text:
+        reference = answers.reference
+    elif choice.offered:
+        reference = reference_text(name, facts, choice)
+    else:
+        reference = reference_stub(task)
     files = {
         "task.toml": task_toml(task),
-        "reference.py": reference_text(name, facts, choice)
-        if choice.offered
-        else reference_stub(task),
+        "reference.py": reference,
         "baseline.cu": baseline.text,
     }
-    return Draft(name, files, points, baseline.upstream)
+    return Draft(name, files, tuple(points), baseline.upstream)
+
+
+def _require_template(kernel: KernelText, launch: HostLaunch | None, answers: Answers) -> None:
+    """Raises UserError for an answered template parameter that neither kernel nor launcher has."""
+    known = [name for _, name, _ in kernel.template]
+    if launch is not None:
+        known += [name for _, name, _ in host_template_of(launch.function)]
+        known += [p.name for p in parameters_of(launch.function)]
+    for name in answers.template:
+        if name not in known:
+            raise UserError(
+                f"neither the kernel nor its launcher has template.{name}",
+                hint=nearest(name, known),
+            )
 
 
 def _choose(
@@ -144,16 +182,27 @@ def _choose(
     return same[min(place, len(same) - 1)], chosen
 
 
-def _launch_of(source: SourceText, kernel: KernelText, ask: Ask) -> HostLaunch | None:
-    """The launch that the draft follows; others, of this kernel and with it, become points."""
+def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> HostLaunch | None:
+    """The launch that the draft follows; others, of this kernel and with it, become points.
+
+    Raises UserError where `line` is given and no launch of the kernel begins there.
+    """
     launches = [x for x in source.launches if x.kernel == kernel.name]
+    lines = list(dict.fromkeys(x.line for x in launches))
+    if line and line not in lines:
+        raise UserError(
+            f"no launch of {kernel.name} is at line {line}",
+            hint=f"there are launches at line {', '.join(map(str, lines))}" if lines else "",
+        )
     if not launches:
         return None
-    first = launches[0]
-    others = [x for x in launches if x.function != first.function]
+    first = next(x for x in launches if not line or x.line == line)
+    others = ", ".join(str(n) for n in lines if n != first.line)
     if others:
-        lines = ", ".join(dict.fromkeys(str(x.line) for x in others))
-        ask(f"the draft follows the launch at line {first.line}; there are others at line {lines}")
+        ask(
+            f"the draft follows the launch at line {first.line}; there are others at line {others}",
+            "launch",
+        )
     beside = [x for x in source.launches if x.function == first.function and x not in launches]
     if beside:
         names = ", ".join(dict.fromkeys(x.kernel for x in beside))
@@ -205,42 +254,36 @@ def _is_capped(part: Expression) -> bool:
             return False
 
 
-def _to_confirm(task: TaskDraft, elements: ElementTypes) -> list[str]:
-    """The points that every draft has."""
-    found = [
-        f"{s.name}: the draft tries {', '.join(map(repr, s.choices))}; say which values are used"
-        for s in task.scalars
-    ]
-    found += [
-        f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: the draft "
-        f"draws {t.values or f'0 to {highest_value(t)}'}; say which values are valid"
-        for t in task.tensors
-        if t.dtype is not None and not t.dtype.is_float and t.role.value in ("in", "inout")
-    ]
-    found += [
-        f"limit of {t.name}: {t.limit}, common for this operator; confirm"
-        for t in task.tensors
-        if t.limit is not None
-    ]
-    floats = [t.name for t in task.tensors if _is_read_float(t) and t.limit is None]
-    if floats:
-        found.append(
-            f"limit of {', '.join(floats)}: the largest magnitude that has to work; without one "
-            'nothing near the end of the type is tried (and special = ["nan", "inf"] for those)'
-        )
+def _ask_to_confirm(task: TaskDraft, elements: ElementTypes, ask: Ask) -> None:
+    """Adds the points that every draft has."""
+    for s in task.scalars:
+        tried = ", ".join(map(repr, s.choices))
+        ask(f"{s.name}: the draft tries {tried}; say which values are used", f"args.{s.name}")
+    for t in task.tensors:
+        if t.dtype is not None and not t.dtype.is_float and t.is_input:
+            ask(
+                f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: "
+                f"the draft draws {t.values or f'0 to {highest_value(t)}'}; say which values are "
+                "valid",
+                f"args.{t.name}.values",
+            )
+    for t in task.tensors:
+        if t.limit is not None:
+            key = f"args.{t.name}.limit"
+            ask(f"limit of {t.name}: {t.limit}, common for this operator; confirm", key)
+        elif t.is_input and (t.dtype is None or t.dtype.is_float):
+            ask(
+                f"limit of {t.name}: the largest magnitude that has to work; without one nothing "
+                'near the end of the type is tried (and special = ["nan", "inf"] for those)',
+                f"args.{t.name}.limit",
+            )
     if task.rows:
-        found.append(f"rows = {task.rows}: confirm that no row depends on another, or delete it")
+        text = f"rows = {task.rows}: confirm that no row depends on another, or delete it"
+        ask(text, "rows")
     if task.accepts:
-        found.append(f"contract: the source suggests {', '.join(task.accepts)}; confirm")
+        ask(f"contract: the source suggests {', '.join(task.accepts)}; confirm", "contract")
     if len(elements.task) > 1:
         names = ", ".join(d.value for d in elements.task)
-        found.append(f"dtypes: {names} are all checked; delete those that you do not use")
-    return [
-        *found,
-        "tolerances, bytes and flops in task.toml are common choices: confirm them",
-        "workloads in task.toml: the sizes that matter to you",
-    ]
-
-
-def _is_read_float(tensor: TensorDraft) -> bool:
-    return tensor.role.value in ("in", "inout") and (tensor.dtype is None or tensor.dtype.is_float)
+        ask(f"dtypes: {names} are all checked; delete those that you do not use", "dtypes")
+    ask("tolerances, bytes and flops in task.toml are common choices: confirm them", "tolerance")
+    ask("workloads in task.toml: the sizes that matter to you", "workloads")

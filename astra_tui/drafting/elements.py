@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from astra_tui.drafting.answers import Answers, Ask
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.types import ELEMENTS, template_types, vector_of
 from astra_tui.model.dtypes import OF_SPELLING, DType
-
-Ask = Callable[[str], None]
-"""Adds an open point to the draft."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,13 @@ def read_element_types(
     kernel: KernelText,
     launch: HostLaunch | None,
     assumed: tuple[DType, ...],
+    answers: Answers,
     ask: Ask,
 ) -> ElementTypes:
     """Finds the element types of a kernel's template parameters and of the task.
 
     `assumed` is what `T` goes through where no launch shows it; by default what the source has the
-    headers of.
+    headers of. `answers` come before what the launch shows.
     """
     used = {p.type for p in kernel.parameters}
     typenames = [name for kind, name, _ in kernel.template if kind == "typename"]
@@ -67,31 +66,50 @@ def read_element_types(
     if not names:
         return _without_template(source, kernel, ask)
     types = template_types(source, kernel, launch)
+    answered = {name: dtype for name in names if (dtype := answers.dtype_of(name)) is not None}
+    types |= {name: (dtype,) for name, dtype in answered.items()}
     floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}
-    main = next((name for name in names if floats[name]), None)
-    if main is None:
-        main = next((n for n in names if _meant_by_name(kernel, n) is None), names[0])
+    main = _main_of(kernel, names, floats, answers)
+    if answers.dtypes:
+        floats[main] = answers.dtypes
+    elif not floats[main]:
         floats[main] = assumed or _likely_types(source)
         said = " and ".join(d.value for d in floats[main])
-        ask(f"template parameter {main}: no launch shows its type; the draft says {said}")
+        text = f"template parameter {main}: no launch shows its type; the draft says {said}"
+        ask(text, "dtypes")
     generic, fixed = {main}, {}
     for name in names:
         given = types.get(name, ())
         if name == main:
             continue
-        if len(given) == 1 and given != floats[main]:
+        if name in answered or (len(given) == 1 and given != floats[main]):
             fixed[name] = given[0]
             continue
         if not given and (meant := _meant_by_name(kernel, name)) is not None:
             fixed[name] = meant
-            ask(f"template parameter {name}: no launch shows its type; the draft says {meant}")
+            text = f"template parameter {name}: no launch shows its type; the draft says {meant}"
+            ask(text, f"template.{name}")
             continue
         generic.add(name)
-        if given != floats[main]:
-            ask(f"template parameter {name}: no launch shows its type; the draft says T")
+        if given != floats[main] and answers.template.get(name) != "T":
+            text = f"template parameter {name}: no launch shows its type; the draft says T"
+            ask(text, f"template.{name}")
     if is_untyped:
         generic.add("void")
     return ElementTypes(floats[main], frozenset(generic), fixed, source.aliases)
+
+
+def _main_of(
+    kernel: KernelText,
+    names: list[str],
+    floats: Mapping[str, tuple[DType, ...]],
+    answers: Answers,
+) -> str:
+    """The template parameter that the task's `T` stands for."""
+    answered = [n for n in names if answers.template.get(n) == "T"]
+    shown = [n for n in names if floats[n] and answers.dtype_of(n) is None]
+    unnamed = [n for n in names if _meant_by_name(kernel, n) is None]
+    return next(iter((*answered, *shown, *unnamed, *names)))
 
 
 def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> ElementTypes:
@@ -99,7 +117,10 @@ def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> Eleme
     pointees = [vector_of(p.type, source.aliases)[0] for p in kernel.parameters if p.is_pointer]
     floats = [d for d in pointees if d in ELEMENTS]
     if not floats:
-        ask("no tensor is known to hold floating-point numbers; dtypes says float32 for want of T")
+        text = (
+            "no tensor is known to hold floating-point numbers; dtypes says float32 for want of T"
+        )
+        ask(text, "dtypes")
     task = max(floats, key=floats.count) if floats else DType.FLOAT32
     return ElementTypes((task,), frozenset(), {}, source.aliases)
 

@@ -18,7 +18,8 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.drafting.accesses import Access
-from astra_tui.drafting.elements import Ask, ElementTypes
+from astra_tui.drafting.answers import Answers, Ask
+from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import (
     Rewriter,
     SymbolTable,
@@ -39,8 +40,9 @@ from astra_tui.drafting.reading import (
 )
 from astra_tui.drafting.structures import Member
 from astra_tui.drafting.types import dtype_of, is_size_type, torch_types
-from astra_tui.model.launch.expression import Call, Expression, Integer, Name
-from astra_tui.model.launch.scope import ELEMENT_TYPE
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.launch.expression import Call, Expression, Integer, Name, names_in
+from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES
 
 DEFAULT_BLOCK = 256
 
@@ -80,33 +82,70 @@ def read_launch(
     launch: HostLaunch | None,
     elements: ElementTypes,
     sizes: Sizes,
+    answers: Answers,
     ask: Ask,
 ) -> LaunchDraft:
-    """Reads the launch of a kernel and adds to `sizes` whatever names it needs."""
+    """Reads the launch of a kernel and adds to `sizes` whatever names it needs.
+
+    Raises UserError for answers in `[plan]` that are not in the plan's language.
+    """
     if launch is None:
         for parameter in kernel.parameters:
             if is_size_type(parameter, source.aliases):
                 sizes.arguments[parameter.name] = Name(sizes.add(parameter.name))
-        template, numbers = _template(kernel, elements, None, ask)
-        return LaunchDraft(template, None, (Integer(DEFAULT_BLOCK),), "", numbers)
+        _answer_arguments(kernel, sizes, answers)
+        template, numbers = _template(kernel, elements, None, sizes, answers, ask)
+        grid = _answered_parts("grid", answers.plan.grid, sizes)
+        block = _answered_parts("block", answers.plan.block, sizes)
+        shared = answers.plan.shared
+        return LaunchDraft(template, grid, block or (Integer(DEFAULT_BLOCK),), shared, numbers)
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
     host.cpp_names.update(_cpp_names(kernel, launch, elements))
-    _read_host_template(host, ask)
-    host.numbers.update(_thread_counts(source, launch, ask))
+    _read_host_template(host, answers, ask)
+    host.numbers.update(_thread_counts(source, launch, answers, ask))
     host.read_checks()
     host.bind_arguments()
     _bind_rest(source, kernel, sizes, ask)
-    template, numbers = _template(kernel, elements, host, ask)
-    grid = _geometry(host, 0, "grid", ask)
-    block = _geometry(host, 1, "block", ask) or (Integer(DEFAULT_BLOCK),)
+    _answer_arguments(kernel, sizes, answers)
+    template, numbers = _template(kernel, elements, host, sizes, answers, ask)
+    grid = _answered_parts("grid", answers.plan.grid, sizes) or _geometry(host, 0, "grid", ask)
+    block = _answered_parts("block", answers.plan.block, sizes) or _geometry(host, 1, "block", ask)
     host.read_switches()
     pdl = launch.pdl and not any("PDL" in n.upper() and not v for n, v in host.flags.items())
-    shared = _shared(host, ask)
+    shared = answers.plan.shared or _shared(host, ask)
     given = zip(kernel.parameters, launch.arguments, strict=False)
     nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
     checked = host.conditions()
+    block = block or (Integer(DEFAULT_BLOCK),)
     return LaunchDraft(template, grid, block, shared, numbers, pdl, nulls, host.shapes, checked)
+
+
+def _answer_arguments(kernel: KernelText, sizes: Sizes, answers: Answers) -> None:
+    """Passes what `[plan.args]` says for the kernel's whole numbers."""
+    for name, text in answers.plan.args.items():
+        if name not in {p.name for p in kernel.parameters}:
+            known = [p.name for p in kernel.parameters]
+            raise UserError(f"the kernel has no plan.args.{name}", hint=nearest(name, known))
+        if name in sizes.arguments:
+            sizes.arguments[name] = _answered_expression(f"plan.args.{name}", text, sizes)
+
+
+def _answered_parts(
+    what: str, parts: tuple[str, ...], sizes: Sizes
+) -> tuple[Expression, ...] | None:
+    """The parts of an answered grid or block, None for no answer."""
+    return tuple(_answered_expression(f"plan.{what}", part, sizes) for part in parts) or None
+
+
+def _answered_expression(key: str, text: str, sizes: Sizes) -> Expression:
+    """An expression of the plan's language; names that are new in it become dimensions."""
+    found = plan_expression(text)
+    if found is None:
+        raise UserError(f"{key} = {text!r} is no expression of a launch plan")
+    for name in sorted(names_in(found) - set(sizes.workload) - sizes.taken - RESERVED_NAMES):
+        sizes.add(name, name)
+    return found
 
 
 def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
@@ -115,7 +154,8 @@ def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -
         if is_size_type(parameter, source.aliases) and parameter.name not in sizes.arguments:
             value = integer_value(parameter.default)
             sizes.arguments[parameter.name] = Name(sizes.add(parameter.name, "", value))
-            ask(f"{parameter.name}: the launch does not pass it; the draft makes it a dimension")
+            text = f"{parameter.name}: the launch does not pass it; the draft makes it a dimension"
+            ask(text, f"plan.args.{parameter.name}")
 
 
 # -- template arguments ----------------------------------------------------------------------------
@@ -153,7 +193,7 @@ def _cpp_names(kernel: KernelText, launch: HostLaunch, elements: ElementTypes) -
     return found
 
 
-def _read_host_template(host: HostCode, ask: Ask) -> None:
+def _read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
     """Values of the template parameters of the host function and of the classes around it.
 
     One that no call shows is a dimension where its name says so, as `kHeadDim` does.
@@ -163,6 +203,16 @@ def _read_host_template(host: HostCode, ask: Ask) -> None:
     for place, (kind, name, default) in enumerate(parameters):
         if kind == "typename" or name in host.numbers:
             continue
+        answer = answers.template.get(name)
+        if isinstance(answer, tuple):
+            _answered_size(name, answer, host.sizes)
+            continue
+        if isinstance(answer, bool):
+            host.flags[name] = answer
+            continue
+        if isinstance(answer, int):
+            host.numbers[name] = answer
+            continue
         if kind == "bool":
             host.flags[name] = _PDL.search(name) is not None or default == "true"
             continue
@@ -170,13 +220,28 @@ def _read_host_template(host: HostCode, ask: Ask) -> None:
         value = _template_value(host.source, host.launch, at) if at >= 0 else None
         value = value if value is not None else integer_value(default)
         if value is None and _DIMENSION.search(name) and not _THREAD_COUNT.search(name):
-            size = host.sizes.add(_without_mark(name), name, TEMPLATE_SIZES[1])
-            host.sizes.fixed[size] = TEMPLATE_SIZES
+            _answered_size(name, TEMPLATE_SIZES, host.sizes)
+            listed = ", ".join(map(str, TEMPLATE_SIZES))
+            text = f"template parameter {name} of the launcher: no call shows it; the draft tries "
+            ask(text + listed, f"template.{name}")
             continue
         if value is None:
             value = _number_guess(name)
-            ask(f"template parameter {name} of the launcher: no call shows it; draft says {value}")
+            text = (
+                f"template parameter {name} of the launcher: no call shows it; draft says {value}"
+            )
+            ask(text, f"template.{name}")
         host.numbers[name] = value
+
+
+def _answered_size(name: str, values: tuple[int | str, ...], sizes: Sizes) -> str:
+    """The dimension that a template parameter becomes, with the sizes to try."""
+    numbers = tuple(int(v) for v in values)
+    known = sizes.leaves.get(name)
+    if known is None:
+        known = sizes.add(_without_mark(name), name, numbers[min(1, len(numbers) - 1)])
+        sizes.fixed[known] = numbers
+    return known
 
 
 def _without_mark(name: str) -> str:
@@ -185,7 +250,9 @@ def _without_mark(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain).lower()
 
 
-def _thread_counts(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str, int]:
+def _thread_counts(
+    source: SourceText, launch: HostLaunch, answers: Answers, ask: Ask
+) -> dict[str, int]:
     """Values of the host function's parameters that choose a number of threads.
 
     They tune the launch and say nothing of the operator, so they are no dimensions.
@@ -204,7 +271,9 @@ def _thread_counts(source: SourceText, launch: HostLaunch, ask: Ask) -> dict[str
             value = integer_value(text_of(arguments[place])) if place < len(arguments) else None
             given = value if given is None else given
         found[name] = given if given is not None else DEFAULT_BLOCK
-        ask(f"{name} is chosen by the caller; the plan uses {found[name]}")
+        answer = answers.template.get(name)
+        found[name] = answer if isinstance(answer, int) else found[name]
+        ask(f"{name} is chosen by the caller; the plan uses {found[name]}", f"template.{name}")
     return found
 
 
@@ -233,7 +302,12 @@ def _number_guess(name: str) -> int:
 
 
 def _template(
-    kernel: KernelText, elements: ElementTypes, host: HostCode | None, ask: Ask
+    kernel: KernelText,
+    elements: ElementTypes,
+    host: HostCode | None,
+    sizes: Sizes,
+    answers: Answers,
+    ask: Ask,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     """The template arguments as the plan writes them, and which of them are known numbers."""
     given = host.launch.template_args if host is not None else ()
@@ -241,6 +315,11 @@ def _template(
     numbers: dict[str, int] = {}
     for place, (kind, name, default) in enumerate(kernel.template):
         node = given[place] if place < len(given) else None
+        if name in answers.template and name not in elements.generic:
+            text = _answered_argument(name, answers, sizes)
+            texts.append(text)
+            numbers |= {name: int(text)} if text.isdecimal() else {}
+            continue
         if kind == "typename":
             texts.append(_type_argument(name, node, default, elements, host, ask))
             continue
@@ -251,7 +330,8 @@ def _template(
         if host is not None and text in host.flags:
             text = str(host.flags[text]).lower()
         if kind == "bool" and text not in ("true", "false"):
-            ask(f"template parameter {name}: '{one_line(text)}' could not be read; it is false")
+            shown = f"template parameter {name}: '{one_line(text)}' could not be read; it is false"
+            ask(shown, f"template.{name}")
             text = "false"
         if text in ("true", "false"):
             texts.append(f'"{text}"')
@@ -263,13 +343,31 @@ def _template(
         value = _number_argument(node, default, host)
         if value is None:
             value = Integer(_number_guess(name))
-            ask(f"template parameter {name}: could not be read; the draft passes {value.value}")
+            shown = f"template parameter {name}: could not be read; the draft passes {value.value}"
+            ask(shown, f"template.{name}")
         shown = printed(value)
         number = _number_for(shown, elements)
         if number is not None:
             numbers[name] = number
         texts.append(f"({shown})" if re.search(r"[<>=]", shown) else shown)
     return tuple(texts), numbers
+
+
+def _answered_argument(name: str, answers: Answers, sizes: Sizes) -> str:
+    """What the plan writes for a template parameter that the engineer answers."""
+    value = answers.template[name]
+    dtype = answers.dtype_of(name)
+    match value:
+        case bool():
+            return f'"{str(value).lower()}"'
+        case int():
+            return str(value)
+        case tuple():
+            return _answered_size(name, value, sizes)
+        case _ if dtype is not None or value == "T":
+            return dtype.value if dtype is not None else "T"
+        case _:
+            return f'"{value}"'
 
 
 def _cpp_constant(kind: str, text: str, kernel: KernelText, host: HostCode | None) -> str:
@@ -317,7 +415,8 @@ def _type_argument(
         return elements.fixed[name].value
     text = _in_plan(text_of(node) or default, host)
     if not text or '"' in text:
-        ask(f"template parameter {name}: no launch shows its type; the draft says T")
+        shown = f"template parameter {name}: no launch shows its type; the draft says T"
+        ask(shown, f"template.{name}")
         return ELEMENT_TYPE
     return f'"{text}"'
 
@@ -325,7 +424,10 @@ def _type_argument(
 def _function_argument(name: str, text: str, host: HostCode | None, ask: Ask) -> str:
     """A function as C++ text; without one the draft cannot compile, and says so."""
     if not text:
-        ask(f"template parameter {name} is a function, and no launch shows which: write its name")
+        shown = (
+            f"template parameter {name} is a function, and no launch shows which: write its name"
+        )
+        ask(shown, f"template.{name}")
         text = name
     return f'"{_in_plan(text, host)}"'
 
@@ -356,7 +458,7 @@ def _geometry(host: HostCode, place: int, what: str, ask: Ask) -> tuple[Expressi
     found = host.geometry(node) if node is not None else None
     if node is None or found is None or not all(map(printed, found)):
         shown = host.described(node) if node is not None else f"at line {host.launch.line}"
-        ask(f"{what}: {shown} could not be rewritten; the plan holds a guess")
+        ask(f"{what}: {shown} could not be rewritten; the plan holds a guess", f"plan.{what}")
         return None
     while len(found) > 1 and found[-1] == Integer(1):
         found.pop()
@@ -382,7 +484,10 @@ def _shared(host: HostCode, ask: Ask) -> str:
     found = host.expression(node)
     text = printed(found) if found is not None else ""
     if not text:
-        ask(f"shared memory: {host.described(node)} could not be rewritten; the plan asks for none")
+        shown = (
+            f"shared memory: {host.described(node)} could not be rewritten; the plan asks for none"
+        )
+        ask(shown, "plan.shared")
     return "" if text == "0" else text
 
 
@@ -398,7 +503,8 @@ def guess_grid(
     )
     ask(
         f"no <<<...>>> launch was found: grid={' x '.join(map(printed, grid))}, "
-        f"block={DEFAULT_BLOCK} and the shared memory in baseline.cu are guesses"
+        f"block={DEFAULT_BLOCK} and the shared memory in baseline.cu are guesses",
+        "plan.grid",
     )
     return grid
 
@@ -427,11 +533,15 @@ def limits(parts: tuple[Expression, ...]) -> tuple[Polynomial, ...]:
     return tuple(map(from_expression, parts))
 
 
-def plan_arguments(kernel: KernelText, launch: LaunchDraft, sizes: Sizes) -> tuple[str, ...]:
+def plan_arguments(
+    kernel: KernelText, launch: LaunchDraft, sizes: Sizes, answers: Answers
+) -> tuple[str, ...]:
     """What the plan passes for each parameter of the source's kernel."""
     values = []
     for parameter in kernel.parameters:
-        if parameter.name in launch.nulls:
+        if parameter.name in answers.plan.args:
+            values.append(answers.plan.args[parameter.name])
+        elif parameter.name in launch.nulls:
             values.append("null")
         elif parameter.name in sizes.arguments:
             values.append(printed(sizes.arguments[parameter.name]) or "0")

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from astra_tui.cuda_source.syntax import text_of, without_wrapping
-from astra_tui.drafting.elements import Ask, ElementTypes
+from astra_tui.drafting.answers import Ask
+from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name
 from astra_tui.drafting.host_launches import HostLaunch, local_values
 from astra_tui.drafting.reading import (

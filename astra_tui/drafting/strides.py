@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from astra_tui.drafting.accesses import Access
-from astra_tui.drafting.elements import Ask
+from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft
 from astra_tui.drafting.launching import Sizes

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from astra_tui.drafting.answers import Answers, ArgumentAnswer, element_type
 from astra_tui.drafting.fitting import Contract
 from astra_tui.drafting.tensors import TensorDraft, product
 from astra_tui.model.dtypes import TENSOR_ONLY, DType
+from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.task import ArgumentRole
 
 _ROW_SIZES = (0, 1, 2, 7, 19, 83)
@@ -51,6 +54,12 @@ class TaskDraft:
     tolerance_source: str = ""
     fixed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The values to try of dimensions that are template arguments."""
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The sizes to try where the engineer says them."""
+    workloads: tuple[Mapping[str, int], ...] = ()
+    """The workloads where the engineer says them."""
+    rows_answer: str | None = None
+    """What the engineer says of `rows`, None for nothing."""
 
     @property
     def written(self) -> tuple[TensorDraft, ...]:
@@ -63,6 +72,8 @@ class TaskDraft:
 
         It is the first size of every tensor that is written, and no other size anywhere.
         """
+        if self.rows_answer is not None:
+            return self.rows_answer
         firsts = {t.sizes[0] for t in self.written}
         name = firsts.pop() if len(firsts) == 1 else ""
         if name not in self.dims or len(self.dims) < 2 or not all(t.is_read for t in self.tensors):
@@ -71,6 +82,79 @@ class TaskDraft:
             return ""
         others = " ".join(s for t in self.tensors for s in t.sizes[t.sizes[0] == name :])
         return "" if re.search(rf"\b{name}\b", others) else name
+
+
+# -- what the engineer answers -------------------------------------------------------------------
+
+
+def answered_tensors(tensors: tuple[TensorDraft, ...], answers: Answers) -> tuple[TensorDraft, ...]:
+    """The tensors with what `[args.NAME]` says of them."""
+    return tuple(
+        _answered(t, answers.args[t.name]) if t.name in answers.args else t for t in tensors
+    )
+
+
+def _answered(tensor: TensorDraft, answer: ArgumentAnswer) -> TensorDraft:
+    changed: dict[str, Any] = {}
+    if answer.role is not None:
+        changed |= {"role": answer.role, "is_role_read": True}
+    if answer.shape:
+        changed |= {"sizes": answer.shape, "is_read": True}
+    if answer.dtype:
+        changed["dtype"] = None if answer.dtype == "T" else _known_dtype(answer.dtype, tensor.name)
+    if answer.values:
+        changed["values"] = inline_table(answer.values)
+    if answer.limit is not None:
+        changed["limit"] = answer.limit
+    return replace(tensor, **changed)
+
+
+def _known_dtype(text: str, name: str) -> DType:
+    dtype = element_type(text)
+    if dtype is None:
+        raise UserError(
+            f"args.{name}.dtype: there is no element type {text!r}",
+            hint=nearest(text, [d.value for d in DType]),
+        )
+    return dtype
+
+
+def answered(task: TaskDraft, answers: Answers) -> TaskDraft:
+    """The draft with what the answers say of task.toml. Raises UserError for a name it lacks."""
+    _require_known(
+        "args", answers.args, [*(t.name for t in task.tensors), *(s.name for s in task.scalars)]
+    )
+    shown = " ".join(size for answer in answers.args.values() for size in answer.shape)
+    added_dims = [n for n in answers.dims if n not in task.dims and re.search(rf"\b{n}\b", shown)]
+    dims = {**task.dims, **dict.fromkeys(added_dims)}
+    _require_known("dims", answers.dims, dims)
+    scalars = tuple(
+        replace(s, choices=answers.args[s.name].choices)
+        if s.name in answers.args and answers.args[s.name].choices
+        else s
+        for s in task.scalars
+    )
+    added = tuple(a for a in answers.contract.accepts if a not in task.accepts)
+    tolerances = {dtype: (t.atol, t.rtol) for dtype, t in answers.tolerance.items()}
+    sources = dict.fromkeys(t.source for t in answers.tolerance.values() if t.source)
+    return replace(
+        task,
+        dims=dims,
+        tensors=answered_tensors(task.tensors, answers),
+        scalars=scalars,
+        accepts=(*task.accepts, *added),
+        sizes={**task.sizes, **{n: d.sizes for n, d in answers.dims.items()}},
+        tolerances={**task.tolerances, **tolerances},
+        tolerance_source="; ".join(sources) or task.tolerance_source,
+        workloads=tuple(w.dims for w in answers.workloads),
+        rows_answer=answers.rows,
+    )
+
+
+def _require_known(table: str, given: Mapping[str, object], known: Iterable[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UserError(f"the draft has no {table}.{name} to answer", hint=nearest(name, known))
 
 
 # -- task.toml -------------------------------------------------------------------------------------
@@ -89,6 +173,12 @@ def _quoted(text: str) -> str:
 
 def _listed(texts: Sequence[str]) -> str:
     return f"[{', '.join(map(_quoted, texts))}]"
+
+
+def inline_table(values: Mapping[str, object]) -> str:
+    """A table of texts, numbers and lists of them on one line."""
+    listed = (f"{name} = {json.dumps(value)}" for name, value in values.items())
+    return f"{{ {', '.join(listed)} }}"
 
 
 def _head(task: TaskDraft) -> Iterator[str]:
@@ -112,7 +202,7 @@ def _dims(task: TaskDraft) -> Iterator[str]:
 
 def _contract(task: TaskDraft) -> Contract:
     conditions = (*_positive(task), *task.accepts)
-    return Contract.of(conditions, tuple(task.dims), task.fixed, task.dtypes)
+    return Contract.of(conditions, tuple(task.dims), {**task.fixed, **task.sizes}, task.dtypes)
 
 
 def _typical(task: TaskDraft, contract: Contract) -> dict[str, int]:
@@ -129,6 +219,8 @@ def _sizes_within(
 ) -> tuple[int, ...]:
     """Sizes to try of one dimension: those that keep the contract, the others as usual."""
     usual = _usual_sizes(name, task)
+    if name in task.sizes:
+        return usual
     found = [s for s in usual if not contract.broken({**typical, name: s})]
     if len(found) < min(_LEAST_SIZES, len(usual)):
         near = (contract.fitted({**typical, name: s})[name] for s in usual)
@@ -139,8 +231,8 @@ def _sizes_within(
 
 def _usual_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
     """Sizes to try: tiny and odd ones, or multiples where the contract asks for them."""
-    if name in task.fixed:
-        return task.fixed[name]
+    if name in task.sizes or name in task.fixed:
+        return task.sizes.get(name) or task.fixed[name]
     for condition in task.accepts:
         multiple = re.fullmatch(rf"\(?{name}\)? % (\d+) == 0", condition)
         if multiple:
@@ -189,10 +281,7 @@ def _scalars(task: TaskDraft) -> Iterator[str]:
 
 
 def _positive(task: TaskDraft) -> list[str]:
-    return [
-        f"{name} >= {0 if name == task.rows or f'{name} == 0' in task.accepts else 1}"
-        for name in task.dims
-    ]
+    return [f"{name} >= {0 if _may_be_zero(name, task) else 1}" for name in task.dims]
 
 
 def _judgement(task: TaskDraft) -> Iterator[str]:
@@ -212,8 +301,15 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     yield f'bytes = "{_bytes(task)}"'
     largest = max((t.sizes for t in task.tensors), key=len, default=("1",))
     yield f'flops = "{task.flops or product(largest)}"  # confirm; only the roofline uses it'
-    yield "\n[[workloads]]"
-    yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"
+    for dims in task.workloads:
+        yield f"\n[[workloads]]\ndims = {inline_table(dims)}"
+    if not task.workloads:
+        yield "\n[[workloads]]"
+        yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"
+
+
+def _may_be_zero(name: str, task: TaskDraft) -> bool:
+    return name == task.rows or f"{name} == 0" in task.accepts or 0 in task.sizes.get(name, ())
 
 
 def _written_floats(task: TaskDraft) -> list[DType]:
@@ -246,6 +342,9 @@ def _workload(task: TaskDraft) -> Iterator[str]:
     usual = _WORKLOAD.get(len(task.dims), 32)
     wished = {}
     for name, value in task.dims.items():
+        if name in task.sizes:
+            wished[name] = max(task.sizes[name])
+            continue
         if name in task.fixed:
             wished[name] = task.fixed[name][min(1, len(task.fixed[name]) - 1)]
             continue

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from astra_tui.cuda_source.syntax import one_line
 from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of
+from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.body import Facts, Pointer
-from astra_tui.drafting.elements import Ask, ElementTypes
+from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import Sizes
@@ -44,6 +45,11 @@ class TensorDraft:
 
     limit: float | None = None
     """The largest magnitude that has to work, where the operator suggests one."""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the operator reads what is in it."""
+        return self.role in (ArgumentRole.IN, ArgumentRole.INOUT)
 
 
 @dataclass(frozen=True)
@@ -215,7 +221,10 @@ class TensorReader:
         dtype, _ = self.elements.of(parameter)
         name = free_name(parameter.name)
         if dtype is None:
-            self.ask(f"{name} points to {parameter.type}: say which element type it holds")
+            self.ask(
+                f"{name} points to {parameter.type}: say which element type it holds",
+                f"args.{name}.dtype",
+            )
         role, evidence = self._role(parameter)
         sizes = shape or guess
         strided = self._is_strided(name) and len(sizes) > 1
@@ -223,7 +232,8 @@ class TensorReader:
             # Only the distance of whole rows is passed: what is inside of one lies together.
             sizes = (sizes[0], product(sizes[1:]))
         how = "" if shape else " is a guess: no index in the body shows it"
-        self.ask(f"{name}: role {role.value} ({evidence}), shape [{', '.join(sizes)}]{how}")
+        shown = f"{name}: role {role.value} ({evidence}), shape [{', '.join(sizes)}]{how}"
+        self.ask(shown, f"args.{name}.shape" if how else f"args.{name}")
         return TensorDraft(
             name,
             role,

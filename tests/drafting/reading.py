@@ -17,3 +17,8 @@ def drafted(name: str, text: str, file: str, kernel: str | None = None) -> Draft
         path.write_bytes(text.encode(errors="surrogateescape"))
         translation = read_translation(path, [], find_toolchain().include_dirs)
     return draft_task(name, translation, kernel)
+
+
+def texts(draft: Draft) -> list[str]:
+    """The open points of a draft in words."""
+    return [point.text for point in draft.open_points]

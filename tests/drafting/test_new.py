@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from astra_tui.cli import main
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
-from tests.drafting.reading import drafted
+from tests.drafting.reading import drafted, texts
 
 SOURCES = Path(__file__).parent / "sources"
 SOFTMAX = (SOURCES / "softmax_rows.cu").read_text()
@@ -96,13 +96,13 @@ def test_several_kernels_need_a_choice() -> None:
 
 def test_what_no_case_tries_is_left_to_decide() -> None:
     text = "__global__ void k(float* y, const float* x, int n) { y[threadIdx.x] = x[n - 1]; }"
-    points = drafted("k", text, "k.cu").open_points
+    points = texts(drafted("k", text, "k.cu"))
     assert any(p.startswith("limit of x: the largest magnitude") for p in points), points
 
 
 def test_what_no_plan_can_pass_is_named() -> None:
     text = "struct P { int n[2]; };\n__global__ void k(float* x, P p, float** y) { x[p.n[0]] = 0; }"
-    points = " | ".join(drafted("k", text, "k.cu").open_points)
+    points = " | ".join(texts(drafted("k", text, "k.cu")))
     assert "p is a P, which a draft cannot read: pass it in the plan" in points
     assert "y is a float**" in points
     assert "x: role out" in points
@@ -115,7 +115,7 @@ def test_an_opaque_grid_is_named_with_its_line() -> None:
         "void f(float* x, int n) { k<<<table[n], 64>>>(x, n); }\n"
     )
     draft = drafted("k", text, "k.cu")
-    assert any("'table[n]' at line 2 could not be rewritten" in p for p in draft.open_points)
+    assert any("'table[n]' at line 2 could not be rewritten" in p for p in texts(draft))
     plan_of(draft.files["baseline.cu"])
 
 

@@ -23,7 +23,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import ArgumentRole, KernelTask, load_task
-from tests.drafting.reading import drafted
+from tests.drafting.reading import drafted, texts
 
 SOURCES = Path(__file__).parent / "operator_sources"
 CASES = ("*=7", "*=100", "*/all shifted by 1", "*/tiny values", "*/zeros of both signs")
@@ -106,7 +106,7 @@ def test_the_offered_reference_passes_the_kernel_and_fails_its_mistake(
     kernel: Kernel, compiler: Compiler, tmp_path: Path
 ) -> None:
     draft = drafted(kernel.source, text_of(kernel.source), f"{kernel.source}.cu")
-    points = " | ".join(draft.open_points)
+    points = " | ".join(texts(draft))
     assert f"reference.py: looks like {kernel.operator} (named" in points
     assert "; confirm" in points
     assert [p for p in kernel.points if p not in points] == []
@@ -128,7 +128,7 @@ def test_a_mistake_does_not_move_the_reference_silently(kernel: Kernel) -> None:
     text = text_of(kernel.source)
     right, wrong = (drafted("drafted", t, "a.cu") for t in (text, with_mistake(kernel, text)))
     assert (wrong.files["reference.py"] != right.files["reference.py"]) == bool(kernel.asked)
-    assert any(kernel.asked in point for point in wrong.open_points)
+    assert any(kernel.asked in point for point in texts(wrong))
 
 
 # -- references against torch's own operators ------------------------------------------------------

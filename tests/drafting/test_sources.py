@@ -194,7 +194,7 @@ def test_a_draft_says_what_the_source_says(
     said = json.loads(capsys.readouterr().out)
     assert said["problems"] == []  # It loads, and NVRTC compiles it.
     for part in expected.points:
-        assert any(part in point for point in said["open_points"]), part
+        assert any(part in point["text"] for point in said["open_points"]), part
     task = load_task(folder)
     found = {
         a.name: f"{a.role.value} {', '.join(map(print_expression, a.shape))}"

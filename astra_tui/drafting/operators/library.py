@@ -25,6 +25,7 @@ from astra_tui.drafting.operators import (
     softmax,
 )
 from astra_tui.drafting.operators.matching import Match, Reference, recognise
+from astra_tui.model.errors import UserError, nearest
 
 OPERATORS = (
     *norm.OPERATORS,
@@ -87,8 +88,13 @@ class Choice:
         return [told]
 
 
-def choose(facts: KernelFacts) -> Choice:
-    """The operators that a kernel looks like."""
+def choose(facts: KernelFacts, operator: str = "") -> Choice:
+    """The operators that a kernel looks like, or the one that the engineer names.
+
+    Raises UserError where there is no such operator, or its arguments do not fit the kernel's.
+    """
+    if operator:
+        return Choice((_named(operator, facts),), ())
     if (facts.names | set(facts.dims)) & _TORCH_NAMES or not facts.tensors:
         return Choice((), ())
     found = [m for m in (recognise(operator, facts) for operator in OPERATORS) if m is not None]
@@ -97,6 +103,23 @@ def choose(facts: KernelFacts) -> Choice:
     offered = [m for m in fitting if m.score > fitting[0].score - MARGIN]
     guesses = [m for m in found if m not in offered and m.score >= _LEAST_GUESS][:_MAX_GUESSES]
     return Choice(tuple(offered), tuple(guesses))
+
+
+def _named(name: str, facts: KernelFacts) -> Match:
+    """An operator of the library, as it fits a kernel."""
+    named = [o for o in OPERATORS if o.name == name]
+    if not named:
+        raise UserError(
+            f"there is no operator {name!r} to write reference.py from",
+            hint=nearest(name, [o.name for o in OPERATORS]),
+        )
+    fitting = [m for o in named if (m := recognise(o, facts)) is not None and m.reference]
+    if not fitting:
+        raise UserError(
+            f"the kernel's tensors do not fit {name!r}",
+            hint="answer their roles and shapes first ([args.NAME]), or name a Python file",
+        )
+    return max(fitting, key=lambda match: match.score)
 
 
 def reference_text(name: str, facts: KernelFacts, choice: Choice) -> str:

@@ -1,0 +1,196 @@
+"""What an engineer answers where a source does not say: the answers file of `astra-tui new`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import tomli_w
+
+from astra_tui.model.dtypes import OF_SPELLING, DType
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import ArgumentRole
+
+_SOURCE_KEYS = ("from", "kernel", "include", "define")
+
+
+class Ask(Protocol):
+    """Adds an open point to the draft; `key` is what answers it in an answers file."""
+
+    def __call__(self, text: str, key: str = "") -> None:
+        """Notes the point, unless its key is answered."""
+
+
+@dataclass(frozen=True)
+class OpenPoint:
+    """Something to confirm or to decide, with the key that answers it, "" where none does."""
+
+    text: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} [{self.key}]" if self.key else self.text
+
+
+class ArgumentAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[args.NAME]`, as in task.toml."""
+
+    role: ArgumentRole | None = None
+    dtype: str = ""
+    shape: tuple[str, ...] = ()
+    values: dict[str, Any] = {}
+    limit: float | None = None
+    choices: tuple[float, ...] = ()
+
+
+class DimensionAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[dims.NAME]`: the sizes to try."""
+
+    sizes: tuple[int, ...]
+
+
+class ContractAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[contract]`: conditions beside those that the draft reads."""
+
+    accepts: tuple[str, ...] = ()
+
+
+class PlanAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[plan]`: parts of the launch, in the language of launch plans."""
+
+    grid: tuple[str, ...] = ()
+    block: tuple[str, ...] = ()
+    shared: str = ""
+    args: dict[str, str] = {}
+
+
+class ToleranceAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[tolerance.TYPE]`, as in task.toml."""
+
+    atol: float
+    rtol: float = 0.0
+    source: str = ""
+
+
+class WorkloadAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[[workloads]]`, as in task.toml."""
+
+    dims: dict[str, int]
+
+
+TemplateAnswer = bool | int | str | tuple[int, ...]
+"""A value of a template parameter: a number, C++ text, an element type, or sizes to try."""
+
+
+class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An answers file: where the kernel is, and what its source does not say."""
+
+    source: str = msgspec.field(default="", name="from")
+    kernel: str = ""
+    include: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+    launch: int = 0
+    """The line of the launch to follow, 0 for the first."""
+    dtypes: tuple[DType, ...] = ()
+    rows: str | None = None
+    reference: str = ""
+    """The name of an operator, or the text of a reference.py."""
+    template: dict[str, TemplateAnswer] = {}
+    plan: PlanAnswer = PlanAnswer()
+    args: dict[str, ArgumentAnswer] = {}
+    dims: dict[str, DimensionAnswer] = {}
+    contract: ContractAnswer = ContractAnswer()
+    tolerance: dict[DType, ToleranceAnswer] = {}
+    workloads: tuple[WorkloadAnswer, ...] = ()
+
+    @property
+    def is_reference_text(self) -> bool:
+        """Whether the reference is Python code of the engineer's."""
+        return "def reference(" in self.reference
+
+    def keys(self) -> tuple[str, ...]:
+        """What is answered, such as "template.T" or "args.x.role"; where the kernel is, is none."""
+        return tuple(key for key in _leaves(msgspec.to_builtins(self)) if key not in _SOURCE_KEYS)
+
+    def has(self, key: str) -> bool:
+        """Whether a key or something below it is answered."""
+        return any(k == key or k.startswith(f"{key}.") for k in self.keys())
+
+    def beside(self, folder: Path) -> Answers:
+        """With the files that are named in an answers file looked up beside it.
+
+        Raises UserError for a reference that cannot be read.
+        """
+        changed: dict[str, Any] = {"include": tuple(str(folder / root) for root in self.include)}
+        if (folder / self.source).is_file():
+            changed["source"] = str(folder / self.source)
+        if self.reference.endswith(".py"):
+            file = folder / self.reference
+            try:
+                changed["reference"] = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise UserError(f"cannot be read: {error}", file=str(file)) from None
+        return msgspec.structs.replace(self, **changed)
+
+    def text(self) -> str:
+        """The file."""
+        return tomli_w.dumps(msgspec.to_builtins(self))
+
+    def with_answer(self, key: str, text: str) -> Answers:
+        """With one more answer. Raises UserError when it cannot be one for this key."""
+        data = msgspec.to_builtins(self)
+        place = data
+        *above, last = key.split(".")
+        for name in above:
+            place = place.setdefault(name, {})
+        place[last] = _typed(text)
+        return _converted(data, "the answer")
+
+    def dtype_of(self, name: str) -> DType | None:
+        """The element type that a template parameter is answered with, None for another answer."""
+        value = self.template.get(name)
+        return element_type(value) if isinstance(value, str) else None
+
+
+NO_ANSWERS = Answers()
+
+
+def read_answers(text: str, file: str) -> Answers:
+    """The answers in a TOML text. Raises UserError with the place in it."""
+    try:
+        return _converted(msgspec.toml.decode(text), file)
+    except msgspec.DecodeError as error:
+        raise UserError(f"not TOML: {error}", file=file) from None
+
+
+def _converted(data: object, file: str) -> Answers:
+    try:
+        return msgspec.convert(data, Answers)
+    except msgspec.ValidationError as error:
+        raise UserError(
+            str(error), file=file, hint="the keys are in docs/kernel-task.md, Answers"
+        ) from None
+
+
+def _leaves(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in table.items():
+        if isinstance(value, dict) and name != "values":
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
+def _typed(text: str) -> object:
+    """A value as TOML writes it; what is none is a text."""
+    try:
+        return msgspec.toml.decode(f"value = {text}")["value"]
+    except msgspec.DecodeError:
+        return text
+
+
+def element_type(text: str) -> DType | None:
+    """The element type of a name in task.toml or in C++, None for another text."""
+    return DType(text) if text in {d.value for d in DType} else OF_SPELLING.get(text)

@@ -1,0 +1,160 @@
+"""The answers file of `astra-tui new`, and the questions that it answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astra_tui.cli import main
+from astra_tui.drafting.answers import Answers, OpenPoint, read_answers
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import parse_plan
+from astra_tui.model.task import load_task
+
+SOURCE = """
+enum class Op { kHalve, kDouble };
+template <typename T, Op kOp, int kWidth, typename IdType>
+__global__ void scale(T* out, const T* x, const IdType* rows, int d, float by) {
+  int i = blockIdx.x * d + threadIdx.x;
+  if (threadIdx.x < d) out[i] = x[rows[blockIdx.x] * d + threadIdx.x] * by;
+}
+template <int kWidth>
+void launch(float* out, const float* x, const int* rows, int n, int d, float by) {
+  scale<float, Op::kHalve, kWidth, int><<<n, opaque[d]>>>(out, x, rows, d, by);
+}
+void other(float* out, const float* x, const int* rows, int n, int d) {
+  scale<float, Op::kDouble, 8, int><<<n, 128>>>(out, x, rows, d, 2.0f);
+}
+"""
+
+ANSWERS = """
+from = "scale.cu"
+launch = 10
+reference = "scale.py"
+[template]
+kOp = "Op::kDouble"
+kWidth = 4
+[plan]
+block = ["min(d, 256)"]
+[args.x]
+limit = 100.0
+shape = ["x_rows + more", "d"]
+[args.rows]
+values = { kind = "integers", low = 0, high = 6 }
+[args.by]
+choices = [2.0]
+[dims.d]
+sizes = [32, 96]
+[dims.more]
+sizes = [0, 3]
+[contract]
+accepts = ["d <= 256", "x_rows >= 7"]
+[tolerance.float32]
+atol = 0.0
+rtol = 1e-6
+source = "one rounding"
+[[workloads]]
+dims = { n = 64, d = 96, x_rows = 100, more = 0 }
+"""
+
+REFERENCE = "def reference(x, rows, by):\n    return {'out': x[rows] * by}\n"
+
+
+def written(tmp_path: Path, answers: str = ANSWERS) -> Path:
+    (tmp_path / "scale.cu").write_text(SOURCE)
+    (tmp_path / "scale.py").write_text(REFERENCE)
+    (tmp_path / "scale.toml").write_text(answers)
+    return tmp_path / "scale.toml"
+
+
+def test_answers_decide_what_the_source_leaves_open_and_are_kept_with_the_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    assert main(["new", str(tmp_path / "task"), "--answers", str(file), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["problems"] == []
+    asked = {point["key"] for point in said["open_points"]}
+    assert not asked & {"launch", "plan.block", "template.kWidth", "args.by", "workloads"}
+    assert {"template.kOp", "args.rows.values", "reference"} <= set(said["answered"])
+
+    task = load_task(tmp_path / "task")
+    assert task.dims["d"].sizes == (32, 96)
+    assert task.reference_file.read_text() == REFERENCE
+    text = (tmp_path / "task" / "baseline.cu").read_text()
+    assert '"Op::kDouble", 4, int32> grid=n block=min(d, 256)' in text
+    toml = (tmp_path / "task" / "task.toml").read_text()
+    for part in ("limit = 100.0", "choices = [2.0]", 'source = "one rounding', "n = 64, d = 96"):
+        assert part in toml, part
+
+    again = tmp_path / "task" / "answers.toml"
+    assert main(["new", str(tmp_path / "task2"), "--answers", str(again)]) == 0
+    assert (tmp_path / "task2" / "baseline.cu").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ('from = "scale.cu"\nlunch = 10', "unknown field `lunch`"),
+        ('from = "scale.cu"\nlaunch = 11', "no launch of scale is at line 11"),
+        ('from = "scale.cu"\n[template]\nkWith = 4', "did you mean 'kWidth'?"),
+        ('from = "scale.cu"\n[args.y]\nlimit = 1.0', "the draft has no args.y"),
+        ('from = "scale.cu"\n[dims.q]\nsizes = [4]', "the draft has no dims.q"),
+        ('from = "scale.cu"\n[args.x]\ndtype = "float17"', "no element type 'float17'"),
+        ('from = "scale.cu"\n[plan]\nblock = ["d ++"]', "no expression of a launch plan"),
+        ('from = "scale.cu"\n[plan.args]\nq = "1"', "no plan.args.q"),
+        ('from = "scale.cu"\nreference = "scalle"', "no operator 'scalle'"),
+        ('from = "scale.cu"\nreference = "absent.py"', "absent.py"),
+        ('from = "scale.cu"\n[[', "not TOML"),
+        ('kernel = "scale"', "no source is named"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_by_name_and_nothing_is_written(
+    answers: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, answers)
+    assert main(["new", str(tmp_path / "task"), "--answers", str(file)]) != 0
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "task").exists()
+
+
+def test_questions_are_asked_in_turn_and_a_wrong_answer_is_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    file = written(tmp_path, 'from = "scale.cu"\n[template]\nkOp = "Op::kDouble"\n')
+    replies = {"template.kWidth": ["4"], "plan.block": ['["no ("]', '["min(d, 64)"]']}
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n" * 60))
+    monkeypatch.setattr(
+        "click.prompt", lambda key, **_: replies[key].pop(0) if replies.get(key) else ""
+    )
+    assert main(["new", str(tmp_path / "task"), "--answers", str(file), "--ask"]) == 0
+    assert not any(replies.values())
+    assert "no expression of a launch plan" in capsys.readouterr().err
+    text = (tmp_path / "task" / "baseline.cu").read_text()
+    assert '"Op::kDouble", 4, int32> grid=n block=min(d, 64)' in text
+    parse_plan(text.partition("@launch")[2].partition("*/")[0])
+
+
+_KEYS = st.sampled_from(["template.T", "args.x.limit", "launch", "rows", "plan.shared", "dtypes"])
+
+
+@given(_KEYS, st.text(max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_any_answer_is_kept_as_given_or_refused(key: str, text: str) -> None:
+    try:
+        answers = Answers().with_answer(key, text)
+    except UserError:
+        return
+    assert answers.keys() in ((key,), ())  # An answer may say what is drafted anyway.
+    assert read_answers(answers.text(), "answers.toml") == answers
+
+
+def test_a_point_shows_the_key_that_answers_it() -> None:
+    assert str(OpenPoint("T: say its type", "dtypes")) == "T: say its type [dtypes]"
+    assert str(OpenPoint("left out: main()")) == "left out: main()"
