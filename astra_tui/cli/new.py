@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     flag("-I", "--include", metavar="DIR", multiple=True, help="where its headers are"),
     flag("-D", "--define", metavar="NAME[=VALUE]", multiple=True, help="a macro to define"),
     flag("--answers", metavar="FILE", help="what the source does not say (docs/kernel-task.md)"),
+    switch("--whole", "include the source as it is, instead of taking the kernel out of it"),
     switch("--ask", "ask for each open point; Enter leaves it as it is drafted"),
     JSON,
 )
@@ -100,6 +101,7 @@ def _answers(options: Options) -> Answers:
         source=options.source or answers.source,
         kernel=options.kernel or answers.kernel,
         include=(*options.include, *answers.include),
+        whole=bool(options.whole) or answers.whole,
         define=(*options.define, *answers.define),
     )
 

@@ -14,7 +14,7 @@ from astra_tui.model.dtypes import OF_SPELLING, DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import ArgumentRole
 
-_SOURCE_KEYS = ("from", "kernel", "include", "define")
+_SOURCE_KEYS = ("from", "kernel", "include", "define", "whole")
 
 
 class Ask(Protocol):
@@ -92,6 +92,8 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     kernel: str = ""
     include: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
+    whole: bool = False
+    """Whether baseline.cu includes the source as it is, and holds nothing of it."""
     launch: int = 0
     """The line of the launch to follow, 0 for the first."""
     dtypes: tuple[DType, ...] = ()

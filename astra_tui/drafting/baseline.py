@@ -89,6 +89,23 @@ def baseline_text(
     return Baseline(text, {include_name(path): path for path in kept.upstream})
 
 
+def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: str) -> Baseline:
+    """A file that includes the source as it is, so that it holds nothing but the launch."""
+    main = root_relative(translation.main, translation.roots, translation.main)
+    includes = [f'#include "{main}"']
+    shown = "\n".join(f"   {line}" for line in plan.split("\n"))
+    parts = [
+        "\n".join([*includes, *_missing_includes(includes, dtypes)]),
+        f"/* @launch\n{shown}\n*/",
+        _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
+    ]
+    parts[0] += _torch_includes("\n".join(parts[1:]))
+    upstream = {
+        root_relative(path, translation.roots, translation.main): path for path in translation.files
+    }
+    return Baseline("\n\n".join(part for part in parts if part) + "\n", upstream)
+
+
 def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[str]:
     """The headers of the element types that the source got through a header of its framework."""
     text = "\n".join(includes)

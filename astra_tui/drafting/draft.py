@@ -8,7 +8,7 @@ from pathlib import Path
 
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
-from astra_tui.drafting.baseline import baseline_text, plan_text
+from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
 from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, printed
 from astra_tui.drafting.geometry import guess_grid, plan_arguments, read_launch
@@ -112,7 +112,10 @@ def draft_task(
         task = answered(with_reference(task, choice.reference), answers)
     arguments = plan_arguments(kernel, plan, sizes, answers)
     plan_lines = plan_text(kernel, plan, arguments, task.accepts)
-    baseline = baseline_text(translation, declared, elements.task, plan_lines, ask)
+    if answers.whole:
+        baseline = including_text(translation, elements.task, plan_lines)
+    else:
+        baseline = baseline_text(translation, declared, elements.task, plan_lines, ask)
     _ask_to_confirm(task, elements, ask)
     for point in choice.open_points:
         ask(point, "reference")

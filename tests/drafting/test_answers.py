@@ -91,6 +91,11 @@ def test_answers_decide_what_the_source_leaves_open_and_are_kept_with_the_task(
     for part in ("limit = 100.0", "choices = [2.0]", 'source = "one rounding', "n = 64, d = 96"):
         assert part in toml, part
 
+    assert main(["new", str(tmp_path / "whole"), "--answers", str(file), "--whole", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
+    assert "__global__" not in (tmp_path / "whole" / "baseline.cu").read_text()
+    assert (tmp_path / "whole" / "upstream" / "scale.cu").read_text() == SOURCE
+
     again = tmp_path / "task" / "answers.toml"
     assert main(["new", str(tmp_path / "task2"), "--answers", str(again)]) == 0
     assert (tmp_path / "task2" / "baseline.cu").read_text() == text
