@@ -45,6 +45,8 @@ _DRIVER = (
 )
 _FLOAT = re.compile(r"(?<![\w.])(\d+\.\d*(?:E[+-]?\d+)?)(F?)(?![\w.])")
 _MAX_FLOAT = 3.4e38
+_CLASS_CONSTANT = re.compile(r">::\w+\b(?!\s*[(<])")
+_WHOLE_NUMBER = 1  # CXEval_Int
 _OPTIONS = 0x201  # CXTranslationUnit_KeepGoing, with a record of what the preprocessor did
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 _ATTRIBUTES = (
@@ -126,6 +128,7 @@ class _Reader:
         self.changed: dict[str, str] = {}
         self.notes: list[str] = []
         self.found: list[Declaration] = []
+        self.constants: dict[str, int] = {}
         self._pretty, self._policy = _printer(cindex)
 
     def read(self) -> Translation:
@@ -143,6 +146,7 @@ class _Reader:
             tuple(_skipped(self.cindex, unit, self.request.path)),
             tuple(self._errors(unit)),
             tuple(self.notes),
+            self.constants,
         )
 
     # -- files -------------------------------------------------------------------------------------
@@ -268,6 +272,8 @@ class _Reader:
             text = pattern.sub(replacement, text)
         text = _FLOAT.sub(_shortest, text)
         kind = _KINDS.get(cursor.kind.name, "other")
+        if kind == "function" and _CLASS_CONSTANT.search(text):
+            self.constants.update(_class_constants(self.cindex, cursor))
         start, end = cursor.extent.start, cursor.extent.end
         return Declaration(
             cursor.spelling,
@@ -330,6 +336,32 @@ def _printer(cindex: Any) -> tuple[Any, Any]:
     library.clang_getCursorPrettyPrinted.argtypes = [cindex.Cursor, ctypes.c_void_p]
     library.clang_getCursorPrettyPrinted.errcheck = cindex._CXString.from_result
     return library.clang_getCursorPrettyPrinted, library.clang_getCursorPrintingPolicy
+
+
+def _class_constants(cindex: Any, function: Any) -> Iterator[tuple[str, int]]:
+    """The whole numbers that a function reads from classes, under their full names."""
+    import ctypes
+
+    library = cindex.conf.lib
+    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p
+    library.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
+    library.clang_EvalResult_getAsInt.argtypes = [ctypes.c_void_p]
+    library.clang_EvalResult_getKind.argtypes = [ctypes.c_void_p]
+    library.clang_EvalResult_dispose.argtypes = [ctypes.c_void_p]
+    kinds = cindex.CursorKind
+    for cursor in function.walk_preorder():
+        named = cursor.referenced if cursor.kind == kinds.DECL_REF_EXPR else None
+        if named is None or named.kind != kinds.VAR_DECL:
+            continue
+        owner = named.semantic_parent
+        if owner is None or owner.kind not in (kinds.STRUCT_DECL, kinds.CLASS_DECL):
+            continue
+        result = library.clang_Cursor_Evaluate(named)
+        if result:
+            if library.clang_EvalResult_getKind(result) == _WHOLE_NUMBER:
+                value = library.clang_EvalResult_getAsInt(result)
+                yield f"{owner.type.spelling}::{named.spelling}", value
+            library.clang_EvalResult_dispose(result)
 
 
 def _skipped(cindex: Any, unit: Any, path: str) -> Iterator[tuple[int, int]]:

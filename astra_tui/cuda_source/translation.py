@@ -61,6 +61,10 @@ class Translation(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """What its author has to know of how the files were read."""
 
+    class_constants: dict[str, int] = {}
+    """Whole numbers that classes of templates hold and host code of the main file names, as
+    `ns::Traits<true>::width`."""
+
     def kernels(self) -> tuple[Declaration, ...]:
         """The `__global__` functions with a body that the main file defines."""
         return tuple(

@@ -13,7 +13,7 @@ from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, printed
 from astra_tui.drafting.geometry import guess_grid, plan_arguments, read_launch
 from astra_tui.drafting.host_launches import HostLaunch
-from astra_tui.drafting.launching import Sizes
+from astra_tui.drafting.launching import Sizes, can_run
 from astra_tui.drafting.linear import combined
 from astra_tui.drafting.operators.library import choose, reference_text
 from astra_tui.drafting.operators.reading import kernel_facts, with_reference
@@ -22,6 +22,7 @@ from astra_tui.drafting.reading import (
     SourceText,
     function_name,
     host_template_of,
+    live_code,
     parameters_of,
     read_source,
 )
@@ -83,6 +84,7 @@ def draft_task(
     elements = read_element_types(source, kernel, launch, assumed, answers, ask)
     sizes = Sizes(taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, answers, ask)
+    kernel = replace(kernel, node=live_code(kernel.node, plan.numbers))
     accesses = read_accesses(source, kernel, plan, elements, sizes)
     if recognise_strides(kernel, accesses, plan, sizes, ask):
         accesses = read_accesses(source, kernel, plan, elements, sizes)
@@ -199,7 +201,10 @@ def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> H
         )
     if not launches:
         return None
-    first = next(x for x in launches if not line or x.line == line)
+    first = next(
+        (x for x in launches if (x.line == line if line else can_run(source, kernel, x))),
+        launches[0],
+    )
     others = ", ".join(str(n) for n in lines if n != first.line)
     if others:
         ask(
@@ -248,13 +253,20 @@ def _is_capped(part: Expression) -> bool:
         case Integer(value=1):
             return True
         case Call(function="min", args=args):
-            return any(isinstance(a, Integer) for a in args)
+            return any(map(_is_number, args))
         case Call(function="ceil_div", args=(part, Integer())):
             return _is_capped(part)
         case Conditional(when_true=a, when_false=b):
             return isinstance(a, Integer) or isinstance(b, Integer)
         case _:
             return False
+
+
+def _is_number(value: Expression) -> bool:
+    """Whether an expression is a number, or a choice among some."""
+    if isinstance(value, Conditional):
+        return _is_number(value.when_true) and _is_number(value.when_false)
+    return isinstance(value, Integer)
 
 
 def _ask_to_confirm(task: TaskDraft, elements: ElementTypes, ask: Ask) -> None:

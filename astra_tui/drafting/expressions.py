@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import eq, ge, gt, le, lt, ne
 
 from tree_sitter import Node
 
@@ -40,7 +41,8 @@ MAX_STEPS = 2_000
 MAX_POWER = 64
 
 _ARITHMETIC = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%"}
-_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_SIGNS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+_COMPARISONS = frozenset(_SIGNS)
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _LOGIC = {"&&": "and", "||": "or", "and": "and", "or": "or"}
 _CEIL_DIV = re.compile(r"(?i)i?_?(ceil_?div|div_?ceil|c_?div|div_?up|div_?round_?up|ceiling_?div)")
@@ -50,6 +52,8 @@ PROPERTIES = {
     "maxThreadsPerBlock": "max_threads_per_block",
     "sharedMemPerBlockOptin": "max_shared_memory_per_block",
 }
+_CAPABILITY = {"major": 9, "minor": 0}
+"""The compute capability of the GPU that the lab compiles for: launchers choose kernels by it."""
 _AXES = ("x", "y", "z")
 _SIZES = {
     **{n: d.value for n, d in OF_SPELLING.items() if d not in TENSOR_ONLY},
@@ -84,6 +88,7 @@ class SymbolTable:
     numbers: Mapping[str, int] = field(default_factory=dict)
     expressions: Mapping[str, Expression] = field(default_factory=dict)
     """Texts with what they are in the plan's language."""
+    class_constants: Mapping[str, int] = field(default_factory=dict)
     known: Callable[[str], bool] = lambda _name: False
 
 
@@ -143,12 +148,15 @@ class Rewriter:
             for side in sides:
                 yield from self.conditions(side, holds) if side is not None else ()
             return
+        yield from _parts(self._value(node), holds)
+
+    def truth(self, node: Node) -> Expression | None:
+        """The expression as a condition."""
+        if node.type == "condition_clause":
+            value = node.child_by_field_name("value")
+            return self.truth(value) if value is not None else None
         found = self._value(node)
-        match found:
-            case Compare(first=a, links=((sign, b),)) if not holds:
-                yield Compare(a, ((_NEGATED[sign], b),))
-            case Compare() | Binary(operator="and" | "or"):
-                yield found if holds else Unary("not", found)
+        return None if found is None else as_truth(found)
 
     def sizes(self, node: Node) -> list[Expression] | None:
         """What a grid or block consists of: the parts of a dim3, or one number."""
@@ -179,6 +187,8 @@ class Rewriter:
                 return Name(self.symbols.leaves[text])
             if text in self.symbols.expressions:
                 return self.symbols.expressions[text]
+            if "::" in text and (constant := self._class_constant(text)) is not None:
+                return constant
             return self._of_kind(node, text)
         finally:
             self._depth -= 1
@@ -230,6 +240,14 @@ class Rewriter:
             return Name(PROPERTIES[name])
         return Name(free_name(name)) if symbols.known(name) else None
 
+    def _class_constant(self, text: str) -> Expression | None:
+        """A constant of a class of a template; the grammar takes its brackets for comparisons."""
+        plain = "".join(text.split())
+        for full, value in self.symbols.class_constants.items():
+            if full == plain or full.endswith(f"::{plain}"):
+                return Integer(value)
+        return None
+
     def _qualified(self, text: str) -> Expression | None:
         name = text.rpartition("::")[2]
         definition = self.symbols.constants.get(name)
@@ -242,6 +260,8 @@ class Rewriter:
         )
         if part in PROPERTIES:
             return Name(PROPERTIES[part])
+        if part in _CAPABILITY and "prop" in text_of(owner).lower():
+            return Integer(_CAPABILITY[part])
         assigned = self.symbols.definitions.get(text_of(node))
         if assigned is not None:
             return self._once(text_of(node), assigned)
@@ -270,7 +290,7 @@ class Rewriter:
         if value is None:
             return None
         if operator in ("!", "not"):
-            return Unary("not", _as_truth(value))
+            return Unary("not", as_truth(value))
         if operator == "-":
             return Unary("-", _as_integer(value))
         return _as_integer(value) if operator == "+" else None
@@ -281,12 +301,11 @@ class Rewriter:
         ]
         values = [self._value(part) if part is not None else None for part in parts]
         condition, a, b = values
-        if isinstance(condition, Integer):
-            chosen = a if condition.value else b
-            return None if chosen is None else _as_integer(chosen)
+        if condition is not None and (known := known_truth(as_truth(condition))) is not None:
+            return a if known else b
         if condition is None or a is None or b is None:
             return None
-        return Conditional(_as_truth(condition), _as_integer(a), _as_integer(b))
+        return Conditional(as_truth(condition), _as_integer(a), _as_integer(b))
 
     def _binary(self, node: Node) -> Expression | None:
         operator = text_of(node.child_by_field_name("operator"))
@@ -296,10 +315,12 @@ class Rewriter:
         if operator == "&":
             return self._rounded_down(left, right)
         a, b = self._value(left), self._value(right)
+        if operator in _LOGIC and (decided := _decided(_LOGIC[operator], a, b)) is not None:
+            return decided
         if a is None or b is None:
             return None
         if operator in _LOGIC:
-            return _joined(_LOGIC[operator], a, b)
+            return Binary(_LOGIC[operator], as_truth(a), as_truth(b))
         a, b = _as_integer(a), _as_integer(b)
         if operator in _COMPARISONS:
             return _compared(operator, a, b)
@@ -385,23 +406,10 @@ class Rewriter:
         return found
 
 
-def _joined(operator: str, a: Expression, b: Expression) -> Expression:
-    """`a and b`, `a or b`; a side that is a number decides, or is left out."""
-    for side, other in ((a, b), (b, a)):
-        if isinstance(side, Integer):
-            is_open = bool(side.value) == (operator == "and")
-            return other if is_open else Integer(int(operator == "or"))
-    return Binary(operator, _as_truth(a), _as_truth(b))
-
-
 def _compared(operator: str, a: Expression, b: Expression) -> Expression:
     """A comparison; of two numbers, whether it holds as 0 or 1."""
     if isinstance(a, Integer) and isinstance(b, Integer):
-        holds = {
-            "<": a.value < b.value, "<=": a.value <= b.value, ">": a.value > b.value,
-            ">=": a.value >= b.value, "==": a.value == b.value, "!=": a.value != b.value,
-        }  # fmt: skip
-        return Integer(int(holds[operator]))
+        return Integer(int(_SIGNS[operator](a.value, b.value)))
     return Compare(a, ((operator, b),))
 
 
@@ -447,7 +455,50 @@ def _is_truth(value: Expression) -> bool:
             return False
 
 
-def _as_truth(value: Expression) -> Expression:
+def known_truth(value: Expression) -> bool | None:
+    """Whether a condition holds in all cases or in none; None where it depends."""
+    match value:
+        case Integer(value=number):
+            return number != 0
+        case Unary(operator="not", operand=operand):
+            inner = known_truth(operand)
+            return None if inner is None else not inner
+        case Binary(operator="and" | "or" as operator, left=left, right=right):
+            decided = _decided(operator, left, right)
+            return known_truth(decided) if decided not in (None, left, right) else None
+        case Compare(first=Integer(value=a), links=((sign, Integer(value=b)),)):
+            return bool(_SIGNS[sign](a, b))
+        case _:
+            return None
+
+
+def _decided(operator: str, a: Expression | None, b: Expression | None) -> Expression | None:
+    """What `and` or `or` comes to where one side is known; None where it depends on both.
+
+    A side that is None could not be read.
+    """
+    ends = operator == "or"
+    sides = [known_truth(side) if side is not None else None for side in (a, b)]
+    if ends in sides:
+        return Integer(int(ends))
+    if sides[0] is not None:
+        return b
+    return a if sides[1] is not None else None
+
+
+def _parts(value: Expression | None, holds: bool) -> Iterator[Expression]:
+    """What a condition that was read says where it holds, or where it does not."""
+    match value:
+        case Compare(first=a, links=((sign, b),)) if not holds:
+            yield Compare(a, ((_NEGATED[sign], b),))
+        case Binary(operator="and", left=a, right=b) if holds:
+            yield from _parts(a, holds)
+            yield from _parts(b, holds)
+        case Compare() | Binary(operator="and" | "or"):
+            yield value if holds else Unary("not", value)
+
+
+def as_truth(value: Expression) -> Expression:
     return value if _is_truth(value) else Compare(value, (("!=", Integer(0)),))
 
 

@@ -102,6 +102,10 @@ def read_launch(
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
     host.cpp_names.update(_cpp_names(kernel, launch, elements))
+    host.read_properties(dict(_element_types(kernel, elements)))
+    for name in host.read_modes():
+        asked = one_line(text_of(host.values[name]))
+        ask(f"{name}: the launcher asks {asked}; the plan is for an answer of false")
     _read_host_template(host, answers, ask)
     host.numbers.update(_thread_counts(source, launch, answers, ask))
     host.read_checks()
@@ -172,6 +176,15 @@ def _element_names(
         elif name in elements.fixed:
             found[text_of(given)] = elements.fixed[name].value
     return found
+
+
+def _element_types(kernel: KernelText, elements: ElementTypes) -> Iterator[tuple[str, str]]:
+    """The kernel's tensors with the plan's names of their types."""
+    for parameter in kernel.parameters:
+        dtype, _ = elements.of(parameter)
+        if parameter.is_pointer and dtype is not None:
+            written = ELEMENT_TYPE if parameter.type in elements.generic else dtype.value
+            yield free_name(parameter.name), written
 
 
 def _cpp_names(kernel: KernelText, launch: HostLaunch, elements: ElementTypes) -> dict[str, str]:
@@ -334,6 +347,7 @@ def _template(
             ask(shown, f"template.{name}")
             text = "false"
         if text in ("true", "false"):
+            numbers[name] = int(text == "true")
             texts.append(f'"{text}"')
             continue
         constant = _cpp_constant(kind, text, kernel, host)

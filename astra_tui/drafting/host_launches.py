@@ -361,7 +361,8 @@ def local_values(launch: HostLaunch) -> dict[str, Node]:
     """What the host function says that its variables are, up to the launch, and its class.
 
     A variable whose address is taken gets its value elsewhere, so it is left out. A constant of a
-    `case` that repeats the label is what the `switch` is over.
+    `case` that repeats the label is what the `switch` is over. Of a variable that some branch
+    changes which the launch is not in, this has the value before.
     """
     found = {**class_constants(launch.function), **launch.given, **launch.inner}
     unknown: set[str] = set()
@@ -373,7 +374,7 @@ def local_values(launch: HostLaunch) -> dict[str, Node]:
             found.update(initialised(node))
         elif target := _assigned(node):
             value = node.child_by_field_name("right")
-            if value is not None:
+            if value is not None and (target not in found or _is_visible(node, around)):
                 found[target] = value
         elif _is_address(node) and not _is_passed_on(node):
             unknown.add(text_of(node.child_by_field_name("argument")))

@@ -24,10 +24,20 @@ from astra_tui.drafting.expressions import (
     SymbolTable,
     free_name,
     is_dim3,
+    known_truth,
     printed,
 )
-from astra_tui.drafting.host_launches import HostLaunch, local_values, switch_labels
-from astra_tui.drafting.reading import KernelText, SourceText, parameters_of
+from astra_tui.drafting.host_launches import (
+    HostLaunch,
+    local_values,
+    switch_labels,
+)
+from astra_tui.drafting.reading import (
+    KernelText,
+    SourceText,
+    declared_types,
+    parameters_of,
+)
 from astra_tui.drafting.tensor_checks import (
     checked_conditions,
     fixed_sizes,
@@ -115,6 +125,7 @@ class HostCode:
             tensors=self.tensors,
             numbers=self.numbers,
             expressions=self.expressions,
+            class_constants=self.source.class_constants,
         )
 
     def expression(self, node: Node) -> Expression | None:
@@ -151,6 +162,34 @@ class HostCode:
                 target = re.search(r"&\s*(\w+)", text_of(node))
                 if target and "MultiProcessorCount" in text_of(node):
                     yield target[1], "sm_count"
+
+    def read_properties(self, element_types: Mapping[str, str]) -> None:
+        """Takes what is known of the launch's tensors by the plan's names of their types.
+
+        A tensor that is asked for its rows has two dimensions, and one that is passed is there.
+        """
+        text = text_of(self.launch.function)
+        for host, name in self.tensors.items():
+            kind = element_types.get(name)
+            for mark in (".", "->"):
+                for call in ("element_size()", "itemsize()"):
+                    if kind is not None:
+                        self.expressions[f"{host}{mark}{call}"] = Call("sizeof", (Name(kind),))
+                self.expressions[f"{host}{mark}has_value()"] = Integer(1)
+                self.expressions[f"{host}{mark}defined()"] = Integer(1)
+            if f"{host}.numel()" in text and f"{host}.size(-1)" in text:
+                self.expressions[f"{host}.dim()"] = Integer(2)
+
+    def read_modes(self) -> Iterator[str]:
+        """Takes truth values that the host code asks a function without arguments as false.
+
+        Yields the names of the variables.
+        """
+        for name, value in self.values.items():
+            is_plain = re.fullmatch(r"[\w:]+\(\)", text_of(value)) is not None
+            if is_plain and declared_types(self.launch.function).get(name) == "bool":
+                self.numbers[name] = 0
+                yield name
 
     def read_switches(self) -> None:
         """Takes the labels of a `switch` around the launch as the sizes of what it is over."""
@@ -267,14 +306,15 @@ class HostCode:
         bare = {n: node for n, node in passed.items() if self._is_leaf_text(node)}
         texts = {text_of(node) for node in bare.values()}
         for name, node in bare.items():
-            text = text_of(node)
+            text, value = text_of(node), self._known_value(node)
             known = text in {**self.sizes.leaves, **self.expressions, **self.launch.given}
-            if not known and not self._follows(node, texts):
-                self.sizes.add(name, text_of(node), self._known_value(node))
+            if not known and value != 0 and not self._follows(node, texts):
+                self.sizes.add(name, text, value)
         for name, node in passed.items():
             found = self.expression(node)
             is_given = text_of(node) in self.launch.given
-            if found is None or (isinstance(found, Integer) and not is_given):
+            is_number = isinstance(found, Integer) and found.value > 0
+            if found is None or (is_number and not is_given):
                 value = found.value if isinstance(found, Integer) else None
                 found = Name(self.sizes.add(name, "", value))
             self.sizes.arguments[name] = found
@@ -320,6 +360,8 @@ class HostCode:
             if text in self.sizes.leaves or text in self.attributes or text in self.numbers:
                 continue
             if text in self.expressions or text in self.launch.given:
+                continue
+            if isinstance(Rewriter(self.symbols()).expression(part), Integer):
                 continue
             definition = self.values.get(text)
             if definition is None:
@@ -409,6 +451,18 @@ def _is_always(condition: Expression) -> bool:
             return print_expression(first) == print_expression(other)
         case _:
             return False
+
+
+def can_run(source: SourceText, kernel: KernelText, launch: HostLaunch) -> bool:
+    """Whether no condition around a launch is known to rule it out, as one for another GPU is."""
+    host = HostCode(source, kernel, launch, Sizes())
+    list(host.read_modes())
+    for node, holds in checked_conditions(launch.call, launch.function):
+        found = Rewriter(host.symbols()).truth(node)
+        known = known_truth(found) if found is not None else None
+        if known is not None and known != holds:
+            return False
+    return True
 
 
 def _named_after(text: str) -> str:

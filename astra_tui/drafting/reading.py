@@ -17,11 +17,12 @@ from astra_tui.cuda_source.syntax import (
     declared_name,
     descendants,
     line_of,
+    parse,
     parse_expression,
     text_of,
 )
 from astra_tui.cuda_source.translation import Translation
-from astra_tui.drafting.expressions import Helper
+from astra_tui.drafting.expressions import Helper, Rewriter, SymbolTable, known_truth
 from astra_tui.drafting.host_launches import (
     HostLaunch,
     given_argument,
@@ -100,6 +101,8 @@ class SourceText:
     """The main file as it is written."""
     enumerations: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Enumerators of each enumeration."""
+    class_constants: Mapping[str, int] = field(default_factory=dict)
+    """Whole numbers that classes hold, by their full names."""
     headers: frozenset[str] = frozenset()
     """Names of what it and its project's headers include."""
 
@@ -121,6 +124,7 @@ def read_source(translation: Translation) -> SourceText:
         by_name,
         translation.files[translation.main],
         {d.name: d.enumerators for d in translation.declarations if d.enumerators},
+        translation.class_constants,
         frozenset(include.name for include in translation.includes),
     )
 
@@ -303,6 +307,50 @@ def _kernel(function: Node, structures: Structures) -> KernelText | None:
         name, scope_of(function), template_of(function), parameters_of(function), function,
         structures.get(name, {}),
     )  # fmt: skip
+
+
+def live_code(function: Node, numbers: Mapping[str, int]) -> Node:
+    """A function without the branches that `numbers`, values of its template, rule out.
+
+    Everything that stays keeps its place.
+    """
+    text = bytearray(b"\n" * function.start_point[0] + (function.text or b""))
+    shift = function.start_point[0] - function.start_byte
+    for node in descendants(function):
+        if node.type == "if_statement":
+            for start, end in _dead_parts(node, numbers):
+                for place in range(start + shift, end + shift):
+                    if text[place] not in b"\n":
+                        text[place] = ord(" ")
+    root = parse(text.decode(errors="replace"))
+    return next((n for n in descendants(root) if n.type == "function_definition"), function)
+
+
+def _dead_parts(branch: Node, numbers: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """The bytes of an `if` over template arguments that mean nothing: one side, the condition."""
+    clause = branch.child_by_field_name("condition")
+    live = branch.child_by_field_name("consequence")
+    other = branch.child_by_field_name("alternative")
+    condition = clause.child_by_field_name("value") if clause is not None else None
+    if condition is None or live is None:
+        return
+    value = Rewriter(SymbolTable(numbers=numbers)).truth(condition)
+    holds = known_truth(value) if value is not None else None
+    if holds is None:
+        return
+    if holds:
+        yield branch.start_byte, live.start_byte
+        if other is not None:
+            yield other.start_byte, other.end_byte
+    else:
+        yield branch.start_byte, live.end_byte
+        if other is not None:
+            yield other.start_byte, other.start_byte + len("else")
+    kept = live if holds else (other.named_children[-1] if other is not None else None)
+    if kept is not None and kept.type == "compound_statement":
+        # Its names stay known after it, as they are for pointers that it sets.
+        yield kept.start_byte, kept.start_byte + 1
+        yield kept.end_byte - 1, kept.end_byte
 
 
 def scope_of(node: Node) -> tuple[str, ...]:

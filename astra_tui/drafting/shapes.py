@@ -77,6 +77,7 @@ class _Reading:
             self.index += of_atom(Atom("lane", str(access.width)))
         if access.lanes is not None:
             self.index = self._with_items_whole(self.index, access.lanes)
+        self.index = self._simplified(self.index)
 
     def _with_guards_whole(self, index: Polynomial) -> Polynomial:
         """The index with each guarded sum of products of unknowns in it as one atom.
@@ -175,7 +176,9 @@ class _Reading:
         top = max(f for m, f in total.terms.items() if m)
         high = Polynomial({m: f for m, f in total.terms.items() if m and f == top})
         low = total - high
-        most = self.extent(low) if low.terms and self._guarded(total) is None else None
+        is_vector = all(atom.kind == "lane" for atom in low.atoms())
+        is_open = not is_vector and self._guarded(total) is None
+        most = self.extent(low) if low.terms and is_open else None
         limit = most.number if most is not None else None
         if limit is not None and limit <= top and top > 1:
             yield constant(1), low
@@ -251,11 +254,12 @@ class _Reading:
         for monomial, factor in total.terms.items():
             term = Polynomial({monomial: factor})
             for atom in monomial:
-                if atom.kind == "value" and len(atom.parts) == 2:
+                if atom.kind in ("value", "quotient") and len(atom.parts) == 2:
                     rest = Polynomial({tuple(a for a in monomial if a is not atom): factor})
                     times = rest.divided(atom.parts[1])
-                    if times is not None:
-                        self.multiples.append((atom.parts[0], atom.parts[1]))
+                    whole = _size_part(atom.parts[0])
+                    if times is not None and whole is not None:
+                        self.multiples.append((whole, atom.parts[1]))
                         term = times * atom.parts[0]
                         break
             found += term
@@ -264,6 +268,17 @@ class _Reading:
 
 def _along(limits: Limits, axis: int) -> Polynomial | None:
     return limits[axis] if axis < len(limits) else constant(1)
+
+
+def _size_part(value: Polynomial) -> Polynomial | None:
+    """The sizes of `block * stride`, and a sum of sizes as it is: what has to be a multiple."""
+    if _is_known(value):
+        return value
+    if len(value.terms) != 1:
+        return None
+    ((monomial, factor),) = value.terms.items()
+    sizes = tuple(atom for atom in monomial if atom.is_size)
+    return Polynomial({sizes: factor}) if sizes else None
 
 
 def _is_known(value: Polynomial) -> bool:
