@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.cli import answers
+from astra_tui.cuda_source.project import KernelPlace
+from astra_tui.drafting.answers import OpenPoint
 from astra_tui.model.audit import AuditHead, AuditRecord, AuditSummary, KindSum
 from astra_tui.model.check import (
     Case,
@@ -103,14 +105,15 @@ ANSWERS = {
     "astra-tui compare --json": answers.CompareAnswer,
     "astra-tui bisect --json": answers.BisectAnswer,
     "astra-tui new --json": answers.NewAnswer,
+    "astra-tui new --json, several kernels": answers.KernelsFoundAnswer,
     "astra-tui doctor --json": answers.DoctorAnswer,
     "Errors": answers.ErrorAnswer,
 }
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    answers.ErrorEntry, answers.TaskEntry, answers.WorkloadEntry, YardstickEntry, ChainTimes,
-    ShapeTimes, VersionTimes, FastestShipped,
+    answers.ErrorEntry, KernelPlace, OpenPoint, answers.TaskEntry, answers.WorkloadEntry,
+    YardstickEntry, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
     CheckReport, CaseResult,
     CaseTrail, Case,
     Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,

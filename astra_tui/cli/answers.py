@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from astra_tui.cuda_source.project import KernelPlace
 from astra_tui.drafting.answers import OpenPoint
 from astra_tui.model.audit import AuditRecord, AuditSummary
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
@@ -215,10 +216,23 @@ class NewAnswer(msgspec.Struct, frozen=True):
     """`new --json`."""
 
     folder: str
+    source: str
+    origin: str
+    licence: str
+    sha256: str
+    found: tuple[str, ...]
     files: tuple[str, ...]
     open_points: tuple[OpenPoint, ...]
     answered: tuple[str, ...]
     problems: tuple[str, ...]
+
+
+class KernelsFoundAnswer(msgspec.Struct, frozen=True):
+    """`new --json` of a folder or package where it has to be said which kernel is meant."""
+
+    exit_code: int
+    error: ErrorEntry
+    kernels: tuple[KernelPlace, ...]
 
 
 class SessionsAnswer(msgspec.Struct, frozen=True):

@@ -58,13 +58,12 @@ def fetch_upstream(task: KernelTask) -> HeaderTree | None:
         return None
     from astra_tui import plain
     from astra_tui.lab.upstream import must_fetch, task_headers
-    from astra_tui.plain.yardsticks import downloads
+    from astra_tui.plain.output import steps
 
     package = must_fetch(task)
     if package is None:
         return task_headers(task)
     count = len(task.upstream.files)
     plain.note(f"fetching {package} ({package.file}) for {count} upstream files of {task.name}")
-    with downloads() as progress:
-        progress.name = str(package)
-        return task_headers(task, progress=progress)
+    with steps() as shown:
+        return task_headers(task, progress=shown.begin(f"fetching {package}"))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from astra_tui.model.task.yardstick import Yardstick
     from astra_tui.model.yardsticks import YardstickEntry
     from astra_tui.packages import Packages
-    from astra_tui.plain.yardsticks import Downloads
+    from astra_tui.plain.output import Steps
 
     Found = tuple[KernelTask, Yardstick]
 
@@ -166,13 +166,13 @@ def _updated(
 ) -> Iterator[YardstickEntry]:
     """Every entry with the result of opening its yardstick, and newer versions in the index."""
     from astra_tui.cli.devices import open_compiler
-    from astra_tui.plain.yardsticks import downloads
+    from astra_tui.plain.output import steps
 
     newer = {pin: _newer(packages, pin) for pin in {y.package for _, y in found}}
-    with open_compiler() as compiler, downloads() as progress:
+    with open_compiler() as compiler, steps() as shown:
         for (task, yardstick), entry in zip(found, entries, strict=True):
             yield msgspec.structs.replace(
-                _opened(task, yardstick, entry, compiler, packages, progress),
+                _opened(task, yardstick, entry, compiler, packages, shown),
                 home=_home(packages, yardstick.package),
                 cached=packages.has(yardstick.package),
                 newer=newer[yardstick.package],
@@ -185,14 +185,14 @@ def _opened(
     entry: YardstickEntry,
     compiler: Compiler,
     packages: Packages,
-    progress: Downloads,
+    shown: Steps,
 ) -> YardstickEntry:
     from astra_tui.lab.yardsticks import NotBuilt, open_yardstick
     from astra_tui.model.task.yardstick import OutOfReach
 
     if isinstance(yardstick.code, OutOfReach):
         return msgspec.structs.replace(entry, problem=yardstick.code.reason)
-    progress.name = str(yardstick.package)
+    progress = shown.begin(f"opening {yardstick.package}")
     opened = open_yardstick(task, yardstick, compiler, yardstick.arch, packages, progress)
     if isinstance(opened, NotBuilt):
         return msgspec.structs.replace(entry, built=False, problem=opened.reason, hint=opened.hint)

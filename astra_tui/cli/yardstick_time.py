@@ -81,12 +81,12 @@ def _sources(task: KernelTask, named: Sequence[str]) -> Sources:
 def _shipped(task: KernelTask, opened: OpenGpu) -> list[Shipped | NotBuilt]:
     from astra_tui.lab.yardsticks import NotBuilt, open_yardstick
     from astra_tui.model.task.yardstick_file import load_yardsticks
-    from astra_tui.plain.yardsticks import downloads
+    from astra_tui.plain.output import steps
 
     found = []
-    with downloads() as progress:
+    with steps() as shown:
         for yardstick in load_yardsticks(task):
-            progress.name = str(yardstick.package)
+            progress = shown.begin(f"opening {yardstick.package}")
             arch = opened.gpu.facts.arch
             one = open_yardstick(task, yardstick, opened.compiler, arch, progress=progress)
             if isinstance(one, NotBuilt):

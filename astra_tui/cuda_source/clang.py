@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.cuda_source.project import Project
 from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.cuda_source.translation import Declaration, Include, Translation
 from astra_tui.model.errors import UserError
@@ -75,26 +76,33 @@ _PLAIN = frozenset(
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What to read. Folders are searched for includes in order."""
+    """What to read. Folders are searched for includes in order, then those below `project`."""
 
     path: str
     roots: tuple[str, ...]
     cuda: tuple[str, ...]
     defines: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
 
 
 def read_translation(
-    path: Path, roots: Sequence[Path], cuda: Sequence[Path], defines: Sequence[str] = ()
+    path: Path,
+    roots: Sequence[Path],
+    cuda: Sequence[Path],
+    defines: Sequence[str] = (),
+    project: Sequence[Path] = (),
 ) -> Translation:
     """Reads a source and what it includes from `roots`; `cuda` are the folders of CUDA's headers.
 
-    Raises UserError where the reader cannot be run or does not end well.
+    For what is not found there, a folder below those of `project` becomes another root. Raises
+    UserError where the reader cannot be run or does not end well.
     """
     request = Request(
         str(path.resolve()),
         tuple(str(root.resolve()) for root in roots),
         tuple(map(str, cuda)),
         tuple(defines),
+        tuple(str(folder.resolve()) for folder in project),
     )
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         asked = Path(folder) / "request.json"
@@ -122,17 +130,15 @@ class _Reader:
 
         self.cindex = cindex
         self.request = request
-        self.files: dict[str, str] = {}
-        self.includes: list[Include] = []
-        self.missing: dict[str, None] = {}
-        self.changed: dict[str, str] = {}
-        self.notes: list[str] = []
+        self.roots = list(request.roots)
+        self.project = Project([Path(folder) for folder in request.project])
+        self._forget()
         self.found: list[Declaration] = []
         self.constants: dict[str, int] = {}
         self._pretty, self._policy = _printer(cindex)
 
     def read(self) -> Translation:
-        self._collect(self.request.path)
+        self._collect_all()
         unit = self._parse()
         self._drop_files_of_dead_branches(unit)
         self._walk(unit.cursor, ())
@@ -141,15 +147,44 @@ class _Reader:
             self.files,
             tuple(self.found),
             tuple(self.includes),
-            self.request.roots,
+            tuple(self.roots),
             tuple(name for name in self.missing if name not in STAND_INS),
             tuple(_skipped(self.cindex, unit, self.request.path)),
             tuple(self._errors(unit)),
             tuple(self.notes),
             self.constants,
+            self.request.project,
         )
 
     # -- files -------------------------------------------------------------------------------------
+
+    def _collect_all(self) -> None:
+        """Reads the project's files, again for as long as that brings folders of more headers."""
+        while True:
+            self._collect(self.request.path)
+            looked_for = (i for i in self.includes if not i.opened and i.name in self.missing)
+            found = (self._root_of(include) for include in looked_for)
+            new = dict.fromkeys(f for f in found if f is not None and f not in self.roots)
+            if not new:
+                return
+            self.roots += new
+            self._forget()
+
+    def _forget(self) -> None:
+        self.files: dict[str, str] = {}
+        self.includes: list[Include] = []
+        self.missing: dict[str, None] = {}
+        self.changed: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def _root_of(self, include: Include) -> str | None:
+        """The folder of the project below which a header lies; None for none, and for a header
+        that is read from a stand-in wherever the project may have a copy of it.
+        """
+        name = include.name
+        if name in STAND_INS or "." not in name or _is_libcudacxx(name):
+            return None
+        return self.project.include_folder(name, include.file)
 
     def _collect(self, path: str) -> None:
         """Reads a file of the project and those that it includes; notes what is not to be had."""
@@ -187,7 +222,7 @@ class _Reader:
     def _resolved(self, name: str, includer: str) -> str | None:
         """The project's file behind a name; "" for CUDA's or a stand-in, None for none."""
         near = [str(Path(includer).parent)] if includer else []
-        for folder in (*near, *self.request.roots):
+        for folder in (*near, *self.roots):
             path = Path(os.path.normpath(f"{folder}/{name}"))
             if path.is_file():
                 return str(path)
@@ -217,7 +252,7 @@ class _Reader:
             *_FLAGS,
             *(f"-D{d}" for d in self.request.defines),
             *("-I", _OVERLAY),
-            *(part for root in self.request.roots for part in ("-I", root)),
+            *(part for root in self.roots for part in ("-I", root)),
             *(part for folder in self.request.cuda[:1] for part in ("-I", folder)),
             *("-include", _PRELUDE),
         ]
@@ -241,6 +276,7 @@ class _Reader:
         """What the preprocessor did not open, as an `#include` for another platform."""
         opened = {os.path.normpath(each.include.name) for each in unit.get_includes()}
         opened.add(self.request.path)
+        self.missing = {name: None for name in self.missing if f"{_OVERLAY}/{name}" in opened}
         self.files = {path: text for path, text in self.files.items() if path in opened}
         self.includes = [
             i for i in self.includes if i.file in opened and (not i.opened or i.opened in opened)
@@ -288,6 +324,7 @@ class _Reader:
             kinds.CUDADEVICE_ATTR in attributes,
             cursor.is_definition(),
             tuple(c.spelling for c in cursor.get_children() if c.kind == kinds.ENUM_CONSTANT_DECL),
+            end.line,
         )
 
 

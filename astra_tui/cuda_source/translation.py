@@ -30,6 +30,7 @@ class Declaration(msgspec.Struct, frozen=True):
     is_device: bool = False
     is_definition: bool = True
     enumerators: tuple[str, ...] = ()
+    last_line: int = 0
 
 
 class Include(msgspec.Struct, frozen=True):
@@ -60,10 +61,11 @@ class Translation(msgspec.Struct, frozen=True):
     """What the front end did not understand of the project's files, with file and line."""
     notes: tuple[str, ...] = ()
     """What its author has to know of how the files were read."""
-
     class_constants: dict[str, int] = {}
     """Whole numbers that classes of templates hold and host code of the main file names, as
     `ns::Traits<true>::width`."""
+    project: tuple[str, ...] = ()
+    """Folders below which headers were looked for that lie in none of `roots`."""
 
     def kernels(self) -> tuple[Declaration, ...]:
         """The `__global__` functions with a body that the main file defines."""

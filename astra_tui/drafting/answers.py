@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,8 +23,7 @@ class Ask(Protocol):
         """Notes the point, unless its key is answered."""
 
 
-@dataclass(frozen=True)
-class OpenPoint:
+class OpenPoint(msgspec.Struct, frozen=True):
     """Something to confirm or to decide, with the key that answers it, "" where none does."""
 
     text: str
@@ -127,7 +125,7 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         Raises UserError for a reference that cannot be read.
         """
         changed: dict[str, Any] = {"include": tuple(str(folder / root) for root in self.include)}
-        if (folder / self.source).is_file():
+        if self.source and (folder / self.source).exists():
             changed["source"] = str(folder / self.source)
         if self.reference.endswith(".py"):
             file = folder / self.reference

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,10 +56,14 @@ def _sizes(parts: tuple[Expression, ...]) -> str:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The text of baseline.cu, and the paths of its project's headers by the names of includes."""
+    """The text of baseline.cu, and the paths of its project's headers by the names of includes.
+
+    `unread` is what may be missing from it, in words.
+    """
 
     text: str
     upstream: dict[str, str]
+    unread: tuple[str, ...]
 
 
 def baseline_text(
@@ -67,7 +72,7 @@ def baseline_text(
     """The whole file. What of the source is left out becomes a point."""
 
     def include_name(path: str) -> str:
-        return root_relative(path, translation.roots, translation.main)
+        return root_relative(path, translation)
 
     passed = " ".join(_QUOTED.findall(plan))
     kept = select(translation, kernel, passed, include_name, _is_available)
@@ -86,12 +91,36 @@ def baseline_text(
     ]
     parts[2] += _torch_includes("\n".join(parts[3:]))
     text = "\n\n".join(part for part in parts if part) + "\n"
-    return Baseline(text, {include_name(path): path for path in kept.upstream})
+    used = {translation.main, *kept.upstream}
+    return Baseline(
+        text,
+        {include_name(path): path for path in kept.upstream},
+        tuple(_unread(translation, used)),
+    )
+
+
+def _unread(translation: Translation, used: set[str]) -> Iterator[str]:
+    """What of these files was not found or not understood, a line each."""
+    lost = [
+        include
+        for include in translation.includes
+        if include.file in used
+        and include.name in translation.missing
+        and not _FOR_LAUNCHERS.match(include.name)
+        and not _is_available(include.name)
+    ]
+    if lost:
+        names = ", ".join(dict.fromkeys(i.name for i in lost))
+        yield f"headers that were not found: {names}; name their folders with -I"
+    errors = [e for e in translation.errors if e.partition(":")[0] in used]
+    if errors:
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        yield f"not understood: {errors[0]}{more}"
 
 
 def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: str) -> Baseline:
     """A file that includes the source as it is, so that it holds nothing but the launch."""
-    main = root_relative(translation.main, translation.roots, translation.main)
+    main = root_relative(translation.main, translation)
     includes = [f'#include "{main}"']
     shown = "\n".join(f"   {line}" for line in plan.split("\n"))
     parts = [
@@ -100,10 +129,9 @@ def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: st
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
     ]
     parts[0] += _torch_includes("\n".join(parts[1:]))
-    upstream = {
-        root_relative(path, translation.roots, translation.main): path for path in translation.files
-    }
-    return Baseline("\n\n".join(part for part in parts if part) + "\n", upstream)
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    upstream = {root_relative(path, translation): path for path in translation.files}
+    return Baseline(text, upstream, tuple(_unread(translation, set(translation.files))))
 
 
 def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[str]:

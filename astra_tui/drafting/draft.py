@@ -53,6 +53,8 @@ class Draft:
     open_points: tuple[OpenPoint, ...]
     upstream: dict[str, str] = field(default_factory=dict)
     """The project's headers that the kernel includes: paths by the name of their include."""
+    unread: tuple[str, ...] = ()
+    """What may be why the draft does not compile: headers not found, and text not understood."""
 
 
 def draft_task(
@@ -132,7 +134,7 @@ def draft_task(
         "reference.py": reference,
         "baseline.cu": baseline.text,
     }
-    return Draft(name, files, tuple(points), baseline.upstream)
+    return Draft(name, files, tuple(points), baseline.upstream, baseline.unread)
 
 
 def _require_template(kernel: KernelText, launch: HostLaunch | None, answers: Answers) -> None:
@@ -154,7 +156,7 @@ def _choose(
 ) -> tuple[KernelText, Declaration]:
     """The kernel to draft, as it is read and as it is declared.
 
-    `name` may be `NAME:LINE`, for one of several with the same name.
+    `name` may be `NAME:LINE`, with any line of one of several with the same name.
     """
     declared = {f"{d.name}:{d.line}": d for d in translation.kernels()}
     if not declared:
@@ -173,7 +175,8 @@ def _choose(
                 hint="say which with --kernel: " + ", ".join(names),
             )
         name = launched.pop() if launched else next(iter(names))
-    chosen = declared.get(name) or next((d for d in declared.values() if d.name == name), None)
+    plain, _, line = name.partition(":")
+    chosen = next((d for d in declared.values() if d.name == plain and _has_line(d, line)), None)
     if chosen is None:
         raise UserError(
             f"there is no kernel '{name}'",
@@ -185,6 +188,11 @@ def _choose(
     if not same:
         raise UserError(f"the kernel '{name}' could not be read", file=translation.main)
     return same[min(place, len(same) - 1)], chosen
+
+
+def _has_line(declaration: Declaration, line: str) -> bool:
+    """Whether a declaration covers a line of its file; any does where none is given."""
+    return not line or (line.isdecimal() and declaration.line <= int(line) <= declaration.last_line)
 
 
 def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> HostLaunch | None:

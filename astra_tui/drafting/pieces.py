@@ -322,11 +322,12 @@ def _definitions(translation: Translation) -> Iterator[tuple[str, str, str]]:
                 yield file, match[1], match[0]
 
 
-def root_relative(path: str, roots: Iterable[str], main: str) -> str:
+def root_relative(path: str, translation: Translation) -> str:
     """The name of a project's file below the first root that holds it, else below the main file's
-    folder, else its own name.
+    folder, else below the project's, else its own name.
     """
-    for root in (*roots, str(Path(main).parent)):
+    near = str(Path(translation.main).parent)
+    for root in (*translation.roots, near, *translation.project):
         if path.startswith(root.rstrip("/") + "/"):
             return path[len(root.rstrip("/")) + 1 :]
     return path.rpartition("/")[2]

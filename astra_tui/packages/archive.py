@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from email.parser import HeaderParser
 from functools import cached_property
@@ -42,6 +42,15 @@ class Origin(msgspec.Struct, frozen=True):
     home: str
     licence_files: tuple[str, ...]
     about: str
+
+
+def licence_in(metadata: str) -> str:
+    """The licence in the text of a METADATA or PKG-INFO, in a line; "" where it names none."""
+    fields = HeaderParser().parsestr(metadata)
+    marks = [c.split(" :: ") for c in fields.get_all("Classifier") or []]
+    classified = ", ".join(parts[-1] for parts in marks if parts[0] == "License")
+    named = fields.get("License-Expression") or fields.get("License") or classified
+    return named.strip().partition("\n")[0].strip()[:_MAX_SHOWN]
 
 
 class Archive:
@@ -78,6 +87,28 @@ class Archive:
             except OSError as error:
                 raise OutOfResources.or_bad_input(error, f"{name} cannot be copied", to) from None
 
+    def unpack(self, folder: Path, suffixes: Collection[str]) -> None:
+        """Writes the files whose names end so below `folder`, read-only.
+
+        Links and unsafe names are left out. Raises UserError, and OSError of writing.
+        """
+        with self._open() as members:
+            wanted = [
+                name
+                for name in members.names()
+                if PurePosixPath(name).suffix in suffixes
+                and is_safe(name)
+                and members.is_plain(name)
+            ]
+            if sum(members.size(name) or 0 for name in wanted) > MAX_UNPACKED_BYTES:
+                self._fail(f"more than {MAX_UNPACKED_BYTES:,} bytes are in it")
+            for name in wanted:
+                to = folder / name
+                to.parent.mkdir(parents=True, exist_ok=True)
+                with members.open(name) as stream, to.open("wb") as written:
+                    shutil.copyfileobj(stream, written, _CHUNK)
+                to.chmod(0o444)
+
     def origin(self) -> Origin:
         """Name, version, licence and home page as the package states them. Raises UserError."""
         names = self.names()
@@ -86,12 +117,11 @@ class Archive:
             self._fail(f"{self._kind} has no {about}")
         text = self.read(about).decode(errors="replace")
         fields = HeaderParser().parsestr(text)
-        licence = fields.get("License-Expression") or fields.get("License") or ""
         folder = about.rpartition("/")[0]
         return Origin(
             fields.get("Name", ""),
             fields.get("Version", ""),
-            licence.strip().partition("\n")[0].strip()[:_MAX_SHOWN],
+            licence_in(text),
             _home(fields.get("Home-page") or "", fields.get_all("Project-URL") or []),
             tuple(n for n in names if _is_licence(n, folder)),
             about,
@@ -163,6 +193,9 @@ class _Members(Protocol):
     def names(self) -> Iterable[str]:
         """Of all members but folders."""
 
+    def is_plain(self, name: str) -> bool:
+        """Whether a member is a plain file, no link or device."""
+
     def size(self, name: str) -> int | None:
         """Bytes of a member; None where there is none of that name."""
 
@@ -179,11 +212,15 @@ class _ZipMembers:
     def names(self) -> Iterable[str]:
         return (i.filename for i in self._opened.infolist() if not i.is_dir())
 
+    def is_plain(self, name: str) -> bool:
+        info = self._opened.NameToInfo[name]
+        return not stat.S_ISLNK(info.external_attr >> 16) and not info.is_dir()
+
     def size(self, name: str) -> int | None:
         info = self._opened.NameToInfo.get(name)
         if info is None:
             return None
-        if stat.S_ISLNK(info.external_attr >> 16) or info.is_dir():
+        if not self.is_plain(name):
             self._archive._fail(f"{name} is no plain file")
         if info.flag_bits & _ENCRYPTED:
             self._archive._fail(f"{name} is encrypted")
@@ -205,9 +242,13 @@ class _TarMembers:
     def names(self) -> Iterable[str]:
         return (name for name, info in self._found.items() if not info.isdir())
 
+    def is_plain(self, name: str) -> bool:
+        info = self._found[name]
+        return info.isreg() and not info.issparse()
+
     def size(self, name: str) -> int | None:
         info = self._found.get(name)
-        if info is not None and (not info.isreg() or info.issparse()):
+        if info is not None and not self.is_plain(name):
             self._archive._fail(f"{name} is no plain file")
         return None if info is None else info.size
 

@@ -2,7 +2,7 @@
 
 The user's own settings of pip hold (index, proxy, certificates), because it is they who decide
 where packages come from. No code of a package runs: `pip download` is asked for wheels only, since
-it runs the build code of a source distribution, which `sdist_download.py` fetches instead.
+it runs the build code of a source distribution, which `index.py` fetches instead.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.pin import Pin
 from astra_tui.processes.child import child_environment
@@ -26,6 +28,7 @@ from astra_tui.processes.child import child_environment
 DOWNLOAD_SECONDS = 3600.0
 LIST_SECONDS = 120.0
 POLL_SECONDS = 0.2
+WRONG_HASH_HINT = "do not use it; ask the package's authors, or correct the pin"
 _KEPT = ("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _KEPT_BEGINNINGS = ("PIP_", "XDG_CONFIG")
 _QUIET = ("--no-input", "--disable-pip-version-check", "--no-color")
@@ -35,12 +38,22 @@ _OFFLINE = re.compile(
     r"|Temporary failure in name resolution|ProxyError|Read timed out|ConnectTimeout"
 )
 _FULL = re.compile(r"\[Errno (?:28|122)\]|No space left on device|Disk quota exceeded")
+_INDEX = "astra_tui.packages.index"
 _NO_PIP = "No module named pip"
 _VERSIONS = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
 _MAX_OUTPUT = 1 << 20
 
 Progress = Callable[[int], None]
 """Told how many bytes have come so far."""
+
+
+class IndexFile(msgspec.Struct, frozen=True):
+    """A wheel or sdist of an index; `sha256` and `released` are "" where the index gives none."""
+
+    file: str
+    version: str
+    sha256: str
+    released: str
 
 
 class _Ended(NamedTuple):
@@ -51,8 +64,8 @@ class _Ended(NamedTuple):
 def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLOAD_SECONDS) -> Path:
     """Downloads the pinned file into an empty folder; the file. Raises UserError.
 
-    pip compares a wheel's hash, the caller has to for an sdist; `folder` also holds what pip
-    writes meanwhile.
+    pip compares a wheel's hash, the caller has to for an sdist and where the pin has none;
+    `folder` also holds what pip writes meanwhile.
     """
     wanted, into = folder / "requirements.txt", folder / "package"
     wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n")
@@ -62,9 +75,9 @@ def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLO
         "--no-cache-dir", "--progress-bar=off", *_target(pin), f"--dest={into}", "-r", str(wanted),
         *_QUIET,
     ]  # fmt: skip
-    of_sdist = ["astra_tui.packages.sdist_download", pin.name, pin.file, str(into)]
+    unchecked = [_INDEX, "download", pin.name, pin.file, str(into)]
     ended = _run(
-        of_sdist if pin.is_sdist else of_wheel,
+        of_wheel if pin.sha256 and not pin.is_sdist else unchecked,
         folder,
         lambda: progress(_bytes_in(folder)),
         seconds,
@@ -76,6 +89,28 @@ def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLO
     if ended.code == 0 and came:
         raise UserError(f"{pin}: pip brought {came[0]}, the pin names {pin.file}")
     raise _failure(pin, ended, f"{pin} cannot be fetched")
+
+
+def files_of(name: str, seconds: float = LIST_SECONDS) -> tuple[IndexFile, ...]:
+    """The wheels and sdists that the index has of a package, for any machine, by version.
+
+    Raises UserError: no such package, or no answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
+        answer = Path(folder, "files.json")
+        ended = _run([_INDEX, "list", name, str(answer)], Path(folder), lambda: None, seconds)
+        what = f"the files of {name} cannot be listed"
+        if ended.code:
+            raise _failure(name, ended, what)
+        found = msgspec.json.decode(answer.read_bytes(), type=tuple[IndexFile, ...])
+    if not found and _OFFLINE.search(ended.output):
+        raise _failure(name, ended, what)
+    if not found:
+        raise UserError(
+            f"the package index has no package '{name}'",
+            hint=f"is it spelt so there? the index: {sys.executable} -m pip config list",
+        )
+    return found
 
 
 def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
@@ -160,17 +195,17 @@ def _bytes_in(folder: Path) -> int:
     return largest
 
 
-def _failure(pin: Pin, ended: _Ended, what: str) -> UserError:
+def _failure(pin: Pin | str, ended: _Ended, what: str) -> UserError:
     """Why pip failed, in words; `what` says what could not be done."""
     text = ended.output
     if _NO_PIP in text:
         return UserError(f"{what}: this Python has no pip", hint=f"{sys.executable} -m ensurepip")
     got = _GOT.search(text)
-    if got is not None:
+    if got is not None and isinstance(pin, Pin):
         return UserError(
             f"{pin.file} is not what was pinned: its SHA-256 should be {pin.sha256}, the index "
             f"gives {got[1]}",
-            hint="do not use it; ask the package's authors, or correct the pin",
+            hint=WRONG_HASH_HINT,
         )
     if _FULL.search(text):
         return OutOfResources(

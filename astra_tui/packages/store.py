@@ -10,7 +10,11 @@ import hashlib
 import shutil
 import tempfile
 import time
+from collections.abc import Collection
+from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.pin import Pin, normalised
@@ -20,7 +24,11 @@ from astra_tui.packages.archive import Archive
 LICENCES = "licences"
 """The folder next to a fetched file that holds METADATA and its licence files."""
 
+NO_LICENCE = "the package names none"
+"""The licence in a pin of a package whose own words do not name it."""
 
+_UNPACKED = "unpacked"
+_MAX_SHOWN = 8
 _UNFINISHED = ".new-"
 _ABANDONED_SECONDS = 86_400.0
 
@@ -66,15 +74,62 @@ class Packages:
             return found
         if pin.problem:
             raise UserError(f"{pin} cannot be fetched: {pin.problem}")
+        return self._fetch_new(pin, progress)
+
+    def listed(self, name: str, version: str) -> tuple[Pin, ...]:
+        """Pins of the files that the index has of a version, the likeliest to hold sources first.
+
+        That is a wheel for all machines, then the sdist, then a wheel of one machine. They lack
+        the licence, and the hash where the index gives none: `fetch_listed` adds both. A file
+        whose day of release the index does not say has today's. Raises UserError.
+        """
+        files = pip.files_of(name)
+        found = [f for f in files if f.version == version]
+        if not found:
+            versions = list(dict.fromkeys(f.version for f in reversed(files)))
+            raise UserError(
+                f"the package index has no {name} {version}",
+                hint=f"it has {', '.join(versions[:_MAX_SHOWN])}",
+            )
+        pins = [_pin_of(name, file) for file in found]
+        return tuple(sorted((p for p in pins if not _unnamed(p)), key=_likelihood))
+
+    def fetch_listed(self, pin: Pin, progress: pip.Progress | None = None) -> Archive:
+        """The file of a pin from `listed`, with a complete pin. Raises UserError."""
+        archive = self.fetch(pin, progress) if pin.sha256 else self._fetch_new(pin, progress)
+        licence = archive.origin().licence or NO_LICENCE
+        return Archive(msgspec.structs.replace(archive.pin, licence=licence), archive.file)
+
+    def unpacked(self, archive: Archive, suffixes: Collection[str]) -> Path:
+        """A folder with the files of a fetched archive that end so, read-only. Raises UserError.
+
+        It lies next to the file, and is made once.
+        """
+        folder = archive.file.parent / _UNPACKED
+        if folder.is_dir():
+            return folder
+        try:
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_UNFINISHED) as place:
+                made = Path(place, _UNPACKED)
+                made.mkdir()
+                archive.unpack(made, suffixes)
+                with contextlib.suppress(OSError):  # Another process was faster.
+                    made.rename(folder)
+        except OSError as error:
+            what = f"{archive.pin} cannot be unpacked"
+            raise OutOfResources.or_bad_input(error, what, folder.parent) from None
+        return folder
+
+    def newer(self, pin: Pin) -> tuple[str, ...]:
+        """Versions in the index above the pinned one, the newest first. Raises UserError."""
+        return pip.newer_versions(pin)
+
+    def _fetch_new(self, pin: Pin, progress: pip.Progress | None) -> Archive:
         try:
             return self._download(pin, progress or (lambda _bytes: None))
         except OSError as error:
             what = f"{pin} cannot be kept"
             raise OutOfResources.or_bad_input(error, what, self.folder) from None
-
-    def newer(self, pin: Pin) -> tuple[str, ...]:
-        """Versions in the index above the pinned one, the newest first. Raises UserError."""
-        return pip.newer_versions(pin)
 
     def _download(self, pin: Pin, progress: pip.Progress) -> Archive:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -82,11 +137,13 @@ class Packages:
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=_UNFINISHED) as folder:
             file = pip.download(pin, Path(folder), progress)
             got = _sha256(file)
-            if got != pin.sha256:
+            if pin.sha256 and got != pin.sha256:
                 raise UserError(
                     f"{pin.file} is not what was pinned: its SHA-256 should be {pin.sha256}, it "
-                    f"is {got}"
+                    f"is {got}",
+                    hint=pip.WRONG_HASH_HINT,
                 )
+            pin = msgspec.structs.replace(pin, sha256=got)
             _keep_licences(Archive(pin, file), file.parent / LICENCES)
             self._publish(file.parent, pin)
         return Archive(pin, self.place_of(pin))
@@ -108,6 +165,24 @@ class Packages:
         except OSError:
             if not self.has(pin):
                 raise
+
+
+def _pin_of(name: str, file: pip.IndexFile) -> Pin:
+    released = date.fromisoformat(file.released) if file.released else datetime.now(UTC).date()
+    return Pin(name, file.version, file.file, file.sha256, "", released)
+
+
+def _unnamed(pin: Pin) -> str:
+    """What is wrong with the names in a pin whose hash may not be known yet."""
+    return msgspec.structs.replace(pin, sha256=pin.sha256 or "0" * 64).problem
+
+
+def _likelihood(pin: Pin) -> tuple[int, str]:
+    """Lower where a file is likelier to hold sources: built wheels often leave them out."""
+    if pin.is_sdist:
+        return 1, pin.file
+    platforms = pin.tags.platforms
+    return (0 if platforms == "any" else 2 if "linux" in platforms else 3), pin.file
 
 
 def _keep_licences(archive: Archive, folder: Path) -> None:

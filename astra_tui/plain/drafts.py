@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from astra_tui.plain.console import console
@@ -10,11 +10,19 @@ from astra_tui.plain.output import visible
 
 
 def print_draft(
-    folder: Path, files: Sequence[str], open_points: Sequence[str], problems: Sequence[str]
+    folder: Path,
+    files: Sequence[str],
+    origin: Sequence[str],
+    open_points: Sequence[str],
+    problems: Sequence[str],
 ) -> None:
-    """The files, the open points as a numbered list, and the next command."""
+    """The files, where they come from, the open points as a numbered list, the next command."""
     out = console()
-    out.print(f"wrote {', '.join(files)} in {folder}")
+    upstream = sum(file.startswith("upstream/") for file in files)
+    own = ", ".join(file for file in files if not file.startswith("upstream/"))
+    out.print(f"wrote {own}{f' and {upstream} files in upstream/' if upstream else ''} in {folder}")
+    for line in origin:
+        out.print(visible(line))
     out.print("\nfor you to confirm or decide:")
     for number, point in enumerate(open_points, 1):
         out.print(f"  {number:2}. {visible(point)}")
@@ -25,3 +33,12 @@ def print_draft(
     else:
         out.print("\nthe draft loads, and its baseline compiles")
     out.print(f"\nwrite or confirm reference.py, then: astra-tui check {folder}")
+
+
+def print_kernels(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> None:
+    """Lines and names of kernels, file by file."""
+    out = console()
+    for file, kernels in by_file.items():
+        out.print(visible(file))
+        for line, name in kernels:
+            out.print(f"  {line:6}  {visible(name)}")

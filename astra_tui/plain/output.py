@@ -20,6 +20,8 @@ visible = harmless
 
 _LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
+_STEP_SECONDS = 5.0
+_MEGABYTE = 1_000_000
 
 
 def is_live() -> bool:
@@ -70,6 +72,50 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield advance
     finally:
         if live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+@contextmanager
+def steps() -> Iterator[Steps]:
+    """The steps of a command on stderr: a live line where the terminal can, else now and then."""
+    shown = Steps()
+    try:
+        yield shown
+    finally:
+        shown.clear()
+
+
+class Steps:
+    """Told what is being done, and how many bytes have come of it."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._live = is_live()
+        self._last = time.monotonic()
+
+    def begin(self, name: str) -> Steps:
+        """Shows the next step, which takes the place of the one before."""
+        self._name = name
+        self._show(name)
+        return self
+
+    def __call__(self, size: int) -> None:
+        """Shows the step with the bytes that have come."""
+        self._show(f"{self._name}: {size / _MEGABYTE:.0f} MB")
+
+    def _show(self, text: str) -> None:
+        if self._live:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[K{visible(text)[:width]}")
+            sys.stderr.flush()
+        elif time.monotonic() - self._last > _STEP_SECONDS:
+            self._last = time.monotonic()
+            note(text)
+
+    def clear(self) -> None:
+        """Removes the live line."""
+        if self._live:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 

@@ -1,23 +1,16 @@
-"""Yardsticks in a table, and the download of a package in a line."""
+"""Yardsticks in a table."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from rich.console import Console
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.yardsticks import ChainTimes, ShapeTimes, YardstickEntry
 from astra_tui.plain.console import console, indented, print_table, table
-from astra_tui.plain.output import is_live, note, visible
+from astra_tui.plain.output import visible
 from astra_tui.plain.timing import ratio_words
-
-_SECONDS = 5.0
-_MEGABYTE = 1_000_000
 
 
 def print_yardsticks(
@@ -93,41 +86,6 @@ def _remarks(shape: ShapeTimes) -> Iterator[str]:
 
 def _us(time: float | None) -> str:
     return "" if time is None else f"{time:.2f}"
-
-
-@contextmanager
-def downloads() -> Iterator[Downloads]:
-    """Progress of downloads on stderr: a live line where the terminal can, else now and then."""
-    shown = Downloads()
-    try:
-        yield shown
-    finally:
-        shown.clear()
-
-
-class Downloads:
-    """Called with the bytes that have come of what `name` names."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self._live = is_live()
-        self._last = time.monotonic()
-
-    def __call__(self, size: int) -> None:
-        text = f"fetching {self.name}: {size / _MEGABYTE:.0f} MB"
-        if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{visible(text)[:width]}")
-            sys.stderr.flush()
-        elif time.monotonic() - self._last > _SECONDS:
-            self._last = time.monotonic()
-            note(text)
-
-    def clear(self) -> None:
-        """Removes the live line."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 def _state(e: YardstickEntry) -> str:

@@ -59,5 +59,5 @@ def test_commands_do_not_wait_for_what_is_no_file(
     monkeypatch.chdir(pipe.parent)
     assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert "this is not a plain file" in said or "this is a folder; name a .cu file" in said
+    assert "this is not a plain file" in said or ".: no __global__ function" in said
     assert [p.name for p in pipe.parent.iterdir()] == ["pipe.cu"]
