@@ -84,7 +84,7 @@ def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name
             "--help",
         ),
         (["counters", "silu_and_mul", "baseline.cu", "--rows", "x"], "'x' is not", "--help"),
-        (["new", "folder"], "the following arguments are required: --from", "--help"),
+        (["new", "folder"], "no source is named", "say --from WHERE"),
         (["new", "folder", "--from", "none.cu"], "none.cu: there is no such file", ""),
     ],
 )
