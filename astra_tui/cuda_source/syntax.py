@@ -10,6 +10,8 @@ from tree_sitter import Language, Node, Parser
 
 _LANGUAGE = Language(tree_sitter_cuda.language())
 
+LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
+
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
 _JOINS = {"&&", "||", "and", "or"}
 _MAX_READINGS = 16
@@ -18,9 +20,20 @@ _MAX_READINGS = 16
 _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
 
 
+_UNKNOWN_TO_GRAMMAR = re.compile(rb"__align__\s*\(\s*\w+\s*\)")
+
+
 def parse(text: str) -> Node:
-    """The root of a text's tree; what the grammar does not understand is in ERROR nodes."""
-    return Parser(_LANGUAGE).parse(text.encode(errors="replace")).root_node
+    """The root of a text's tree; what the grammar does not understand is in ERROR nodes.
+
+    Alignments are blanked out for the grammar, which does not know them; places stay.
+    """
+    return _parsed(text.encode(errors="replace"))
+
+
+def _parsed(data: bytes) -> Node:
+    readable = _UNKNOWN_TO_GRAMMAR.sub(lambda m: b" " * len(m[0]), data)
+    return Parser(_LANGUAGE).parse(readable).root_node
 
 
 def parse_comparisons(text: str) -> Node:
@@ -31,7 +44,7 @@ def parse_comparisons(text: str) -> Node:
     comparison in the tree; all else, and every place, is as it is written.
     """
     data = bytearray(text.encode(errors="replace"))
-    root = Parser(_LANGUAGE).parse(bytes(data)).root_node
+    root = _parsed(bytes(data))
     templates: set[str] = set()
     for _ in range(_MAX_READINGS):
         misread = []
@@ -51,7 +64,7 @@ def parse_comparisons(text: str) -> Node:
             break
         for place in misread:
             data[place : place + 1] = b">"
-        root = Parser(_LANGUAGE).parse(bytes(data)).root_node
+        root = _parsed(bytes(data))
     return root
 
 
@@ -209,3 +222,101 @@ def integer_value(text: str) -> int | None:
         return int(digits, 8 if octal else 0)
     except ValueError:
         return None
+
+
+def last_line_of(node: Node) -> int:
+    """The line where a node ends, from 1."""
+    return int(node.end_point[0]) + 1
+
+
+def of_type(node: Node, *types: str) -> Iterator[Node]:
+    """The nodes of some types at or below a node, in the order of the text."""
+    return (n for n in descendants(node) if n.type in types)
+
+
+def contains(outer: Node, inner: Node) -> bool:
+    """Whether a node lies within another, or is it."""
+    return bool(outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte)
+
+
+def field(node: Node, name: str) -> Node:
+    """A child that the grammar always gives."""
+    child = node.child_by_field_name(name)
+    assert child is not None, f"{node.type} without {name}"
+    return child
+
+
+def named(node: Node) -> list[Node]:
+    """The named children, without comments."""
+    return [c for c in node.named_children if c.type != "comment"]
+
+
+def bare(node: Node) -> Node:
+    """An expression without the parentheses around it."""
+    while node.type in ("parenthesized_expression", "condition_clause") and len(named(node)) == 1:
+        node = named(node)[0]
+    return node
+
+
+def cast_of(node: Node) -> tuple[str, Node] | None:
+    """The type and the operand of `(T)x`, `T(x)` for a built-in T, and `static_cast<T>(x)`."""
+    if node.type == "cast_expression":
+        return text_of(field(node, "type")), field(node, "value")
+    if node.type != "call_expression" or len(arguments_of(node)) != 1:
+        return None
+    function = field(node, "function")
+    if function.type == "template_function":
+        if text_of(field(function, "name")) not in ("static_cast", "reinterpret_cast"):
+            return None
+        return text_of(field(function, "arguments"))[1:-1].strip(), arguments_of(node)[0]
+    if function.type == "parenthesized_expression" and bare(function).type == "identifier":
+        # The grammar takes `(T)(x)` for a call: it does not know that T is a type.
+        return text_of(bare(function)), arguments_of(node)[0]
+    if function.type == "primitive_type" or re.fullmatch(r"u?int\d+_t", text_of(function)):
+        return text_of(function), arguments_of(node)[0]
+    return None
+
+
+def operator_of(node: Node) -> str:
+    """The operator of a binary, unary, update or assignment expression."""
+    return text_of(node.child_by_field_name("operator"))
+
+
+def subscript_of(node: Node) -> tuple[Node, Node] | None:
+    """The pointer and the index of `a[i]`, None for anything else."""
+    if node.type != "subscript_expression":
+        return None
+    indices = named(field(node, "indices"))
+    return (field(node, "argument"), indices[0]) if len(indices) == 1 else None
+
+
+def integer_of(node: Node) -> int | None:
+    """The value of an integer literal, None for anything else."""
+    return integer_value(text_of(node)) if node.type == "number_literal" else None
+
+
+def statements_of(body: Node) -> list[Node]:
+    """The statements of a block; a body without braces is a single one."""
+    return named(body) if body.type == "compound_statement" else [body]
+
+
+def is_barrier(statement: Node) -> bool:
+    """Whether a statement is `__syncthreads();`."""
+    if statement.type != "expression_statement" or not named(statement):
+        return False
+    call = named(statement)[0]
+    return call.type == "call_expression" and called_name(call) == "__syncthreads"
+
+
+def identifiers_in(node: Node) -> set[str]:
+    """Every name that is mentioned, CUDA's own included."""
+    return {text_of(n) for n in of_type(node, "identifier")}
+
+
+def same_code(a: Node, b: Node) -> bool:
+    """Whether two pieces of code consist of the same tokens."""
+    return _tokens(a) == _tokens(b)
+
+
+def _tokens(node: Node) -> list[str]:
+    return [text_of(n) for n in descendants(node) if not n.children and n.type != "comment"]

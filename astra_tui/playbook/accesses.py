@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.linear import IndexReader, Polynomial, number
-from astra_tui.playbook.names import Function, Variable
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     LOOPS,
     bare,
     called_name,
@@ -22,6 +19,9 @@ from astra_tui.playbook.syntax import (
     subscript_of,
     text_of,
 )
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.linear import IndexReader, Polynomial, number
+from astra_tui.playbook.names import Function, Variable
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.playbook.syntax import contains, text_of
+from astra_tui.cuda_source.syntax import contains, text_of
 
 
 class OverlappingEdits(ValueError):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import last_line_of, line_of
 from astra_tui.model.counters import Counters
 from astra_tui.model.plan import (
     Citation,
@@ -15,7 +16,6 @@ from astra_tui.model.plan import (
     Prediction,
     places_words,
 )
-from astra_tui.playbook.syntax import last_line_of, line_of
 
 
 def places_of(nodes: Iterable[Node]) -> tuple[CodePlace, ...]:

@@ -7,6 +7,15 @@ from functools import reduce
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    bare,
+    contains,
+    field,
+    line_of,
+    of_type,
+    operator_of,
+    text_of,
+)
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Binary, Expression
 from astra_tui.playbook.edits import Edit, remove_statement
@@ -18,15 +27,6 @@ from astra_tui.playbook.launching import factors, plan_value
 from astra_tui.playbook.linear import INTEGER_TYPES, IndexReader, atom
 from astra_tui.playbook.loops import Loop
 from astra_tui.playbook.names import Function, fresh_name
-from astra_tui.playbook.syntax import (
-    bare,
-    contains,
-    field,
-    line_of,
-    of_type,
-    operator_of,
-    text_of,
-)
 
 
 class NotFlat(Exception):

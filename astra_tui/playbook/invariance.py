@@ -6,6 +6,17 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    called_name,
+    cast_of,
+    contains,
+    of_type,
+    operator_of,
+    text_of,
+)
+from astra_tui.cuda_source.syntax import (
+    field as child,
+)
 from astra_tui.playbook.accesses import accesses_in, may_alias, unknown_accesses
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.names import (
@@ -16,17 +27,6 @@ from astra_tui.playbook.names import (
     reads_memory,
     variables_of,
     written_names,
-)
-from astra_tui.playbook.syntax import (
-    called_name,
-    cast_of,
-    contains,
-    of_type,
-    operator_of,
-    text_of,
-)
-from astra_tui.playbook.syntax import (
-    field as child,
 )
 from astra_tui.playbook.types import type_of
 

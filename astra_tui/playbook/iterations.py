@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import field, text_of
 from astra_tui.model.launch import Branch, Dispatch, Launch, LaunchPlan
 from astra_tui.model.launch.expression import Binary, Call, Compare, Expression, Integer
 from astra_tui.playbook.edits import Edit, indentation, pragma_of
@@ -17,7 +18,6 @@ from astra_tui.playbook.launching import is_fallback, plan_value
 from astra_tui.playbook.linear import IndexReader, atom
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.names import Function, variables_of
-from astra_tui.playbook.syntax import field, text_of
 
 
 @dataclass(frozen=True)

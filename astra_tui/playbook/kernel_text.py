@@ -8,13 +8,13 @@ from functools import cached_property
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import field, of_type, parse, text_of
 from astra_tui.model.contents import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, Name
 from astra_tui.model.launch.scope import NULL
 from astra_tui.playbook.edits import Edit, apply, replace, rewritten
 from astra_tui.playbook.names import Function, Variable, all_names, functions_of
-from astra_tui.playbook.syntax import field, of_type, parse, text_of
 
 _PLAN_WIDTH = 96
 
@@ -30,7 +30,7 @@ class KernelText:
     @classmethod
     def read(cls, text: str) -> KernelText:
         """Parses a source and its launch plan."""
-        return cls(text, plan_of(text), parse(text.encode()))
+        return cls(text, plan_of(text), parse(text))
 
     @cached_property
     def data(self) -> bytes:

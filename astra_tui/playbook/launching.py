@@ -7,6 +7,14 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    bare,
+    cast_of,
+    field,
+    integer_of,
+    operator_of,
+    text_of,
+)
 from astra_tui.model.launch import Branch, Dispatch, Launch, LaunchPlan, Let, Refuse
 from astra_tui.model.launch.expression import (
     Binary,
@@ -18,14 +26,6 @@ from astra_tui.model.launch.expression import (
 )
 from astra_tui.model.launch.plan import Step, Verbatim
 from astra_tui.playbook.names import Function
-from astra_tui.playbook.syntax import (
-    bare,
-    cast_of,
-    field,
-    integer_of,
-    operator_of,
-    text_of,
-)
 
 
 def with_branch(

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from astra_tui.model.dtypes import OF_SPELLING
-from astra_tui.playbook.names import Function
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     bare,
     cast_of,
     identifiers_in,
@@ -22,7 +20,9 @@ from astra_tui.playbook.syntax import (
     operator_of,
     text_of,
 )
-from astra_tui.playbook.syntax import field as child
+from astra_tui.cuda_source.syntax import field as child
+from astra_tui.model.dtypes import OF_SPELLING
+from astra_tui.playbook.names import Function
 
 Monomial = tuple[str, ...]
 

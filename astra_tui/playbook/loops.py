@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.playbook.linear import IndexReader, Polynomial, number
-from astra_tui.playbook.names import Function, Variable, is_written, variables_of
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     bare,
     field,
     integer_of,
@@ -19,6 +17,8 @@ from astra_tui.playbook.syntax import (
     statements_of,
     text_of,
 )
+from astra_tui.playbook.linear import IndexReader, Polynomial, number
+from astra_tui.playbook.names import Function, Variable, is_written, variables_of
 
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     arguments_of,
     bare,
     called_name,

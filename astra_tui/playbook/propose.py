@@ -6,6 +6,7 @@ import math
 
 from msgspec.structs import replace
 
+from astra_tui.cuda_source.syntax import line_of, of_type, parse
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of, print_plan, validate_plan
 from astra_tui.model.plan import Plan
@@ -13,7 +14,6 @@ from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Prop
 from astra_tui.playbook.edits import OverlappingEdits
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.moves import all_moves
-from astra_tui.playbook.syntax import line_of, of_type, parse
 
 
 def propose_all(
@@ -75,7 +75,7 @@ def _problem(text: str, before: str, evidence: Evidence) -> str:
     """What is wrong with a rewritten source, "" for nothing."""
     if text == before:
         return "the rewrite changed nothing"
-    root = parse(text.encode())
+    root = parse(text)
     if root.has_error:
         places = [line_of(n) for n in of_type(root, "ERROR")]
         return f"the rewrite does not parse (line {places[0] if places else '?'})"

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from astra_tui.playbook.edits import dedented, indented_lines, pragma_of
-from astra_tui.playbook.invariance import plain_locals
-from astra_tui.playbook.names import is_pure, stores_in, variables_of
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     bare,
     contains,
     field,
@@ -21,6 +18,9 @@ from astra_tui.playbook.syntax import (
     statements_of,
     text_of,
 )
+from astra_tui.playbook.edits import dedented, indented_lines, pragma_of
+from astra_tui.playbook.invariance import plain_locals
+from astra_tui.playbook.names import is_pure, stores_in, variables_of
 
 
 class NotSliced(Exception):

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from astra_tui.playbook.accesses import accesses_in
-from astra_tui.playbook.linear import IndexReader
-from astra_tui.playbook.names import Function, Variable
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     ancestors,
     bare,
     cast_of,
@@ -22,6 +19,9 @@ from astra_tui.playbook.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.playbook.accesses import accesses_in
+from astra_tui.playbook.linear import IndexReader
+from astra_tui.playbook.names import Function, Variable
 
 MAX_THREADS = 1024
 """In a block (CUDA C++ Programming Guide, compute capabilities)."""
@@ -101,7 +101,7 @@ def _guards(node: Node, kernel: Function) -> Iterator[int]:
     """Bounds from the conditions that hold where an index is used."""
     reader = IndexReader(kernel)
     form = reader.read(node)
-    for above in ancestors(node):
+    for above, _ in ancestors(node):
         if above.type not in ("if_statement", "conditional_expression"):
             continue
         if not contains(field(above, "consequence"), node):

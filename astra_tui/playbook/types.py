@@ -6,9 +6,7 @@ import re
 
 from tree_sitter import Node
 
-from astra_tui.playbook.linear import INTEGER_TYPES
-from astra_tui.playbook.names import Function
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     bare,
     called_name,
     cast_of,
@@ -17,6 +15,8 @@ from astra_tui.playbook.syntax import (
     subscript_of,
     text_of,
 )
+from astra_tui.playbook.linear import INTEGER_TYPES
+from astra_tui.playbook.names import Function
 
 UNKNOWN = ""
 INTEGER = "integer"

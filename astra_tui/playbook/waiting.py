@@ -13,21 +13,21 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from astra_tui.model.launch.expression import Name
-from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
-from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import PURE_FUNCTIONS, Function, variables_of
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     called_name,
     cast_of,
     contains,
+    descendants,
     field,
     of_type,
     operator_of,
     statements_of,
     text_of,
-    walk,
 )
+from astra_tui.model.launch.expression import Name
+from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.names import PURE_FUNCTIONS, Function, variables_of
 
 WAIT = "cudaGridDependencySynchronize"
 TRIGGER = "cudaTriggerProgrammaticLaunchCompletion"
@@ -69,7 +69,7 @@ class Waiting:
         return next(filter(self._has_to_wait, statements_of(self.kernel.body)), None)
 
     def _has_to_wait(self, statement: Node) -> bool:
-        if any(self._is_opaque(node) for node in walk(statement)):
+        if any(self._is_opaque(node) for node in descendants(statement)):
             return True
         known = list(accesses_in(statement, self.kernel))
         return bool(unknown_accesses(statement, self.kernel)) or not all(map(self._is_free, known))

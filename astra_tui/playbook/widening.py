@@ -11,6 +11,17 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    called_name,
+    contains,
+    descendants,
+    identifiers_in,
+    is_barrier,
+    of_type,
+    statements_of,
+    text_of,
+)
+from astra_tui.cuda_source.syntax import field as child
 from astra_tui.model.launch import Launch
 from astra_tui.playbook.accesses import (
     Access,
@@ -52,17 +63,6 @@ from astra_tui.playbook.names import (
     reads_memory,
     written_names,
 )
-from astra_tui.playbook.syntax import (
-    called_name,
-    contains,
-    identifiers_in,
-    is_barrier,
-    of_type,
-    statements_of,
-    text_of,
-    walk,
-)
-from astra_tui.playbook.syntax import field as child
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class _Widener:
             unknown = unknown_accesses(statement, self.function)
             if unknown:
                 raise refusal(unknown[0], "an access whose buffer cannot be followed")
-            for part in walk(statement):
+            for part in descendants(statement):
                 if part.type == "call_expression" and called_name(part).startswith("__sh"):
                     raise refusal(part, "threads of a warp meet inside of the loop")
                 if part.type == "expression_statement" and is_barrier(part):

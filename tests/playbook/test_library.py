@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astra_tui.cuda_source.syntax import field as child
+from astra_tui.cuda_source.syntax import of_type, parse
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
 from astra_tui.playbook.linear import GLOBAL_THREAD, THREAD, IndexReader, Polynomial, number
 from astra_tui.playbook.loops import halves, loops_of
 from astra_tui.playbook.names import Function, functions_of
-from astra_tui.playbook.syntax import field as child
-from astra_tui.playbook.syntax import of_type, parse
 
 
 def function(body: str, parameters: str = "float* x, int n, int d") -> Function:
     text = f"__global__ void f({parameters}) {{\n{body}\n}}\n"
-    root = parse(text.encode())
+    root = parse(text)
     assert not root.has_error
     return next(functions_of(root))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.cuda_source.syntax import text_of
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
@@ -22,7 +23,6 @@ from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
 from astra_tui.playbook.propose import region
-from astra_tui.playbook.syntax import text_of
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
 from tests.playbook.path import GPU, timed_path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.cuda_source.syntax import parse
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
@@ -14,7 +15,6 @@ from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.launch import plan_of, validate_plan
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
-from astra_tui.playbook.syntax import parse
 from tests.playbook.path import GPU
 from tests.playbook.variants import VARIANTS
 
@@ -83,7 +83,7 @@ def test_the_same_moves_fire_on_every_variant(
     proposals, refusals = propose_all(text, Evidence(task))
     assert {p.plan.move for p in proposals} == FIRES[name], refusals
     for proposal in proposals:
-        assert not parse(proposal.source.encode()).has_error
+        assert not parse(proposal.source).has_error
         validate_plan(plan_of(proposal.source), task.scope)
 
 

@@ -6,6 +6,15 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    LOOPS,
+    ancestors,
+    contains,
+    field,
+    line_of,
+    operator_of,
+    text_of,
+)
 from astra_tui.model.dtypes import DType, NumberKind
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.task import ArgumentRole, KernelTask
@@ -17,15 +26,6 @@ from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.linear import IndexReader, Polynomial
 from astra_tui.playbook.loops import loops_of
 from astra_tui.playbook.names import Function
-from astra_tui.playbook.syntax import (
-    LOOPS,
-    ancestors,
-    contains,
-    field,
-    line_of,
-    operator_of,
-    text_of,
-)
 
 _HINTABLE = frozenset(
     name
@@ -127,7 +127,7 @@ def _is_once(access: Access, kernel: Function) -> bool:
     if offset is None:
         return False
     index = offset + reader.read(access.index)
-    loops = [a for a in ancestors(access.node) if a.type in LOOPS]
+    loops = [a for a, _ in ancestors(access.node) if a.type in LOOPS]
     turning = {v.name for v in kernel.locals if any(contains(n, v.declaration) for n in loops)}
     turning |= {loop.name for loop in loops_of(kernel) if loop.node in loops}
     moved = any(reader.depends_on(index, name) for name in ("threadIdx", *sorted(turning)))

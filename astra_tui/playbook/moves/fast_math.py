@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import outermost, replace
-from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
-from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import Function
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     arguments_of,
     bare,
     called_name,
@@ -19,6 +13,12 @@ from astra_tui.playbook.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.edits import outermost, replace
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.names import Function
 from astra_tui.playbook.tolerance import tight_tolerance
 from astra_tui.playbook.types import is_float
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from astra_tui.cuda_source.syntax import bare, field, integer_of, line_of, text_of
 from astra_tui.model.launch import Launch, Let, print_expression
 from astra_tui.model.launch.expression import (
     Binary,
@@ -24,7 +25,6 @@ from astra_tui.playbook.launching import all_of, map_launches, plan_value
 from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.playbook.loops import Loop, halves, loops_of
 from astra_tui.playbook.names import Function, fresh_name
-from astra_tui.playbook.syntax import bare, field, integer_of, line_of, text_of
 from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
 
 

@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    field as child,
+)
+from astra_tui.cuda_source.syntax import (
+    of_type,
+    one_line,
+    statements_of,
+    text_of,
+)
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.accesses import is_conditional
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
@@ -40,15 +49,6 @@ from astra_tui.playbook.invariance import (
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.names import Function, fresh_name, is_written
-from astra_tui.playbook.syntax import (
-    field as child,
-)
-from astra_tui.playbook.syntax import (
-    of_type,
-    one_line,
-    statements_of,
-    text_of,
-)
 from astra_tui.playbook.types import type_of
 
 _JUMPS = ("break_statement", "continue_statement", "return_statement", "goto_statement")
@@ -98,7 +98,7 @@ class HoistInvariants:
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, moved)
         if part == 0:
             return NotApplicable(self.name, f"{lines_text(moved)}: no workload runs there")
-        what = "; ".join(one_line(n) for n in moved[:4])
+        what = "; ".join(one_line(text_of(n), 70) for n in moved[:4])
         plan = Plan(
             title="Hoist loop-invariant work",
             bottleneck="every turn of a loop computes the same values again",

@@ -6,6 +6,14 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    LOOPS,
+    ancestors,
+    contains,
+    is_barrier,
+    line_of,
+    text_of,
+)
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
     Binary,
@@ -49,14 +57,6 @@ from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader, Polyno
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.names import Function, fresh_name
-from astra_tui.playbook.syntax import (
-    LOOPS,
-    ancestors,
-    contains,
-    is_barrier,
-    line_of,
-    text_of,
-)
 
 _MAX_TURNS = 8
 """Turns whose loads stay in registers: 8 turns of two 16-byte packs are 64 registers."""
@@ -231,7 +231,7 @@ def _reaches(anchor: Node, second: Loop) -> bool:
     if anchor.type not in ("compound_statement", *LOOPS) or anchor.parent is None:
         return False
     between = [
-        a for a in ancestors(second.node) if contains(anchor.parent, a) and a != anchor.parent
+        a for a, _ in ancestors(second.node) if contains(anchor.parent, a) and a != anchor.parent
     ]
     return not any(a.type in LOOPS for a in between)
 

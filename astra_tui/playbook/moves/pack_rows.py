@@ -7,6 +7,15 @@ from functools import reduce
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    called_name,
+    contains,
+    field,
+    line_of,
+    named,
+    of_type,
+    text_of,
+)
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import Binary, Call, Integer, Name
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
@@ -19,15 +28,6 @@ from astra_tui.playbook.launching import map_launches, plan_value
 from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.names import Function, fresh_name
-from astra_tui.playbook.syntax import (
-    called_name,
-    contains,
-    field,
-    line_of,
-    named,
-    of_type,
-    text_of,
-)
 
 _MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
-from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
-from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import Function, Variable, fresh_name
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     LOOPS,
     ancestors,
     arguments_of,
@@ -25,6 +19,12 @@ from astra_tui.playbook.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.names import Function, Variable, fresh_name
 from astra_tui.playbook.tolerance import tight_tolerance
 from astra_tui.playbook.types import is_float
 
@@ -133,7 +133,7 @@ def _is_repeated(variable: Variable, divisions: list[Node], function: Function) 
     """Whether the divisor is used twice, in a loop, or is a root that could be inverted."""
     if len(divisions) > 1 or _Divisor(function, variable, tuple(divisions)).root() is not None:
         return True
-    loops = [a for a in ancestors(divisions[0]) if a.type in LOOPS]
+    loops = [a for a, _ in ancestors(divisions[0]) if a.type in LOOPS]
     return any(not contains(loop, variable.declaration) for loop in loops)
 
 

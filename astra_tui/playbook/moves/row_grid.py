@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from astra_tui.cuda_source.syntax import contains, of_type, text_of
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Call, Expression, Integer
 from astra_tui.model.launch.plan import KernelArgument
@@ -23,7 +24,6 @@ from astra_tui.playbook.flat_rows import (
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
 from astra_tui.playbook.names import Variable, fresh_name
-from astra_tui.playbook.syntax import contains, of_type, text_of
 
 _MAX_ROWS = 65535
 """The largest grid along y (CUDA C++ Programming Guide, compute capabilities)."""

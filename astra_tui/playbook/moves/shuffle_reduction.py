@@ -6,17 +6,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.model.launch.expression import Integer
-from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import Edit, indentation, indented, remove_statement
-from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
-from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import multiple_of_warp
-from astra_tui.playbook.linear import THREAD, IndexReader, atom, number
-from astra_tui.playbook.loops import Loop, halves, loops_of
-from astra_tui.playbook.names import Function, Variable, fresh_name
-from astra_tui.playbook.syntax import (
+from astra_tui.cuda_source.syntax import (
     arguments_of,
     bare,
     called_name,
@@ -32,6 +22,16 @@ from astra_tui.playbook.syntax import (
     subscript_of,
     text_of,
 )
+from astra_tui.model.launch.expression import Integer
+from astra_tui.model.plan import Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.edits import Edit, indentation, indented, remove_statement
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.launching import multiple_of_warp
+from astra_tui.playbook.linear import THREAD, IndexReader, atom, number
+from astra_tui.playbook.loops import Loop, halves, loops_of
+from astra_tui.playbook.names import Function, Variable, fresh_name
 
 _SHUFFLED = ("float", "double", "int", "unsigned", "unsigned int")
 _EXTREMES = ("fmaxf", "fminf", "max", "min", "fmax", "fmin")

@@ -7,6 +7,20 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import (
+    bare,
+    called_name,
+    cast_of,
+    contains,
+    field,
+    identifiers_in,
+    line_of,
+    of_type,
+    operator_of,
+    statements_of,
+    subscript_of,
+    text_of,
+)
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.playbook.accesses import (
     Access,
@@ -23,20 +37,6 @@ from astra_tui.playbook.linear import IndexReader, Polynomial
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.names import PURE_FUNCTIONS, Function, Variable, variables_of
 from astra_tui.playbook.slicing import NotSliced, Slice, written_only
-from astra_tui.playbook.syntax import (
-    bare,
-    called_name,
-    cast_of,
-    contains,
-    field,
-    identifiers_in,
-    line_of,
-    of_type,
-    operator_of,
-    statements_of,
-    subscript_of,
-    text_of,
-)
 
 _ANY_TURN = "(any turn)"
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import integer_of, line_of, named, of_type
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
 from astra_tui.model.launch.expression import Expression, Integer, Name, map_expressions, names_in
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
@@ -13,7 +14,6 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches
 from astra_tui.playbook.names import Function, fresh_name
-from astra_tui.playbook.syntax import integer_of, line_of, named, of_type
 
 _SIZES = (64, 128, 256, 512, 1024)
 
