@@ -206,11 +206,13 @@ def _contract(task: TaskDraft) -> Contract:
 
 
 def _typical(task: TaskDraft, contract: Contract) -> dict[str, int]:
-    """Sizes near 128 that keep the contract together."""
+    """Sizes near 128, or less of many dimensions, that keep the contract together."""
+    usual = {1: 128, 2: 128, 3: 64}.get(len(task.dims), 32)
     wished = {}
     for name in task.dims:
+        near = 128 if name in task.fixed else usual
         sizes = _usual_sizes(name, task)
-        wished[name] = 16 if name == task.rows else min(sizes, key=lambda s: abs(s - 128))
+        wished[name] = 16 if name == task.rows else min(sizes, key=lambda s: abs(s - near))
     return contract.fitted(wished)
 
 
