@@ -10,7 +10,7 @@ from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
 from astra_tui.drafting.elements import ElementTypes, read_element_types
-from astra_tui.drafting.expressions import free_name, printed
+from astra_tui.drafting.expressions import free_name, plan_expression, printed
 from astra_tui.drafting.geometry import guess_grid, plan_arguments, read_launch
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.launching import Sizes, can_run
@@ -101,10 +101,10 @@ def draft_task(
         tensors=found.tensors,
         scalars=tuple(read_scalars(source, kernel, launch, elements, ask)),
         accepts=_unique(
-            *plan.conditions,
-            *found.conditions,
-            *_block_limit(plan.block, sizes),
             *_instantiated(sizes),
+            *plan.conditions,
+            *_block_limit(plan.block, sizes),
+            *found.conditions,
         ),
         fixed=dict(sizes.fixed),
     )
@@ -243,7 +243,11 @@ def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> Iterator[str]:
 
 
 def _unique(*conditions: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(conditions))
+    """Conditions without those that say the same, in an order in which none divides by zero."""
+    found: dict[Expression | None, str] = {}
+    for text in conditions:
+        found.setdefault(plan_expression(text), text)
+    return tuple(found.values())
 
 
 def _instantiated(sizes: Sizes) -> list[str]:

@@ -385,6 +385,29 @@ def local_values(launch: HostLaunch) -> dict[str, Node]:
     return {name: value for name, value in found.items() if name not in unknown}
 
 
+def unsure_names(launch: HostLaunch) -> set[str]:
+    """Variables whose value at the launch may be another than `local_values` says.
+
+    They are set in a branch, or initialised with a number and passed to a function that may set
+    them.
+    """
+    around = {above.id for above, _ in ancestors(launch.call)}
+    found: set[str] = set()
+    numbers: set[str] = set()
+    for node in descendants(launch.function):
+        if node.start_byte >= launch.call.start_byte:
+            break
+        if node.type == "declaration" and "const" not in text_of(node.child_by_field_name("type")):
+            plain = not text_of(node).startswith("const")
+            values = initialised(node) if plain else ()
+            numbers.update(name for name, value in values if value.type == "number_literal")
+        elif (target := _assigned(node)) and not _is_visible(node, around):
+            found.add(target)
+        elif node.type == "call_expression":
+            found.update(text_of(a) for a in arguments_of(node) if text_of(a) in numbers)
+    return found
+
+
 def _assigned(node: Node) -> str:
     """What a plain assignment sets, "" for any other node."""
     is_plain = node.type == "assignment_expression" and text_of(node.children[1]) == "="

@@ -31,6 +31,7 @@ from astra_tui.drafting.host_launches import (
     HostLaunch,
     local_values,
     switch_labels,
+    unsure_names,
 )
 from astra_tui.drafting.reading import (
     KernelText,
@@ -276,12 +277,14 @@ class HostCode:
 
         That a size is not 0 is no condition: launchers leave out such launches.
         """
-        rewriter = Rewriter(self.symbols())
+        unsure = unsure_names(self.launch)
+        sure = {name: value for name, value in self.values.items() if name not in unsure}
+        rewriter = Rewriter(replace(self.symbols(), definitions=sure))
         found: dict[str, None] = {}
         for node, holds in checked_conditions(self.launch.call, self.launch.function):
             for condition in rewriter.conditions(node, holds):
                 text = printed(condition)
-                nonzero = re.fullmatch(r"\w+ (!= 0|> 0|>= 1)", text)
+                nonzero = re.fullmatch(r"\w+ (!= 0|> 0|>= 1)|.* >= 0", text)
                 if (
                     text
                     and not (nonzero or _is_always(condition))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +17,7 @@ from astra_tui.drafting.polynomial import (
     greatest_divisor,
     of_atom,
     quotient,
+    without,
 )
 
 Limits = tuple[Polynomial | None, ...]
@@ -86,16 +88,16 @@ class _Reading:
         """
         for sum_, limit in self.access.bounds:
             tangled = any(len(m) > 1 and not all(a.is_size for a in m) for m in sum_.terms)
-            rest = index - sum_
-            inside = all(m not in rest.terms for m in sum_.terms)
-            if tangled and inside and _is_known(limit):
-                atom = Atom("guarded", sum_.text(), parts=(limit,))
-                if self.access.width > 1:
-                    self.multiples.append((limit, constant(self.access.width)))
-                    lanes = constant(self.access.width)
-                    index = rest + of_atom(Atom("guarded", sum_.text(), 1, (limit, lanes)))
-                else:
-                    index = rest + of_atom(atom)
+            times = _factor(index, sum_) if tangled and _is_known(limit) else None
+            if times is None:
+                continue
+            rest = index - sum_ * times
+            if self.access.width > 1 and times == constant(1):
+                self.multiples.append((limit, constant(self.access.width)))
+                lanes = constant(self.access.width)
+                index = rest + of_atom(Atom("guarded", sum_.text(), 1, (limit, lanes)))
+            else:
+                index = rest + times * of_atom(Atom("guarded", sum_.text(), parts=(limit,)))
         return index
 
     def _with_items_whole(self, index: Polynomial, lanes: Polynomial) -> Polynomial:
@@ -103,7 +105,7 @@ class _Reading:
 
         `thread * lanes`, with as many threads as items, stays below the size of a row.
         """
-        if index != self.access.index:
+        if any(len(m) == 1 and m[0].kind == "guarded" for m in index.terms):
             return index  # A condition says where the items end.
         terms = {m: f for m, f in index.terms.items() if Polynomial({m: f}).divided(lanes)}
         items = Polynomial(terms).divided(lanes)
@@ -143,9 +145,10 @@ class _Reading:
         """Strides with the sums that are multiplied by them, the innermost first."""
         groups: dict[Monomial, Polynomial] = {}
         for monomial, factor in self.index.terms.items():
-            size_part = tuple(a for a in monomial if a.is_size)
-            rest = tuple(a for a in monomial if not a.is_size)
-            if len(rest) > 1 or (not rest and factor < 0):
+            strides = tuple(a for a in monomial if is_stride(of_atom(a)))
+            size_part = strides or tuple(a for a in monomial if a.is_size)
+            rest = tuple(a for a in monomial if a not in size_part)
+            if sum(not a.is_size for a in rest) > 1 or (not rest and factor < 0):
                 return None
             term = Polynomial({rest: factor})
             groups[size_part] = groups.get(size_part, Polynomial()) + term
@@ -266,6 +269,20 @@ class _Reading:
         return found
 
 
+def _factor(index: Polynomial, sum_: Polynomial) -> Polynomial | None:
+    """The product that a sum is multiplied with in an index, None where it is not there whole."""
+    first, number = next(iter(sum_.terms.items()))
+    for monomial, factor in index.terms.items():
+        rest = without(monomial, first)
+        if rest is None or factor % number or not all(atom.is_size for atom in rest):
+            continue
+        times = Polynomial({rest: factor // number})
+        left = index - sum_ * times
+        if not any(term in left.terms for term in (sum_ * times).terms):
+            return times
+    return None
+
+
 def _along(limits: Limits, axis: int) -> Polynomial | None:
     return limits[axis] if axis < len(limits) else constant(1)
 
@@ -285,9 +302,10 @@ def _is_known(value: Polynomial) -> bool:
     return all(atom.is_size for atom in value.atoms())
 
 
-def _magnitude(stride: Polynomial) -> tuple[bool, int, int]:
+def _magnitude(stride: Polynomial) -> tuple[bool, int, int, int]:
     ((monomial, factor),) = stride.terms.items()
-    return is_stride(stride), len(monomial), factor
+    axes = [int(m[1]) for atom in monomial if (m := re.match(r"stride\(\w+, (\d)", atom.text))]
+    return bool(axes), -min(axes, default=0), len(monomial), factor
 
 
 def is_stride(value: Polynomial) -> bool:

@@ -19,13 +19,13 @@ _STRIDE = re.compile(r"(?i)stride|pitch|^ld[a-z]?\d?$")
 def recognise_strides(
     kernel: KernelText, accesses: Sequence[Access], launch: LaunchDraft, sizes: Sizes, ask: Ask
 ) -> bool:
-    """Replaces sizes that are named like a stride, and used as one, by `stride(tensor, 0)`.
+    """Replaces sizes that are named like a stride, and used as one, by `stride(tensor, axis)`.
 
-    A stride as a dimension would let the cases choose one that is shorter than the row. Returns
-    whether anything was replaced.
+    A stride as a dimension would let the cases choose one that is shorter than the row. Of several
+    for one tensor that of the outer axis comes first. Returns whether anything was replaced.
     """
     fixed = _names_of_launch(launch)
-    found = False
+    axes: dict[str, int] = {}
     for parameter in kernel.parameters:
         value = sizes.arguments.get(parameter.name)
         if not isinstance(value, Name) or value.id in fixed or not _STRIDE.search(parameter.name):
@@ -35,11 +35,11 @@ def recognise_strides(
         if tensor is None or any(value.id in names_in(other) for other in others):
             continue
         name = free_name(tensor)
-        sizes.arguments[parameter.name] = Call("stride", (Name(name), Integer(0)))
+        axis = axes[name] = axes.get(name, -1) + 1
+        sizes.arguments[parameter.name] = Call("stride", (Name(name), Integer(axis)))
         del sizes.workload[value.id]
-        ask(f"{parameter.name} is passed as stride({name}, 0), as its name and use say")
-        found = True
-    return found
+        ask(f"{parameter.name} is passed as stride({name}, {axis}), as its name and use say")
+    return bool(axes)
 
 
 def _only_tensor(size: str, accesses: Sequence[Access]) -> str | None:
@@ -48,7 +48,8 @@ def _only_tensor(size: str, accesses: Sequence[Access]) -> str | None:
     for access in accesses:
         for monomial in access.index.terms:
             if any(atom.kind == "size" and atom.text == size for atom in monomial):
-                found.add(access.tensor if len(monomial) == 2 else "")
+                steps = [atom for atom in monomial if not atom.is_size]
+                found.add(access.tensor if len(steps) <= 1 else "")
         if any(size == atom.text for _, limit in access.bounds for atom in limit.atoms()):
             found.add("")
     return found.pop() if len(found) == 1 and "" not in found else None

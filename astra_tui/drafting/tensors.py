@@ -18,7 +18,7 @@ from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.shapes import Geometry, Shape, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch.expression import Binary, Call, Expression, Name, names_in
+from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name, names_in
 from astra_tui.model.task import ArgumentRole
 
 MAX_ALIGNMENT = 16
@@ -227,8 +227,9 @@ class TensorReader:
             )
         role, evidence = self._role(parameter)
         sizes = shape or guess
-        strided = self._is_strided(name) and len(sizes) > 1
-        if strided:
+        axes = self._strides(name)
+        strided = 0 in axes and len(sizes) > 1
+        if strided and len(axes) == 1:
             # Only the distance of whole rows is passed: what is inside of one lies together.
             sizes = (sizes[0], product(sizes[1:]))
         how = "" if shape else " is a guess: no index in the body shows it"
@@ -271,21 +272,21 @@ class TensorReader:
             return ArgumentRole.OUT, f"written before it is read: {shown}"
         return ArgumentRole.INOUT, f"read and written, first {shown}"
 
-    def _is_strided(self, name: str) -> bool:
-        """Whether the kernel is told the distance between this tensor's rows."""
-        return any(_reads_stride(value, name) for value in self.sizes.arguments.values())
+    def _strides(self, name: str) -> set[int]:
+        """The axes of a tensor along which the kernel is told the distance of its elements."""
+        return set().union(*(_strides_in(value, name) for value in self.sizes.arguments.values()))
 
 
-def _reads_stride(expression: Expression, name: str) -> bool:
+def _strides_in(expression: Expression, name: str) -> set[int]:
     match expression:
-        case Call(function="stride", args=args):
-            return args[:1] == (Name(name),)
+        case Call(function="stride", args=(Name(id=tensor), Integer(value=axis))):
+            return {axis} if tensor == name else set()
         case Call(args=args):
-            return any(_reads_stride(a, name) for a in args)
+            return set().union(*(_strides_in(a, name) for a in args))
         case Binary(left=left, right=right):
-            return _reads_stride(left, name) or _reads_stride(right, name)
+            return _strides_in(left, name) | _strides_in(right, name)
         case _:
-            return False
+            return set()
 
 
 def _operand(value: Polynomial) -> str:
