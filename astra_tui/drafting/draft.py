@@ -109,7 +109,7 @@ def draft_task(
         fixed=dict(sizes.fixed),
     )
     task = answered(task, answers)
-    facts = kernel_facts(source, kernel, launch, task)
+    facts = kernel_facts(source, kernel, launch, task, plan.template)
     choice = choose(facts, "" if answers.is_reference_text else answers.reference)
     if choice.reference is not None:
         # Answers come last: they may rule on what the operator suggests.

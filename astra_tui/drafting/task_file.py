@@ -207,7 +207,7 @@ def _contract(task: TaskDraft) -> Contract:
 
 def _typical(task: TaskDraft, contract: Contract) -> dict[str, int]:
     """Sizes near 128, or less of many dimensions, that keep the contract together."""
-    usual = {1: 128, 2: 128, 3: 64}.get(len(task.dims), 32)
+    usual = 128 if len(task.dims) < 3 else 32
     wished = {}
     for name in task.dims:
         near = 128 if name in task.fixed else usual

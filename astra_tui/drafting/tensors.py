@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,13 @@ from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import Sizes
-from astra_tui.drafting.polynomial import Polynomial, from_expression
+from astra_tui.drafting.polynomial import Polynomial, constant, from_expression
 from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
-from astra_tui.drafting.shapes import Geometry, Shape, shape_of
+from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name, names_in
+from astra_tui.model.launch.scope import ELEMENT_TYPE
 from astra_tui.model.task import ArgumentRole
 
 MAX_ALIGNMENT = 16
@@ -177,12 +179,23 @@ class TensorReader:
             return ()
         for total, by in shape.multiples:
             self._require(f"{_operand(total)} % {_operand(by)} == 0")
+        for access in self._of(parameter):
+            self._require_whole_items(access)
         found = tuple(
             self._size_text(size) if size is not None else self._new_size(parameter)
             for size in shape.sizes
         )
         self._note_choices(shape, found)
         return found if all(found) else ()
+
+    def _require_whole_items(self, access: Access) -> None:
+        """Vectors lie at multiples of their width, so every row begins at one."""
+        lanes = access.lanes or constant(access.width)
+        for monomial, factor in access.index.terms.items() if lanes != constant(1) else ():
+            rows = Polynomial({tuple(a for a in monomial if a.is_size): factor})
+            is_plain = rows.number is not None or is_stride(rows)
+            if not is_plain and rows.divided(lanes) is None:
+                self._require(f"{_operand(rows)} % {_operand(lanes)} == 0")
 
     def _require_whole_parts(self) -> None:
         """An index over `d / 2` is meant for even d: the rest of the row would be left out."""
@@ -193,7 +206,9 @@ class TensorReader:
 
     def _require(self, condition: str) -> None:
         expression = plan_expression(condition)
-        if expression is not None and self._is_over_sizes(expression):
+        if expression is not None and names_in(expression) - {ELEMENT_TYPE} <= set(
+            self.sizes.workload
+        ):
             self.conditions[condition] = None
 
     def _new_size(self, parameter: KernelParameter) -> str:
@@ -228,6 +243,7 @@ class TensorReader:
         role, evidence = self._role(parameter)
         sizes = shape or guess
         axes = self._strides(name)
+        sizes = (*sizes, *("1" for _ in range(max(axes, default=0) + 1 - len(sizes))))
         strided = 0 in axes and len(sizes) > 1
         if strided and len(axes) == 1:
             # Only the distance of whole rows is passed: what is inside of one lies together.
@@ -291,7 +307,7 @@ def _strides_in(expression: Expression, name: str) -> set[int]:
 
 def _operand(value: Polynomial) -> str:
     text = value.text()
-    return text if text.isidentifier() or text.isdecimal() else f"({text})"
+    return text if re.fullmatch(r"\w+|\(([^()]|\([^()]*\))*\)", text) else f"({text})"
 
 
 def product(sizes: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -18,15 +18,22 @@ from astra_tui.drafting.task_file import TaskDraft
 
 
 def kernel_facts(
-    source: SourceText, kernel: KernelText, launch: HostLaunch | None, task: TaskDraft
+    source: SourceText,
+    kernel: KernelText,
+    launch: HostLaunch | None,
+    task: TaskDraft,
+    passed: Sequence[str],
 ) -> KernelFacts:
-    """What a draft shows of its kernel."""
+    """What a draft shows of its kernel; `passed` are the template arguments of its launch plan."""
     types = {free_name(p.name): p.type for p in kernel.parameters}
     given = [text_of(node) for node in launch.template_args] if launch is not None else []
     template = {
         name: given[place] if place < len(given) else default
         for place, (_, name, default) in enumerate(kernel.template)
     }
+    for (kind, name, _), text in zip(kernel.template, passed, strict=False):
+        if kind == "bool":
+            template[name] = text.strip('"')
     called = re.findall(r"\w+", " ".join(template.values()))
     roots = [kernel.node, *(source.functions[n] for n in called if n in source.functions)]
     return KernelFacts(

@@ -87,8 +87,16 @@ def _turning(b: Bound, interleaved: bool) -> list[str]:
     ]
 
 
+def _is_other_layout(b: Bound, interleaved: bool) -> bool:
+    """Whether a template argument says that the pairs lie otherwise."""
+    switches = b.facts.switch("interleav"), b.facts.switch("neox")
+    return switches[0] == str(not interleaved).lower() or switches[1] == str(interleaved).lower()
+
+
 def _rope(b: Bound, interleaved: bool) -> Reference | None:
     """Both q and k may be in place, or have tensors of their own for the result."""
+    if _is_other_layout(b, interleaved):
+        return None
     positions, turn = b["positions"], b.local("turn")
     rot_dim = b.sizes("cache")[-1] if "cache" in b else b.facts.dim("(rotary|rot|rope)_dim")
     if len(b.sizes("positions")) != 1 or not rot_dim:
@@ -130,6 +138,8 @@ def _rope(b: Bound, interleaved: bool) -> Reference | None:
 
 def _qk_norm_rope(b: Bound, interleaved: bool) -> Reference | None:
     """q, k and v of a token lie in one row; q and k are normalised by heads, then turned."""
+    if _is_other_layout(b, interleaved):
+        return None
     q_heads, k_heads = (
         b.facts.dim("num_(q_heads|heads_q)"),
         b.facts.dim("num_(kv?_heads|heads_kv?)"),
