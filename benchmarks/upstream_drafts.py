@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 from environment import ROOT, describe
 
+from astra_tui.cli.new import accepted_sizes
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting import draft_task
@@ -203,7 +204,10 @@ def _tried(
     """What a kernel's draft reached, what stopped it, and its number of open points."""
     reached, points = "read", 0
     try:
-        draft = draft_task("drafted", translation, f"{kernel.name}:{kernel.line}", assumed)
+        named = f"{kernel.name}:{kernel.line}"
+        draft = draft_task("drafted", translation, named, assumed)
+        if accepted := accepted_sizes(draft, package.defines):
+            draft = draft_task("drafted", translation, named, assumed, accepted=accepted)
         reached, points = "drafted", len(draft.open_points)
         files: dict[str, str | bytes] = dict(draft.files)
         if draft.upstream:

@@ -102,12 +102,15 @@ def run(options: Options) -> int:
             answers, draft = _ask(
                 answers, lambda given: draft_task(name, translation, kernel, answers=given)
             )
+        accepted = accepted_sizes(draft, answers.define)
+        if accepted:
+            draft = draft_task(name, translation, kernel, answers=answers, accepted=accepted)
         files = _files(draft, found, answers)
         _write(folder, files)
         problems = _try_it(folder)
         if problems:
             # Half of what frameworks ship is for 16-bit types alone, and a few kernels for float.
-            other = draft_task(name, translation, kernel, (DType.FLOAT32,), answers)
+            other = draft_task(name, translation, kernel, (DType.FLOAT32,), answers, accepted)
             other_files = _files(other, found, answers)
             if other_files != files:
                 _rewrite(folder, other_files)
@@ -232,6 +235,22 @@ def _list_kernels(unclear: KernelNotNamed, as_json: bool) -> int:
         print_kernels(by_file)
     print_error(unclear)
     return code
+
+
+def accepted_sizes(draft: Draft, defines: tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:
+    """Sizes of template arguments that no call shows, as kernel and launcher accept them."""
+    from astra_tui.lab.compiler import Compiler, CompilerUnavailable
+    from astra_tui.lab.compiler.headers import HeaderTree
+
+    if draft.instances is None:
+        return {}
+    files = draft.instances.files
+    tree = HeaderTree("the source", frozenset(files), files.__getitem__, ("",), defines)
+    try:
+        with Compiler(upstream=tree) as compiler:
+            return draft.instances.accepted(compiler.refused_instantiations)
+    except (UserError, CompilerUnavailable):
+        return {}
 
 
 def _files(draft: Draft, found: _Found, answers: Answers) -> dict[str, str | bytes]:

@@ -202,6 +202,15 @@ def arguments_of(call: Node) -> list[Node]:
     return [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
 
 
+def template_arguments(call: Node) -> list[Node]:
+    """The template arguments that a call is written with."""
+    function = call.child_by_field_name("function")
+    while function is not None and function.type in ("qualified_identifier", "dependent_name"):
+        function = function.child_by_field_name("name") or function.named_children[-1]
+    listed = function.child_by_field_name("arguments") if function is not None else None
+    return [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
+
+
 def called_name(call: Node) -> str:
     """The name of the function that is called, without namespaces and template arguments."""
     function = call.child_by_field_name("function")

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
+from astra_tui.cuda_source.syntax import one_line
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
 from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, plan_expression, printed
-from astra_tui.drafting.geometry import guess_grid, plan_arguments, read_launch
+from astra_tui.drafting.geometry import LaunchDraft, guess_grid, plan_arguments, read_launch
 from astra_tui.drafting.host_launches import HostLaunch
-from astra_tui.drafting.launching import Sizes, can_run
+from astra_tui.drafting.instances import Instances, Template
+from astra_tui.drafting.launching import (
+    Sizes,
+    can_run,
+    moved_pointers,
+    with_checked_types,
+)
 from astra_tui.drafting.linear import combined
 from astra_tui.drafting.operators.library import choose, reference_text
 from astra_tui.drafting.operators.reading import kernel_facts, with_reference
+from astra_tui.drafting.pieces import root_relative
 from astra_tui.drafting.reading import (
     KernelText,
     SourceText,
@@ -55,6 +64,8 @@ class Draft:
     """The project's headers that the kernel includes: paths by the name of their include."""
     unread: tuple[str, ...] = ()
     """What may be why the draft does not compile: headers not found, and text not understood."""
+    instances: Instances | None = None
+    """What depends on template arguments that no call shows, to ask a compiler for their sizes."""
 
 
 def draft_task(
@@ -63,10 +74,12 @@ def draft_task(
     kernel_name: str | None = None,
     assumed: tuple[DType, ...] = (),
     answers: Answers = NO_ANSWERS,
+    accepted: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> Draft:
     """Drafts a task from a CUDA source that was read.
 
-    `assumed` are the element types of `T` where no launch shows them.
+    `assumed` are the element types of `T` where no launch shows them, `accepted` the sizes of
+    template arguments that none shows, as `instances` of an earlier draft tell.
 
     What cannot be read and is not answered becomes an open point. Raises UserError when the source
     holds no kernel, or several and neither its launches nor `kernel_name` say which, and when an
@@ -83,8 +96,13 @@ def draft_task(
 
     launch = _launch_of(source, kernel, answers.launch, ask)
     _require_template(kernel, launch, answers)
+    if launch is not None:
+        kernel = with_checked_types(source, kernel, launch)
+        for pointer, text in moved_pointers(kernel, launch):
+            shown = one_line(text, 80)
+            ask(f"{pointer}: the launch passes '{shown}'; the plan passes the tensor's beginning")
     elements = read_element_types(source, kernel, launch, assumed, answers, ask)
-    sizes = Sizes(taken=_names_of_arguments(source, kernel))
+    sizes = Sizes(accepted=accepted, taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, answers, ask)
     kernel = replace(kernel, node=live_code(kernel.node, plan.numbers))
     accesses = read_accesses(source, kernel, plan, elements, sizes)
@@ -134,7 +152,31 @@ def draft_task(
         "reference.py": reference,
         "baseline.cu": baseline.text,
     }
-    return Draft(name, files, tuple(points), baseline.upstream, baseline.unread)
+    instances = _instances(translation, kernel, plan, elements, sizes) if sizes.assumed else None
+    return Draft(name, files, tuple(points), baseline.upstream, baseline.unread, instances)
+
+
+def _instances(
+    translation: Translation,
+    kernel: KernelText,
+    plan: LaunchDraft,
+    elements: ElementTypes,
+    sizes: Sizes,
+) -> Instances:
+    """The kernel and its launcher over the sizes that no call shows."""
+    names = (name for _, name, _ in kernel.template)
+
+    def include_name(path: str) -> str:
+        return root_relative(path, translation)
+
+    return Instances(
+        {include_name(path): text for path, text in translation.files.items()},
+        include_name(translation.main),
+        tuple(sizes.assumed),
+        Template(kernel.qualified, dict(zip(names, plan.template, strict=False))),
+        plan.launcher,
+        elements.task[0],
+    )
 
 
 def _require_template(kernel: KernelText, launch: HostLaunch | None, answers: Answers) -> None:

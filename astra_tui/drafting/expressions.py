@@ -15,6 +15,7 @@ from astra_tui.cuda_source.syntax import (
     integer_value,
     is_cast,
     parse_expression,
+    template_arguments,
     text_of,
     without_wrapping,
 )
@@ -68,6 +69,8 @@ class Helper:
 
     parameters: tuple[str, ...]
     body: Node
+    template: tuple[str, ...] = ()
+    """Its template parameters."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class SymbolTable:
     expressions: Mapping[str, Expression] = field(default_factory=dict)
     """Texts with what they are in the plan's language."""
     class_constants: Mapping[str, int] = field(default_factory=dict)
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """Functions that ask the device, with the attribute that their answer comes from."""
     known: Callable[[str], bool] = lambda _name: False
 
 
@@ -220,6 +225,8 @@ class Rewriter:
                 return self._sizeof(text)
             case "call_expression":
                 return self._call(node)
+            case "subscript_expression":
+                return self._element(node)
             case _:
                 return None
 
@@ -350,8 +357,12 @@ class Rewriter:
         if is_cast(node):
             return self._value(arguments[0])
         helper = self.symbols.helpers.get(name)
+        if name in ("min", "max"):
+            helper = None  # A project's own are no others, and say less.
         if helper is not None and len(helper.parameters) == len(arguments):
-            return self._expanded(name, helper, arguments)
+            return self._expanded(name, helper, node, arguments)
+        if name in self.symbols.queries:
+            return self._query(self.symbols.queries[name], arguments)
         if name in ("ceil", "ceilf") and len(arguments) == 1:
             return self._ceil(arguments[0])
         if (
@@ -370,6 +381,14 @@ class Rewriter:
         if name == "gcd" and len(found) == 2:
             return _power_of_two_divisor(*found)
         return None
+
+    def _element(self, node: Node) -> Expression | None:
+        """An element of a table of the host code, where all of them are the same."""
+        table = self.symbols.definitions.get(text_of(node.child_by_field_name("argument")))
+        if table is None or table.type != "initializer_list":
+            return None
+        values = [self.expression(entry) for entry in arguments_of(table)]
+        return values[0] if values and all(v == values[0] for v in values) else None
 
     def _stride(self, call: Node, axis: Node) -> Expression | None:
         function = call.child_by_field_name("function")
@@ -392,15 +411,28 @@ class Rewriter:
         a, b = values
         return Call("ceil_div", (a, b)) if a is not None and b is not None else None
 
-    def _expanded(self, name: str, helper: Helper, arguments: list[Node]) -> Expression | None:
+    def _query(self, attribute: str, arguments: list[Node]) -> Expression | None:
+        """What a host function asks the device: its number of SMs, or the blocks that one runs."""
+        if attribute != "max_threads_per_sm":
+            return Name(attribute)
+        block = self.expression(arguments[1]) if len(arguments) > 1 else None
+        return linear.combined("//", Name(attribute), block) if block is not None else None
+
+    def _expanded(
+        self, name: str, helper: Helper, call: Node, arguments: list[Node]
+    ) -> Expression | None:
         """The body of a helper with its parameters replaced by the values of the arguments."""
         values = [self.expression(argument) for argument in arguments]
         if name in self._open or None in values:
             return None
+        given = [parse_expression(text_of(node)) for node in template_arguments(call)]
+        template = [self._value(node) if node is not None else None for node in given]
         outer = self._bound
-        self._bound = {
-            name: value for name, value in zip(helper.parameters, values, strict=True) if value
-        }
+        pairs = (
+            *zip(helper.parameters, values, strict=True),
+            *zip(helper.template, template, strict=False),
+        )
+        self._bound = {name: value for name, value in pairs if value is not None}
         found = self._once(name, helper.body)
         self._bound = outer
         return found

@@ -28,11 +28,13 @@ from astra_tui.drafting.expressions import (
     printed,
 )
 from astra_tui.drafting.host_launches import HostLaunch
+from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
 from astra_tui.drafting.reading import (
     KernelText,
     SourceText,
+    class_around,
     function_name,
     host_template_of,
     parameters_of,
@@ -74,6 +76,8 @@ class LaunchDraft:
     """Shapes that the host code checks, by the draft's names of the tensors."""
     conditions: tuple[str, ...] = ()
     """Conditions on sizes that the host code checks."""
+    launcher: Template | None = None
+    """The class of the function that launches."""
 
 
 def read_launch(
@@ -94,7 +98,7 @@ def read_launch(
             if is_size_type(parameter, source.aliases):
                 sizes.arguments[parameter.name] = Name(sizes.add(parameter.name))
         _answer_arguments(kernel, sizes, answers)
-        template, numbers = _template(kernel, elements, None, sizes, answers, ask)
+        template, numbers = _template(source, kernel, elements, None, sizes, answers, ask)
         grid = _answered_parts("grid", answers.plan.grid, sizes)
         block = _answered_parts("block", answers.plan.block, sizes)
         shared = answers.plan.shared
@@ -112,7 +116,7 @@ def read_launch(
     host.bind_arguments()
     _bind_rest(source, kernel, sizes, ask)
     _answer_arguments(kernel, sizes, answers)
-    template, numbers = _template(kernel, elements, host, sizes, answers, ask)
+    template, numbers = _template(source, kernel, elements, host, sizes, answers, ask)
     grid = _answered_parts("grid", answers.plan.grid, sizes) or _geometry(host, 0, "grid", ask)
     block = _answered_parts("block", answers.plan.block, sizes) or _geometry(host, 1, "block", ask)
     host.read_switches()
@@ -122,7 +126,9 @@ def read_launch(
     nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
     checked = host.conditions()
     block = block or (Integer(DEFAULT_BLOCK),)
-    return LaunchDraft(template, grid, block, shared, numbers, pdl, nulls, host.shapes, checked)
+    return LaunchDraft(
+        template, grid, block, shared, numbers, pdl, nulls, host.shapes, checked, _launcher(host)
+    )
 
 
 def _answer_arguments(kernel: KernelText, sizes: Sizes, answers: Answers) -> None:
@@ -233,10 +239,7 @@ def _read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
         value = _template_value(host.source, host.launch, at) if at >= 0 else None
         value = value if value is not None else integer_value(default)
         if value is None and _DIMENSION.search(name) and not _THREAD_COUNT.search(name):
-            _answered_size(name, TEMPLATE_SIZES, host.sizes)
-            listed = ", ".join(map(str, TEMPLATE_SIZES))
-            text = f"template parameter {name} of the launcher: no call shows it; the draft tries "
-            ask(text + listed, f"template.{name}")
+            _assumed_size(name, name, f"{name} of the launcher", host.sizes, ask)
             continue
         if value is None:
             value = _number_guess(name)
@@ -247,6 +250,26 @@ def _read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
         host.numbers[name] = value
 
 
+def _launcher(host: HostCode) -> Template | None:
+    """The class around the function that launches, as the draft instantiates it; None for none."""
+    found = class_around(host.launch.function)
+    if found is None:
+        return None
+    name, parameters = found
+    arguments: dict[str, str] = {}
+    for kind, parameter, default in parameters:
+        if kind == "typename":
+            text = host.cpp_names.get(parameter) or host.types.get(parameter) or default
+        elif parameter in host.flags:
+            text = f'"{str(host.flags[parameter]).lower()}"'
+        else:
+            text = host.sizes.leaves.get(parameter, str(host.numbers.get(parameter, "")))
+        if not text:
+            return None
+        arguments[parameter] = text
+    return Template(name, arguments)
+
+
 def _answered_size(name: str, values: tuple[int | str, ...], sizes: Sizes) -> str:
     """The dimension that a template parameter becomes, with the sizes to try."""
     numbers = tuple(int(v) for v in values)
@@ -254,6 +277,23 @@ def _answered_size(name: str, values: tuple[int | str, ...], sizes: Sizes) -> st
     if known is None:
         known = sizes.add(_without_mark(name), name, numbers[min(1, len(numbers) - 1)])
         sizes.fixed[known] = numbers
+    return known
+
+
+def _assumed_size(name: str, text: str, what: str, sizes: Sizes, ask: Ask) -> str:
+    """The dimension that a template parameter becomes whose argument no call shows.
+
+    `text` is what host code has for it.
+    """
+    tried = sizes.accepted.get(_without_mark(name), TEMPLATE_SIZES)
+    known = sizes.leaves.get(text)
+    if known is None:
+        known = sizes.add(_without_mark(name), text, tried[min(1, len(tried) - 1)])
+        sizes.fixed[known] = tried
+        sizes.assumed[known] = name
+        why = ", which the source's assertions accept" if known in sizes.accepted else ""
+        shown = f"template parameter {what}: no call shows it; the draft tries "
+        ask(f"{shown}{', '.join(map(str, tried))}{why}", f"template.{name}")
     return known
 
 
@@ -315,6 +355,7 @@ def _number_guess(name: str) -> int:
 
 
 def _template(
+    source: SourceText,
     kernel: KernelText,
     elements: ElementTypes,
     host: HostCode | None,
@@ -350,11 +391,13 @@ def _template(
             numbers[name] = int(text == "true")
             texts.append(f'"{text}"')
             continue
-        constant = _cpp_constant(kind, text, kernel, host)
+        constant = _cpp_constant(kind, name, text, kernel, source, host, ask)
         if constant:
             texts.append(f'"{constant}"')
             continue
         value = _number_argument(node, default, host)
+        if value is None and _DIMENSION.search(name) and not _THREAD_COUNT.search(name):
+            value = Name(_assumed_size(name, text or name, name, sizes, ask))
         if value is None:
             value = Integer(_number_guess(name))
             shown = f"template parameter {name}: could not be read; the draft passes {value.value}"
@@ -384,7 +427,15 @@ def _answered_argument(name: str, answers: Answers, sizes: Sizes) -> str:
             return f'"{value}"'
 
 
-def _cpp_constant(kind: str, text: str, kernel: KernelText, host: HostCode | None) -> str:
+def _cpp_constant(
+    kind: str,
+    parameter: str,
+    text: str,
+    kernel: KernelText,
+    source: SourceText,
+    host: HostCode | None,
+    ask: Ask,
+) -> str:
     """An enumerator as C++ text, named from the kernel's namespace; the first where none is shown.
 
     "" for a parameter whose type is no enumeration of the source.
@@ -392,12 +443,16 @@ def _cpp_constant(kind: str, text: str, kernel: KernelText, host: HostCode | Non
     if host is not None and re.fullmatch(r"(?:cub::)?Block\w+Algorithm", kind):
         value = host.values.get(text)
         return f"cub::{(text_of(value) or text).rpartition('::')[2]}"
-    listed = host.source.enumerations.get(kind.rpartition("::")[2]) if host is not None else None
+    listed = source.enumerations.get(kind.rpartition("::")[2])
     if not listed:
         return ""
     name = text.rpartition("::")[2]
+    if name not in listed:
+        shown = f"template parameter {parameter}: no launch shows which of {', '.join(listed)}"
+        ask(f"{shown}; the draft says {listed[0]}", f"template.{parameter}")
+        name = listed[0]
     scope = "::".join(part for part in kernel.scope if part)
-    return "::".join(p for p in (scope, kind, name if name in listed else listed[0]) if p)
+    return "::".join(p for p in (scope, kind, name) if p)
 
 
 def _number_for(text: str, elements: ElementTypes) -> int | None:
@@ -474,6 +529,9 @@ def _geometry(host: HostCode, place: int, what: str, ask: Ask) -> tuple[Expressi
         shown = host.described(node) if node is not None else f"at line {host.launch.line}"
         ask(f"{what}: {shown} could not be rewritten; the plan holds a guess", f"plan.{what}")
         return None
+    if any("max_threads_per_sm" in names_in(part) for part in found):
+        text = "blocks per SM are those that its threads allow; its registers may allow fewer"
+        ask(f"{what}: {text}", f"plan.{what}")
     while len(found) > 1 and found[-1] == Integer(1):
         found.pop()
     return tuple(found[:3])
@@ -569,7 +627,7 @@ def plan_arguments(
             continue
         members = structure.members
         parts = [_member(m, v) for m, v in zip(members, values[: len(members)], strict=True)]
-        found.append("{" + ", ".join(parts) + "}")
+        found.append(structure.braced(parts))
         del values[: len(members)]
     return tuple(found)
 

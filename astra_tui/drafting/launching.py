@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
+    arguments_of,
     called_name,
     declarators,
     descendants,
@@ -46,7 +47,7 @@ from astra_tui.drafting.tensor_checks import (
     symbolic_sizes,
     tensor_checks,
 )
-from astra_tui.drafting.types import is_size_type
+from astra_tui.drafting.types import dtype_of, is_size_type
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import print_expression
 from astra_tui.model.launch.expression import (
@@ -87,6 +88,12 @@ class Sizes:
     fixed: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Sizes that are template arguments, with the values to try."""
 
+    accepted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Sizes that the source accepts for template arguments that no call shows."""
+
+    assumed: dict[str, str] = field(default_factory=dict)
+    """Sizes that are such template arguments, with their parameters."""
+
     taken: set[str] = field(default_factory=set)
     """Names of the kernel's tensors and scalars."""
 
@@ -102,6 +109,7 @@ class HostCode:
         self.values = local_values(launch)
         self.tensors = dict(self._tensors())
         self.attributes = dict(self._attributes())
+        self.queries = dict(_device_queries(source))
         self.types: dict[str, str] = {}
         self.cpp_names: dict[str, str] = {}
         """Names of element types with what quoted C++ text of the plan has for them."""
@@ -127,6 +135,7 @@ class HostCode:
             numbers=self.numbers,
             expressions=self.expressions,
             class_constants=self.source.class_constants,
+            queries=self.queries,
         )
 
     def expression(self, node: Node) -> Expression | None:
@@ -143,19 +152,9 @@ class HostCode:
         """Host names of tensors with the kernel's names for them."""
         for parameter, argument in zip(self.kernel.parameters, self.launch.arguments, strict=False):
             if parameter.is_pointer:
-                owner = self._tensor_behind(argument)
+                owner = _tensor_behind(argument, self.values)
                 if owner:
                     yield owner, free_name(parameter.name)
-
-    def _tensor_behind(self, argument: Node) -> str:
-        """The host name of the tensor that a pointer is taken from, "" for none."""
-        value = self.values.get(text_of(without_wrapping(argument)), argument)
-        for node in (argument, value):
-            match = re.search(r"\b(\w+)(?:\.|->)\w*data_ptr\b", text_of(node))
-            if match:
-                return match[1]
-        names = (n for n in descendants(without_wrapping(argument)) if n.type == "identifier")
-        return next(map(text_of, names), "")
 
     def _attributes(self) -> Iterator[tuple[str, str]]:
         for node in descendants(self.launch.function):
@@ -387,6 +386,9 @@ class HostCode:
                 continue
             if current.type == "sizeof_expression":
                 continue
+            if current.type == "call_expression" and called_name(current) in self.queries:
+                stack.extend(arguments_of(current)[1:2])
+                continue
             skipped = current.child_by_field_name("function")
             if current.type == "field_expression":
                 yield current
@@ -445,6 +447,58 @@ class HostCode:
         definition = self.values.get(text_of(node))
         text = text_of(definition if definition is not None else node)
         return f"'{one_line(text)}' at line {self.launch.line}"
+
+
+def _device_queries(source: SourceText) -> Iterator[tuple[str, str]]:
+    """Functions that ask a device for its SMs, or for the blocks that one of them runs at once.
+
+    The latter depend on a kernel's registers too; a plan knows of the threads alone.
+    """
+    for name, function in source.functions.items():
+        text = text_of(function.child_by_field_name("body"))
+        if "MaxActiveBlocksPerMultiprocessor" in text:
+            yield name, "max_threads_per_sm"
+        elif "DevAttrMultiProcessorCount" in text:
+            yield name, "sm_count"
+
+
+def _tensor_behind(argument: Node, values: Mapping[str, Node]) -> str:
+    """The host name of the tensor that a pointer is taken from, "" for none."""
+    value = values.get(text_of(without_wrapping(argument)), argument)
+    for node in (argument, value):
+        match = re.search(r"\b(\w+)(?:\.|->)\w*data_ptr\b", text_of(node))
+        if match:
+            return match[1]
+    names = (n for n in descendants(without_wrapping(argument)) if n.type == "identifier")
+    return next(map(text_of, names), "")
+
+
+def with_checked_types(source: SourceText, kernel: KernelText, launch: HostLaunch) -> KernelText:
+    """A kernel whose `void*` have the element types that host code checks, the first of several."""
+    values = local_values(launch)
+    checked = {check.tensor: check.types for check in tensor_checks(launch)}
+    found = list(kernel.parameters)
+    for place, argument in enumerate(launch.arguments[: len(found)]):
+        types = checked.get(_tensor_behind(argument, values), ())
+        is_open = found[place].is_pointer and found[place].type == "void"
+        if is_open and types and dtype_of(types[0], source.aliases) is not None:
+            found[place] = replace(found[place], type=types[0])
+    return replace(kernel, parameters=tuple(found))
+
+
+def moved_pointers(kernel: KernelText, launch: HostLaunch) -> Iterator[tuple[str, str]]:
+    """Pointers that a launch passes from another place than a tensor's beginning, with how."""
+    values = local_values(launch)
+    for parameter, argument in zip(kernel.parameters, launch.arguments, strict=False):
+        plain = without_wrapping(argument)
+        plain = without_wrapping(values.get(text_of(plain), plain))
+        is_sum = plain.type == "binary_expression" or (
+            plain.type == "call_expression" and len(arguments_of(plain)) > 1
+        )
+        if parameter.is_pointer and is_sum and "data_ptr" in text_of(plain):
+            moved = text_of(plain.child_by_field_name("operator")) or called_name(plain)
+            if moved in ("+", "-", "offset"):
+                yield parameter.name, text_of(plain)
 
 
 def _is_always(condition: Expression) -> bool:

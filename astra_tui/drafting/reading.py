@@ -271,6 +271,17 @@ def host_template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
+def class_around(function: Node) -> tuple[str, tuple[tuple[str, str, str], ...]] | None:
+    """Name and template parameters of the class around a function, None for no class template."""
+    for above, _ in ancestors(function):
+        if above.type in ("struct_specifier", "class_specifier"):
+            name = text_of(above.child_by_field_name("name"))
+            scope = (part for part in scope_of(above) if part)
+            parameters = template_of(above)
+            return ("::".join((*scope, name)), parameters) if name and parameters else None
+    return None
+
+
 def parameters_of(function: Node) -> tuple[KernelParameter, ...]:
     """The parameters of a function."""
     declarator = function_declarator(function)
@@ -405,10 +416,14 @@ def _helpers(root: Node, functions: list[Node]) -> Iterator[tuple[str, Helper]]:
                 yield text_of(node.child_by_field_name("name")), Helper(names, body)
     for function in functions:
         body = function.child_by_field_name("body")
-        inside = [c for c in body.named_children if c.type != "comment"] if body is not None else []
+        inside = [
+            c for c in (body.named_children if body is not None else ())
+            if c.type not in ("comment", "static_assert_declaration")
+        ]  # fmt: skip
         if len(inside) == 1 and inside[0].type == "return_statement" and inside[0].named_children:
             names = tuple(p.name for p in parameters_of(function))
-            yield function_name(function), Helper(names, inside[0].named_children[0])
+            template = tuple(name for _, name, _ in template_of(function))
+            yield function_name(function), Helper(names, inside[0].named_children[0], template)
 
 
 def _aliases(root: Node) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from tree_sitter import Node
 
@@ -19,11 +20,14 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.drafting.host_launches import HostLaunch, definition_at
 
 MAX_MEMBERS = 64
+MAX_DEPTH = 4
 
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a structure: its type as it is written, and the name of its parameter."""
+    """One number or pointer of a structure: its type as it is written, its path (`src.x` for one of
+    a structure in it), and the name of its parameter.
+    """
 
     type: str
     name: str
@@ -32,11 +36,27 @@ class Member:
 
 @dataclass(frozen=True)
 class Structure:
-    """A parameter that is a structure by value; `parameter` is its name in the source."""
+    """A parameter that is a structure by value; `parameter` is its name in the source.
+
+    `members` are all numbers and pointers in it, those of structures in it among them.
+    """
 
     type: str
     parameter: str
     members: tuple[Member, ...]
+
+    def braced(self, values: Sequence[str]) -> str:
+        """The values of the members with braces around them and around each structure in it."""
+        text = ""
+        above: tuple[str, ...] = ()
+        for member, value in zip(self.members, values, strict=True):
+            own = tuple(member.name.split(".")[:-1])
+            pairs = zip(above, own, strict=False)
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            text += "}" * (len(above) - shared) + (", " if text else "")
+            text += "{" * (len(own) - shared) + value
+            above = own
+        return "{" + text + "}" * (len(above) + 1)
 
 
 Structures = Mapping[str, Mapping[int, Structure]]
@@ -97,18 +117,34 @@ def _parameters(function: Node) -> list[Node]:
     return [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
 
 
-def _types(root: Node) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
-    """The members of each plain structure of a source; others are left out."""
+_Types = Mapping[str, tuple[tuple[str, str], ...]]
+
+
+def _types(root: Node) -> _Types:
+    """Type and path of each member of each plain structure of a source; others are left out."""
+    written: dict[str, tuple[tuple[str, str], ...]] = {}
     for node in descendants(root):
         if node.type in ("struct_specifier", "class_specifier"):
             body = node.child_by_field_name("body")
             members = _members(body) if body is not None else None
-            if members and len(members) <= MAX_MEMBERS:
-                yield text_of(node.child_by_field_name("name")), members
+            if members:
+                written[text_of(node.child_by_field_name("name"))] = members
+    found = {name: tuple(_flat(name, written)) for name in written}
+    return {name: members for name, members in found.items() if 0 < len(members) <= MAX_MEMBERS}
+
+
+def _flat(name: str, written: _Types, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """The members of a structure, with those of structures in it in their place."""
+    for kind, member in written[name]:
+        inner = kind.rpartition("::")[2]
+        if inner in written and depth < MAX_DEPTH:
+            yield from ((t, f"{member}.{path}") for t, path in _flat(inner, written, depth + 1))
+        else:
+            yield kind, member
 
 
 def _members(body: Node) -> tuple[tuple[str, str], ...] | None:
-    """Type and name of each member, None where one is no number and no pointer to elements."""
+    """Type and name of each member, None where one is no number, pointer or structure."""
     found: list[tuple[str, str]] = []
     for field in body.named_children:
         text = text_of(field)
@@ -124,9 +160,7 @@ def _members(body: Node) -> tuple[tuple[str, str], ...] | None:
     return tuple(found)
 
 
-def _structure(
-    node: Node, function: Node, types: Mapping[str, tuple[tuple[str, str], ...]]
-) -> Structure | None:
+def _structure(node: Node, function: Node, types: _Types) -> Structure | None:
     named, declarator = (
         node.child_by_field_name("type"),
         node.child_by_field_name("declarator"),
@@ -140,10 +174,12 @@ def _structure(
     body = function.child_by_field_name("body")
     used = set(_declared(body)) if body is not None else set()
     used |= {text_of(p.child_by_field_name("declarator")) for p in _parameters(function)}
-    named_members = (
-        Member(kind, name, f"{name}_arg" if name in used else name) for kind, name in members
-    )
-    return Structure(kind, text_of(declarator), tuple(named_members))
+    plain = [path.rpartition(".")[2] for _, path in members]
+    found: list[Member] = []
+    for (type_, path), own in zip(members, plain, strict=True):
+        name = own if plain.count(own) == 1 else path.replace(".", "_")
+        found.append(Member(type_, path, f"{name}_arg" if name in used else name))
+    return Structure(kind, text_of(declarator), tuple(found))
 
 
 def _declared(body: Node) -> Iterator[str]:
@@ -154,23 +190,63 @@ def _declared(body: Node) -> Iterator[str]:
 
 
 def _uses(function: Node, structure: Structure) -> Iterator[tuple[int, int, str]]:
-    """Edits that make `params.x` and `auto [x, y] = params` the members' parameters."""
+    """Edits that make `params.x`, `auto [x, y] = params` and `auto& part = params.part` the
+    members' parameters.
+    """
     body = function.child_by_field_name("body")
     parameters = {m.name: m.parameter for m in structure.members}
+    inner = {path.rpartition(".")[0] for path in parameters} - {""}
+    inner |= {
+        ".".join(path.split(".")[:n]) for path in inner for n in range(1, path.count(".") + 1)
+    }
+    known = {structure.parameter: ""}
+    done = -1
     for node in descendants(body) if body is not None else ():
+        if node.start_byte < done:
+            continue
         if node.type == "field_expression":
-            owner, field = node.child_by_field_name("argument"), node.child_by_field_name("field")
-            if text_of(owner) == structure.parameter and text_of(field) in parameters:
-                yield node.start_byte, node.end_byte, parameters[text_of(field)]
+            path = _path(text_of(node), known)
+            if path in parameters:
+                yield node.start_byte, node.end_byte, parameters[path]
+                done = node.end_byte
         elif node.type == "declaration":
-            bound = next((n for n in descendants(node) if n.type.startswith("structured_b")), None)
             value = next((c for c in node.named_children if c.type == "init_declarator"), None)
             given = value.child_by_field_name("value") if value is not None else None
-            if bound is not None and text_of(given) == structure.parameter:
-                names = [text_of(n) for n in bound.named_children]
-                pairs = zip(names, structure.members, strict=False)
-                text = " ".join(f"auto {n} = {m.parameter};" for n, m in pairs if n != m.parameter)
-                yield node.start_byte, node.end_byte, text
+            path = _path(text_of(given), known)
+            if path is None or path not in {"", *inner}:
+                continue
+            bound = next((n for n in descendants(node) if n.type.startswith("structured_b")), None)
+            if bound is None:
+                known.update((name, path) for name, _ in declarators(node))
+                yield node.start_byte, node.end_byte, ""
+            else:
+                text = ""
+                for name, member in zip(_names(bound), _direct(path, parameters), strict=False):
+                    if member in inner:
+                        known[name] = member
+                    elif name != parameters[member]:
+                        text += f"auto {name} = {parameters[member]}; "
+                yield node.start_byte, node.end_byte, text.rstrip()
+            done = node.end_byte
+
+
+def _path(text: str, known: Mapping[str, str]) -> str | None:
+    """The path of `params.src.x`, where `known` names structures; None for anything else."""
+    owner, _, rest = "".join(text.split()).partition(".")
+    if owner not in known:
+        return None
+    return ".".join(part for part in (known[owner], rest) if part)
+
+
+def _names(bound: Node) -> list[str]:
+    return [text_of(n) for n in bound.named_children if n.type != "comment"]
+
+
+def _direct(path: str, members: Mapping[str, str]) -> list[str]:
+    """The paths of the members of one structure, in order."""
+    prefix = f"{path}." if path else ""
+    below = (m.removeprefix(prefix) for m in members if m.startswith(prefix))
+    return list(dict.fromkeys(prefix + m.partition(".")[0] for m in below))
 
 
 # -- launches --------------------------------------------------------------------------------------
@@ -178,19 +254,36 @@ def _uses(function: Node, structure: Structure) -> Iterator[tuple[int, int, str]
 
 def _values(node: Node, structure: Structure, launch: HostLaunch) -> Iterator[Node]:
     """What a launch passes for each member, in order."""
-    plain = without_wrapping(node)
-    name = text_of(plain)
-    whole: Node | None = plain
-    if plain.type == "identifier":
-        whole = definition_at(name, launch.call, launch.function)
-    listed = _listed(whole)
-    for place, member in enumerate(structure.members):
-        value = definition_at(f"{name}.{member.name}", launch.call, launch.function)
-        value = value or listed.get(member.name) or listed.get(str(place))
-        if value is None:
-            value = parse_expression("nullptr" if "*" in member.type and listed else member.name)
+    for member in structure.members:
+        value: Node | None = without_wrapping(node)
+        path = member.name.split(".")
+        for depth, name in enumerate(path):
+            value, is_listed = _member_of(value, name, path, depth, structure, launch)
+            if value is None:
+                is_pointer = "*" in member.type and is_listed
+                value = parse_expression("nullptr" if is_pointer else path[-1])
+                break
         if value is not None:
             yield value
+
+
+def _member_of(
+    whole: Node | None,
+    name: str,
+    path: Sequence[str],
+    depth: int,
+    structure: Structure,
+    launch: HostLaunch,
+) -> tuple[Node | None, bool]:
+    """The value of one member of a structure that is passed, and whether others are listed."""
+    written = text_of(whole)
+    value = definition_at(f"{written}.{name}", launch.call, launch.function)
+    if whole is not None and whole.type == "identifier":
+        whole = definition_at(written, launch.call, launch.function)
+    listed = _listed(whole)
+    members = _direct(".".join(path[:depth]), {m.name: m.parameter for m in structure.members})
+    place = members.index(".".join(path[: depth + 1]))
+    return value or listed.get(name) or listed.get(str(place)), bool(listed)
 
 
 def _listed(value: Node | None) -> dict[str, Node]:

@@ -32,6 +32,8 @@ class TensorCheck:
     tensor: str
     sizes: tuple[str, ...]
     strides: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    """The element types that it may have, as they are written."""
 
 
 def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
@@ -43,11 +45,12 @@ def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
             chain = dict(_chain(call))
             sizes = chain.get("TensorMatcher")
             if sizes is not None:
-                strides = chain.get("with_strides")
+                strides, types = chain.get("with_strides"), chain.get("with_dtype")
                 yield TensorCheck(
                     text_of(arguments_of(call)[0]) if arguments_of(call) else "",
                     _texts(sizes),
                     _texts(strides) if strides is not None else (),
+                    _types(types) if types is not None else (),
                 )
 
 
@@ -120,6 +123,14 @@ def _chain(call: Node) -> Iterator[tuple[str, Node]]:
 def _texts(call: Node) -> tuple[str, ...]:
     listed = arguments_of(call)
     return tuple(text_of(n) for n in arguments_of(listed[0])) if listed else ()
+
+
+def _types(call: Node) -> tuple[str, ...]:
+    """The template arguments of a method's call."""
+    function = call.child_by_field_name("function")
+    method = function.child_by_field_name("field") if function is not None else None
+    listed = method.child_by_field_name("arguments") if method is not None else None
+    return tuple(map(text_of, listed.named_children)) if listed is not None else ()
 
 
 def is_any(text: str) -> bool:

@@ -83,6 +83,15 @@ def parse_diagnostics(
     return tuple(shortened(found))
 
 
+def parse_instantiations(log: str) -> list[tuple[str, ...]]:
+    """For each error, the instantiations that led there, the innermost first."""
+    return [
+        tuple(line.strip() for line in message.details if "instantiation of" in line)
+        for message in _messages(log)
+        if _SEVERITIES.get(message.severity) is Severity.ERROR
+    ]
+
+
 def shortened(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     """The first MAX_DIAGNOSTICS of them, and one that counts the rest."""
     kept, rest = diagnostics[:MAX_DIAGNOSTICS], diagnostics[MAX_DIAGNOSTICS:]

@@ -14,7 +14,7 @@ from astra_tui.cuda_source.stand_ins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.compiler.directives import is_known_header, refuse_unsafe
 from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included, included_headers
-from astra_tui.lab.compiler.log import parse_diagnostics, parse_resources
+from astra_tui.lab.compiler.log import parse_diagnostics, parse_instantiations, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
 from astra_tui.model.compilation import (
@@ -250,6 +250,18 @@ class Compiler:
             return msgspec.msgpack.decode(stored, type=_Answer)
         except ValueError:
             return None
+
+    def refused_instantiations(self, source: str) -> list[tuple[str, ...]]:
+        """For each error in a source, the instantiations that led there, as NVRTC names them.
+
+        For a source of ours about upstream files. Raises UserError for one that includes too much,
+        CompilerUnavailable without a compiler; where it gives up nothing is refused.
+        """
+        inputs = self._inputs(self.included(source), self.arch)
+        try:
+            return parse_instantiations(self._request(source, (), inputs, cubin=False).log)
+        except (ChildTimeout, ChildDied):
+            return []
 
     def raw_log(self, source: str) -> str:
         """The compiler's own log for a source that was not scanned first, for `doctor`."""
