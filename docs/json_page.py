@@ -12,7 +12,6 @@ import msgspec
 
 from astra_tui.cli import answers
 from astra_tui.cuda_source.project import KernelPlace
-from astra_tui.drafting.answers import OpenPoint
 from astra_tui.model.audit import AuditHead, AuditRecord, AuditSummary, KindSum
 from astra_tui.model.check import (
     Case,
@@ -112,7 +111,8 @@ ANSWERS = {
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    answers.ErrorEntry, KernelPlace, OpenPoint, answers.TaskEntry, answers.WorkloadEntry,
+    answers.ErrorEntry, KernelPlace, answers.OpenPointEntry, answers.TaskEntry,
+    answers.WorkloadEntry,
     YardstickEntry, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
     CheckReport, CaseResult,
     CaseTrail, Case,

@@ -23,6 +23,7 @@ ALLOWED = {
     "astra_tui.emulator.opcodes": (),
     "astra_tui.cli": (),
     "astra_tui.cli.commands": (),
+    "astra_tui.cli.answers": (),
     "astra_tui.cli.check": ("rich",),
     "astra_tui.cli.run": ("rich",),
     "astra_tui.cli.attach": ("rich",),

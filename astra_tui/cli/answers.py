@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from astra_tui.cuda_source.project import KernelPlace
-from astra_tui.drafting.answers import OpenPoint
 from astra_tui.model.audit import AuditRecord, AuditSummary
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Diagnostic
@@ -212,6 +211,13 @@ class DoctorAnswer(msgspec.Struct, frozen=True):
     probes: tuple[Probe, ...]
 
 
+class OpenPointEntry(msgspec.Struct, frozen=True):
+    """One thing that is left to confirm or decide, with the key that answers it."""
+
+    text: str
+    key: str
+
+
 class NewAnswer(msgspec.Struct, frozen=True):
     """`new --json`."""
 
@@ -222,7 +228,7 @@ class NewAnswer(msgspec.Struct, frozen=True):
     sha256: str
     found: tuple[str, ...]
     files: tuple[str, ...]
-    open_points: tuple[OpenPoint, ...]
+    open_points: tuple[OpenPointEntry, ...]
     answered: tuple[str, ...]
     problems: tuple[str, ...]
 

@@ -70,7 +70,7 @@ def _paths(
 )
 def run(options: Options) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""
-    from astra_tui.cli.answers import NewAnswer
+    from astra_tui.cli.answers import NewAnswer, OpenPointEntry
     from astra_tui.drafting import draft_task
     from astra_tui.lab.source_tree import KernelNotNamed
     from astra_tui.model.dtypes import DType
@@ -127,14 +127,14 @@ def run(options: Options) -> int:
         sha256=tree.package.sha256 if tree.package else "",
         found=tuple(tree.shown(r) for r in translation.roots[len(answers.include) :]),
         files=tuple(sorted(files)),
-        open_points=draft.open_points,
+        open_points=tuple(OpenPointEntry(p.text, p.key) for p in draft.open_points),
         answered=answers.keys(),
         problems=(*problems, *(draft.unread if problems else ())),
     )
     if options.json:
         plain.print_json(answer)
     else:
-        points = [str(p) for p in answer.open_points]
+        points = [str(p) for p in draft.open_points]
         print_draft(folder, answer.files, _origin_words(answer), points, answer.problems)
     return ExitCode.OK
 
