@@ -214,6 +214,8 @@ def template_arguments(call: Node) -> list[Node]:
 def called_name(call: Node) -> str:
     """The name of the function that is called, without namespaces and template arguments."""
     function = call.child_by_field_name("function")
+    while function is not None and function.type == "qualified_identifier":
+        function = function.child_by_field_name("name")
     text = text_of(function).partition("<")[0]
     return text.rpartition("::")[2].strip()
 

@@ -93,13 +93,16 @@ class _Walk:
         pointers = {n: self.body.pointer(a) for n, a in enumerate(arguments)}
         given = {n: p for n, p in pointers.items() if p is not None}
         callee = self.body.facts.functions.get(name)
-        if given and callee is not None and len(self.order) < MAX_CALLS:
+        if given and callee is not None and name not in _COPIES and len(self.order) < MAX_CALLS:
             yield from self._inside(call, callee, arguments, given)
             return
+        called = call.child_by_field_name("function")
         for number, pointer in given.items():
             kind = _kind(name, number)
             if "." in name or "->" in name:
                 pointer = self._through(call, name, pointer, arguments[number + 1 :])
+            elif "<" in (owner := text_of(called).rpartition("::")[0]):
+                pointer = self.body.viewed(pointer, owner)  # A static method of a vector.
             yield self._access(pointer, call, arguments[number], kind)
 
     def _through(self, call: Node, name: str, pointer: Pointer, rest: list[Node]) -> Pointer:

@@ -251,10 +251,15 @@ def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> H
         )
     if not launches:
         return None
+    # One with more arguments passes what a parameter pack takes, and a draft has none.
+    fitting = [x for x in launches if len(x.arguments) <= len(kernel.parameters)] or launches
     first = next(
-        (x for x in launches if (x.line == line if line else can_run(source, kernel, x))),
-        launches[0],
-    )
+        (
+            x for x in (launches if line else fitting)
+            if (x.line == line if line else can_run(source, kernel, x))
+        ),
+        fitting[0],
+    )  # fmt: skip
     others = ", ".join(str(n) for n in lines if n != first.line)
     if others:
         ask(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from astra_tui.cuda_source.syntax import text_of
 from astra_tui.drafting.answers import Answers, Ask
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
@@ -69,51 +70,68 @@ def read_element_types(
     answered = {name: dtype for name in names if (dtype := answers.dtype_of(name)) is not None}
     types |= {name: (dtype,) for name, dtype in answered.items()}
     floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}
-    main = _main_of(kernel, names, floats, answers)
-    if answers.dtypes:
+    guesses = {n: _meant(source, kernel, n) for n in names if not types.get(n)}
+    main = _main_of(names, floats, guesses, answers)
+    if main is not None and answers.dtypes:
         floats[main] = answers.dtypes
-    elif not floats[main]:
+    elif main is not None and not floats[main]:
         floats[main] = assumed or _likely_types(source)
         said = " and ".join(d.value for d in floats[main])
         text = f"template parameter {main}: no launch shows its type; the draft says {said}"
         ask(text, "dtypes")
-    generic, fixed = {main}, {}
+    generic, fixed = {main} if main is not None else set(), {}
     for name in names:
         given = types.get(name, ())
         if name == main:
             continue
-        if name in answered or (len(given) == 1 and given != floats[main]):
-            fixed[name] = given[0]
+        what = f"template parameter {name}"
+        if name in answered:
+            fixed[name] = answered[name]
             continue
-        if not given and (meant := _meant_by_name(kernel, name)) is not None:
-            fixed[name] = meant
-            text = f"template parameter {name}: no launch shows its type; the draft says {meant}"
-            ask(text, f"template.{name}")
+        if (given and not floats[name]) or (len(given) == 1 and given != floats.get(main or "")):
+            fixed[name] = DType.INT32 if DType.INT32 in given else given[0]
+            if len(given) > 1:
+                said = f"launched with {', '.join(d.value for d in given)}"
+                ask(f"{what}: {said}; the draft says {fixed[name].value}", f"template.{name}")
+            continue
+        if meant := guesses.get(name):
+            fixed[name] = meant[0]
+            also = f"; it may be {' or '.join(d.value for d in meant[1:])}" if meant[1:] else ""
+            said = f"the draft says {meant[0].value}{also}"
+            ask(f"{what}: no launch shows its type; {said}", f"template.{name}")
             continue
         generic.add(name)
-        if given != floats[main] and answers.template.get(name) != "T":
-            text = f"template parameter {name}: no launch shows its type; the draft says T"
-            ask(text, f"template.{name}")
+        is_shown = main is not None and given == floats[main]
+        if not is_shown and answers.template.get(name) != "T":
+            ask(f"{what}: no launch shows its type; the draft says T", f"template.{name}")
     if is_untyped:
         generic.add("void")
-    return ElementTypes(floats[main], frozenset(generic), fixed, source.aliases)
+    task = floats[main] if main is not None else _most_frequent(source, kernel, ask)
+    return ElementTypes(task, frozenset(generic), fixed, source.aliases)
 
 
 def _main_of(
-    kernel: KernelText,
     names: list[str],
     floats: Mapping[str, tuple[DType, ...]],
+    guesses: Mapping[str, tuple[DType, ...] | None],
     answers: Answers,
-) -> str:
-    """The template parameter that the task's `T` stands for."""
+) -> str | None:
+    """The template parameter that the task's `T` stands for; None where all are other types."""
     answered = [n for n in names if answers.template.get(n) == "T"]
     shown = [n for n in names if floats[n] and answers.dtype_of(n) is None]
-    unnamed = [n for n in names if _meant_by_name(kernel, n) is None]
-    return next(iter((*answered, *shown, *unnamed, *names)))
+    unnamed = [n for n, meant in guesses.items() if meant is None]
+    of_float = [n for n, meant in guesses.items() if meant and meant[0].is_float]
+    return next(iter((*answered, *shown, *unnamed, *of_float)), None)
 
 
 def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> ElementTypes:
-    """`T` of a kernel that is no template: the type of most of its floating-point tensors."""
+    """The types of a kernel none of whose tensors is of a type that its template names."""
+    task = _most_frequent(source, kernel, ask)
+    return ElementTypes(task, frozenset(), {}, source.aliases)
+
+
+def _most_frequent(source: SourceText, kernel: KernelText, ask: Ask) -> tuple[DType, ...]:
+    """`T` where no template parameter is: the type of most of the floating-point tensors."""
     pointees = [vector_of(p.type, source.aliases)[0] for p in kernel.parameters if p.is_pointer]
     floats = [d for d in pointees if d in ELEMENTS]
     if not floats:
@@ -121,8 +139,24 @@ def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> Eleme
             "no tensor is known to hold floating-point numbers; dtypes says float32 for want of T"
         )
         ask(text, "dtypes")
-    task = max(floats, key=floats.count) if floats else DType.FLOAT32
-    return ElementTypes((task,), frozenset(), {}, source.aliases)
+    return (max(floats, key=floats.count) if floats else DType.FLOAT32,)
+
+
+def _meant(source: SourceText, kernel: KernelText, name: str) -> tuple[DType, ...] | None:
+    """What a type parameter without evidence stands for, the likeliest first; None for any type.
+
+    Traits of which only specialisations have a body say which types there are.
+    """
+    named = _meant_by_name(kernel, name)
+    allowed: list[DType] | None = None
+    for template in re.findall(rf"\b(\w+)\s*<\s*{name}\s*>", text_of(kernel.node)):
+        given = source.specialisations.get(template, ())
+        types = [d for text in given if (d := vector_of(text, source.aliases)[0]) is not None]
+        if types:
+            allowed = types if allowed is None else [d for d in allowed if d in types]
+    if not allowed or any(d in ELEMENTS and d.bits > 8 for d in allowed):
+        return None if named is None else (named,)
+    return tuple(sorted(allowed, key=lambda d: d is not named))
 
 
 def _meant_by_name(kernel: KernelText, name: str) -> DType | None:

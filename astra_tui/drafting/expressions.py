@@ -51,11 +51,12 @@ PROPERTIES = {
     "multiProcessorCount": "sm_count",
     "warpSize": "warp_size",
     "maxThreadsPerBlock": "max_threads_per_block",
+    "maxThreadsPerMultiProcessor": "max_threads_per_sm",
     "sharedMemPerBlockOptin": "max_shared_memory_per_block",
 }
 _CAPABILITY = {"major": 9, "minor": 0}
 """The compute capability of the GPU that the lab compiles for: launchers choose kernels by it."""
-_AXES = ("x", "y", "z")
+AXES = ("x", "y", "z")
 _SIZES = {
     **{n: d.value for n, d in OF_SPELLING.items() if d not in TENSOR_ONLY},
     "at::Half": DType.FLOAT16.value,
@@ -168,11 +169,14 @@ class Rewriter:
         text = text_of(node)
         if node.type == "identifier" and text not in self.symbols.leaves:
             definition = self.symbols.definitions.get(text)
-            if definition is not None and is_dim3(definition):
-                return self.sizes(definition)
-            parts = [self.symbols.definitions.get(f"{text}.{axis}") for axis in _AXES]
-            if any(parts):
-                return self._all([p for p in parts if p is not None])
+            given = arguments_of(definition) if definition and is_dim3(definition) else []
+            parts: list[Node] = []
+            for place, axis in enumerate(AXES):
+                part = self.symbols.definitions.get(f"{text}.{axis}")
+                if part is not None or place < len(given):
+                    parts.append(part if part is not None else given[place])
+            if parts:
+                return self._all(parts)
         if is_dim3(node):
             return self._all(arguments_of(node))
         return self._all([node])
@@ -273,9 +277,9 @@ class Rewriter:
         if assigned is not None:
             return self._once(text_of(node), assigned)
         value = self.symbols.definitions.get(text_of(owner))
-        if part in _AXES and value is not None and is_dim3(value):
+        if part in AXES and value is not None and is_dim3(value):
             parts = arguments_of(value)
-            axis = _AXES.index(part)
+            axis = AXES.index(part)
             return self._value(parts[axis]) if axis < len(parts) else Integer(1)
         return None
 

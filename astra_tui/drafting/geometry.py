@@ -11,6 +11,7 @@ from tree_sitter import Node
 from astra_tui.cuda_source.syntax import (
     arguments_of,
     called_name,
+    declared_name,
     descendants,
     integer_value,
     one_line,
@@ -35,9 +36,11 @@ from astra_tui.drafting.reading import (
     KernelText,
     SourceText,
     class_around,
+    function_declarator,
     function_name,
     host_template_of,
     parameters_of,
+    specifiers,
     template_of,
 )
 from astra_tui.drafting.structures import Member
@@ -47,6 +50,8 @@ from astra_tui.model.launch.expression import Call, Expression, Integer, Name, n
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES
 
 DEFAULT_BLOCK = 256
+PLENTY_OF_SHARED = 48 * 1024
+"""Bytes of shared memory that every kernel may ask for."""
 
 _THREAD_COUNT = re.compile(r"(?i)block|thread|tpb|n?threads?_?per|cta")
 _DIMENSION = re.compile(r"(?i)dim|hidden|heads?(?:_num)?$|width|size$|columns|topk|experts|bytes$")
@@ -57,6 +62,11 @@ TORCH_TYPE = "torch_type"
 """The draft's alias template for PyTorch's C++ type of an element type."""
 _NULLS = ("nullptr", "NULL")
 _AXES = "xyz"
+_CUB_DEFAULTS = {
+    "Scan": "BLOCK_SCAN_RAKING", "Reduce": "BLOCK_REDUCE_WARP_REDUCTIONS",
+    "Load": "BLOCK_LOAD_DIRECT", "Store": "BLOCK_STORE_DIRECT",
+}  # fmt: skip
+"""CUB's own defaults."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,7 @@ def read_launch(
     host.read_checks()
     host.bind_arguments()
     _bind_rest(source, kernel, sizes, ask)
+    _restrict_divisors(kernel, sizes, ask)
     _answer_arguments(kernel, sizes, answers)
     template, numbers = _template(source, kernel, elements, host, sizes, answers, ask)
     grid = _answered_parts("grid", answers.plan.grid, sizes) or _geometry(host, 0, "grid", ask)
@@ -124,7 +135,7 @@ def read_launch(
     shared = answers.plan.shared or _shared(host, ask)
     given = zip(kernel.parameters, launch.arguments, strict=False)
     nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
-    checked = host.conditions()
+    checked = host.conditions(ask)
     block = block or (Integer(DEFAULT_BLOCK),)
     return LaunchDraft(
         template, grid, block, shared, numbers, pdl, nulls, host.shapes, checked, _launcher(host)
@@ -156,6 +167,17 @@ def _answered_expression(key: str, text: str, sizes: Sizes) -> Expression:
     for name in sorted(names_in(found) - set(sizes.workload) - sizes.taken - RESERVED_NAMES):
         sizes.add(name, name)
     return found
+
+
+def _restrict_divisors(kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
+    """Sizes that divide in the kernel through a precomputed form, which is not written for all."""
+    for structure in kernel.structures.values():
+        for member in structure.members:
+            value = sizes.arguments.get(member.parameter)
+            if member.divisors and isinstance(value, Name):
+                sizes.fixed.setdefault(value.id, member.divisors)
+                said = "the plan writes its precomputed division for powers of two alone"
+                ask(f"{value.id}: {said}", f"dims.{value.id}")
 
 
 def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
@@ -231,6 +253,8 @@ def _read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
             continue
         if isinstance(answer, int):
             host.numbers[name] = answer
+            continue
+        if kind.rpartition("::")[2] in host.source.enumerations:
             continue
         if kind == "bool":
             host.flags[name] = _PDL.search(name) is not None or default == "true"
@@ -341,13 +365,18 @@ _NAMES = ("identifier", "type_identifier", "type_descriptor")
 
 def _template_value(source: SourceText, launch: HostLaunch, place: int) -> int | None:
     """The number with which a call `launcher<64>(...)` names a template parameter, if one does."""
-    name = re.escape(function_name(launch.function))
-    for match in re.finditer(rf"\b{name}\s*<([^;{{}}()<>]*)>\s*\(", source.original):
-        parts = match[1].split(",")
-        value = integer_value(parts[place].strip()) if place < len(parts) else None
+    for parts in _calls_with_template(source, launch):
+        value = integer_value(parts[place]) if place < len(parts) else None
         if value is not None:
             return value
     return None
+
+
+def _calls_with_template(source: SourceText, launch: HostLaunch) -> Iterator[list[str]]:
+    """The template arguments of each call `launcher<...>(...)`."""
+    name = re.escape(function_name(launch.function))
+    for match in re.finditer(rf"\b{name}\s*<([^;{{}}()<>]*)>\s*\(", source.original):
+        yield [part.strip() for part in match[1].split(",")]
 
 
 def _number_guess(name: str) -> int:
@@ -375,11 +404,12 @@ def _template(
             numbers |= {name: int(text)} if text.isdecimal() else {}
             continue
         if kind == "typename":
-            texts.append(_type_argument(name, node, default, elements, host, ask))
+            texts.append(_type_argument(source, kernel, name, node, default, elements, host, ask))
             continue
         text = text_of(node) or default
-        if kind == "function":
-            texts.append(_function_argument(name, text, host, ask))
+        if "(" in kind:
+            function = _function_argument(source, kernel, kind, name, text, ask)
+            texts.append(f'"{_in_plan(function, _known_types(elements, host))}"')
             continue
         if host is not None and text in host.flags:
             text = str(host.flags[text]).lower()
@@ -391,7 +421,7 @@ def _template(
             numbers[name] = int(text == "true")
             texts.append(f'"{text}"')
             continue
-        constant = _cpp_constant(kind, name, text, kernel, source, host, ask)
+        constant = _cpp_constant(source, kernel, kind, name, text, host, ask)
         if constant:
             texts.append(f'"{constant}"')
             continue
@@ -428,11 +458,11 @@ def _answered_argument(name: str, answers: Answers, sizes: Sizes) -> str:
 
 
 def _cpp_constant(
-    kind: str,
-    parameter: str,
-    text: str,
-    kernel: KernelText,
     source: SourceText,
+    kernel: KernelText,
+    kind: str,
+    name: str,
+    text: str,
     host: HostCode | None,
     ask: Ask,
 ) -> str:
@@ -440,19 +470,71 @@ def _cpp_constant(
 
     "" for a parameter whose type is no enumeration of the source.
     """
-    if host is not None and re.fullmatch(r"(?:cub::)?Block\w+Algorithm", kind):
-        value = host.values.get(text)
-        return f"cub::{(text_of(value) or text).rpartition('::')[2]}"
+    text = _called_with(source, host.launch, text) if host is not None else text
+    for _ in range(8):
+        value = (host.values.get(text) if host is not None else None) or source.constants.get(text)
+        if value is None:
+            break
+        text = text_of(value)
+    enumerator = text.rpartition("::")[2]
+    algorithm = re.fullmatch(r"(?:cub::)?Block(\w+)Algorithm", kind)
+    if algorithm:
+        is_shown = enumerator.startswith("BLOCK_")
+        return f"cub::{enumerator if is_shown else _CUB_DEFAULTS.get(algorithm[1], '')}"
     listed = source.enumerations.get(kind.rpartition("::")[2])
     if not listed:
         return ""
-    name = text.rpartition("::")[2]
-    if name not in listed:
-        shown = f"template parameter {parameter}: no launch shows which of {', '.join(listed)}"
-        ask(f"{shown}; the draft says {listed[0]}", f"template.{parameter}")
-        name = listed[0]
-    scope = "::".join(part for part in kernel.scope if part)
-    return "::".join(p for p in (scope, kind, name) if p)
+    if enumerator not in listed:
+        said = f"the draft passes {listed[0]}, of {', '.join(listed)}"
+        ask(f"template parameter {name}: no launch shows its value; {said}", f"template.{name}")
+        enumerator = listed[0]
+    return f"{source.qualified(kind, kernel.scope)}::{enumerator}"
+
+
+def _called_with(source: SourceText, launch: HostLaunch, text: str) -> str:
+    """What a call `launcher<...>(...)` passes for the launcher's template parameter of this name;
+    the text itself where it is none or no call shows it.
+    """
+    names = [name for _, name, _ in template_of(launch.function)]
+    if text not in names:
+        return text
+    for given in _calls_with_template(source, launch):
+        if names.index(text) < len(given):
+            return given[names.index(text)]
+    return text
+
+
+def _function_argument(
+    source: SourceText, kernel: KernelText, kind: str, name: str, text: str, ask: Ask
+) -> str:
+    """The function that a launch passes, else one of the source with that signature."""
+    if text:
+        return source.qualified(text, kernel.scope)
+    found = [
+        source.qualified(each, kernel.scope)
+        for each, function in source.functions.items()
+        if "__device__" in specifiers(function) and _signature(function) == re.sub(r"\s", "", kind)
+    ]
+    what = f"template parameter {name}: no launch shows which function {kind} it is (line "
+    if not found:
+        said = "no device function of the source has these types: write its name or definition"
+        ask(f"{what}{kernel.line}), and {said}", f"template.{name}")
+        return name
+    said = f"the draft passes {found[0]}, of {', '.join(found)}"
+    ask(f"{what}{kernel.line}); {said}", f"template.{name}")
+    return found[0]
+
+
+def _signature(function: Node) -> str:
+    """A function's type as `float(*)(constfloat&)`, without blanks."""
+    declarator = function_declarator(function)
+    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+    given = []
+    for parameter in listed.named_children if listed is not None else ():
+        name = declared_name(parameter.child_by_field_name("declarator"))
+        given.append(re.sub(rf"\b{name}\b" if name else r"\Z", "", text_of(parameter)))
+    returned = text_of(function.child_by_field_name("type"))
+    return re.sub(r"\s", "", f"{returned}(*)({','.join(given)})")
 
 
 def _number_for(text: str, elements: ElementTypes) -> int | None:
@@ -468,6 +550,8 @@ def _number_for(text: str, elements: ElementTypes) -> int | None:
 
 
 def _type_argument(
+    source: SourceText,
+    kernel: KernelText,
     name: str,
     node: Node | None,
     default: str,
@@ -482,29 +566,43 @@ def _type_argument(
         return ELEMENT_TYPE
     if name in elements.fixed:
         return elements.fixed[name].value
-    text = _in_plan(text_of(node) or default, host)
+    host_types = _host_types(host)
+    text = text_of(node)
+    text = " ".join((host_types.get(text, text) or default).split())
     if not text or '"' in text:
         shown = f"template parameter {name}: no launch shows its type; the draft says T"
         ask(shown, f"template.{name}")
         return ELEMENT_TYPE
-    return f'"{text}"'
+    known = _known_types(elements, host)
+    for word in re.findall(r"[A-Za-z_]\w*", text):
+        if word not in known and not host_types.get(word, word):
+            shown = f"template parameter {name}: no launch shows {word} of '{text}'"
+            ask(f"{shown}; the draft says T", f"template.{name}")
+            return ELEMENT_TYPE
+    return f'"{_in_plan(source.qualified(text, kernel.scope), known)}"'
 
 
-def _function_argument(name: str, text: str, host: HostCode | None, ask: Ask) -> str:
-    """A function as C++ text; without one the draft cannot compile, and says so."""
-    if not text:
-        shown = (
-            f"template parameter {name} is a function, and no launch shows which: write its name"
-        )
-        ask(shown, f"template.{name}")
-        text = name
-    return f'"{_in_plan(text, host)}"'
+def _host_types(host: HostCode | None) -> dict[str, str]:
+    """The type parameters of a launcher and of the classes around it, with their defaults."""
+    if host is None:
+        return {}
+    listed = host_template_of(host.launch.function)
+    return {name: default for kind, name, default in listed if kind == "typename"}
 
 
-def _in_plan(text: str, host: HostCode | None) -> str:
+def _known_types(elements: ElementTypes, host: HostCode | None) -> Mapping[str, str]:
+    """What the plan has for the names of type parameters, the kernel's and the launcher's."""
+    if host is not None:
+        return host.cpp_names
+    fixed = {name: dtype.value for name, dtype in elements.fixed.items()}
+    return dict.fromkeys(elements.generic, ELEMENT_TYPE) | fixed
+
+
+def _in_plan(text: str, names: Mapping[str, str]) -> str:
     """C++ text of a launch with the plan's names of the element types."""
-    names = host.cpp_names if host is not None else {}
-    return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), " ".join(text.split()))
+    return re.sub(
+        r"(?<![\w:])[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), " ".join(text.split())
+    )
 
 
 def _number_argument(node: Node | None, default: str, host: HostCode | None) -> Expression | None:
@@ -524,7 +622,12 @@ def _geometry(host: HostCode, place: int, what: str, ask: Ask) -> tuple[Expressi
     node = configuration[place] if place < len(configuration) else None
     if node is not None and what == "grid":
         _name_constant_rows(host, node)
+    before = dict(host.sizes.workload), dict(host.sizes.leaves)
     found = host.geometry(node) if node is not None else None
+    added = host.sizes.workload.keys() - before[0]
+    if what == "block" and any(map(_THREAD_COUNT.search, added)):
+        host.sizes.workload, host.sizes.leaves = before  # What tunes a launch is no dimension.
+        found = None
     if node is None or found is None or not all(map(printed, found)):
         shown = host.described(node) if node is not None else f"at line {host.launch.line}"
         ask(f"{what}: {shown} could not be rewritten; the plan holds a guess", f"plan.{what}")
@@ -553,13 +656,16 @@ def _shared(host: HostCode, ask: Ask) -> str:
     if len(host.launch.configuration) < 3:
         return ""
     node = host.launch.configuration[2]
+    before = dict(host.sizes.workload), dict(host.sizes.leaves)
     found = host.expression(node)
     text = printed(found) if found is not None else ""
-    if not text:
-        shown = (
-            f"shared memory: {host.described(node)} could not be rewritten; the plan asks for none"
-        )
-        ask(shown, "plan.shared")
+    if found is None or not text or names_in(found) & (host.sizes.workload.keys() - before[0]):
+        # A number of bytes is no dimension of an operator.
+        host.sizes.workload, host.sizes.leaves = before
+        what = f"shared memory: {host.described(node)} could not be rewritten"
+        said = f"{what}; the plan asks for {PLENTY_OF_SHARED}, the most without an attribute"
+        ask(said, "plan.shared")
+        return str(PLENTY_OF_SHARED)
     return "" if text == "0" else text
 
 
@@ -636,5 +742,7 @@ def _member(member: Member, value: str) -> str:
     """A member as the plan writes it: a number with its type before it."""
     if "*" in member.type:
         return value
+    if member.layout:
+        return member.layout.replace("#", value)
     dtype = dtype_of(member.type, {})
     return f"{dtype.value if dtype is not None else 'T'} {value}"

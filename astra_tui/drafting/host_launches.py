@@ -19,12 +19,16 @@ from astra_tui.cuda_source.syntax import (
     text_of,
     without_wrapping,
 )
+from astra_tui.drafting.expressions import AXES
 
 _WITH_CONFIG = {"cudaLaunchKernelEx", "cudaLaunchKernelExC"}
+_OCCUPANCY = "cudaOccupancyMaxActiveBlocksPerMultiprocessor"
+_PURE = {"min", "max", "dim3", "ceil_div"}
 _WITH_ARRAY = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 _BUILDER = re.compile(r"(?i)\bLaunch_?Kernel\b")
 _CONFIG_FIELDS = ("gridDim", "blockDim", "dynamicSmemBytes")
 _MAX_STEPS = 8
+_LOOPS = ("for_statement", "while_statement", "for_range_loop")
 
 
 @dataclass(frozen=True)
@@ -372,10 +376,20 @@ def local_values(launch: HostLaunch) -> dict[str, Node]:
             break
         if node.type == "declaration" and _is_visible(node, around):
             found.update(initialised(node))
-        elif target := _assigned(node):
-            value = node.child_by_field_name("right")
-            if value is not None and (target not in found or _is_visible(node, around)):
-                found[target] = value
+        elif node.type == "call_expression" and called_name(node) == _OCCUPANCY:
+            given = arguments_of(node)
+            if len(given) >= 3:  # By threads alone: what else limits it, only a compiler knows.
+                blocks = parse_expression(f"maxThreadsPerMultiProcessor / ({text_of(given[2])})")
+                found |= {text_of(given[0]).strip("& "): blocks} if blocks is not None else {}
+        elif node.type == "call_expression" and called_name(node) not in _PURE:
+            # A variable that is 0 only until a helper that takes it by reference sets it.
+            passed = map(text_of, arguments_of(node))
+            unknown |= {name for name in passed if text_of(found.get(name)) == "0"}
+        elif node.type == "assignment_expression":
+            target = text_of(node.child_by_field_name("left"))
+            value = _after(node, found.get(target) or _part(target, found), around)
+            found.pop(target, None)
+            found |= {target: value} if value is not None else {}
         elif _is_address(node) and not _is_passed_on(node):
             unknown.add(text_of(node.child_by_field_name("argument")))
     for label, condition, _ in _switches(launch.call):
@@ -406,6 +420,46 @@ def unsure_names(launch: HostLaunch) -> set[str]:
         elif node.type == "call_expression":
             found.update(text_of(a) for a in arguments_of(node) if text_of(a) in numbers)
     return found
+
+
+def _part(target: str, found: Mapping[str, Node]) -> Node | None:
+    """The value that `block.x` has by `dim3 block(...)`."""
+    name, _, axis = target.rpartition(".")
+    given = arguments_of(found[name]) if name in found and axis in AXES else []
+    place = AXES.index(axis) if given else 0
+    return given[place] if place < len(given) else None
+
+
+def _after(assignment: Node, before: Node | None, around: set[int]) -> Node | None:
+    """The value of a variable after an assignment, which may use or, under an `if`, keep the old.
+
+    None where it is not known.
+    """
+    target = text_of(assignment.child_by_field_name("left"))
+    right = assignment.child_by_field_name("right")
+    operator = text_of(assignment.child_by_field_name("operator"))
+    if before is None:
+        return right if operator == "=" else None
+    old = f"({text_of(before)})"
+
+    def with_old(node: Node | None) -> str:
+        named = rf"(?<![\w.]){re.escape(target)}(?!\w)"
+        return "(" + re.sub(named, lambda _: old, text_of(node)) + ")"
+
+    text = with_old(right) if operator == "=" else f"({old} {operator[:-1]} {with_old(right)})"
+    for above, below in ancestors(assignment):
+        if above.id in around:
+            break
+        if above.type in _LOOPS:
+            return None
+        if above.type == "if_statement":
+            clause = above.child_by_field_name("condition")
+            condition = clause.child_by_field_name("value") if clause is not None else None
+            if below == above.child_by_field_name("consequence"):
+                text = f"({with_old(condition)} ? {text} : {old})"
+            elif below == above.child_by_field_name("alternative"):
+                text = f"({with_old(condition)} ? {old} : {text})"
+    return right if text == f"({text_of(right)})" else parse_expression(text)
 
 
 def _assigned(node: Node) -> str:
@@ -451,7 +505,11 @@ def _is_passed_on(address: Node) -> bool:
     if above is not None and above.type == "initializer_list":
         return True
     call = above.parent if above is not None and above.type == "argument_list" else None
-    return call is not None and called_name(call) in _WITH_CONFIG | {"cudaFuncSetAttribute"}
+    return call is not None and called_name(call) in {
+        *_WITH_CONFIG,
+        "cudaFuncSetAttribute",
+        _OCCUPANCY,
+    }
 
 
 def switch_labels(site: Node) -> Iterator[tuple[Node, list[str]]]:

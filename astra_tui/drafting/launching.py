@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
+    ancestors,
     arguments_of,
     called_name,
     declarators,
@@ -19,6 +20,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
     without_wrapping,
 )
+from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import (
     PROPERTIES,
     Rewriter,
@@ -51,6 +53,7 @@ from astra_tui.drafting.types import dtype_of, is_size_type
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import print_expression
 from astra_tui.model.launch.expression import (
+    Binary,
     Call,
     Compare,
     Expression,
@@ -271,10 +274,11 @@ class HostCode:
         found = self.expression(node) if node is not None else None
         return printed(found) if found is not None else ""
 
-    def conditions(self) -> tuple[str, ...]:
+    def conditions(self, ask: Ask) -> tuple[str, ...]:
         """Conditions on the sizes that hold where the kernel is launched.
 
-        That a size is not 0 is no condition: launchers leave out such launches.
+        That a size is not 0 is no condition: launchers leave out such launches. A branch around
+        the launch that says nothing of sizes becomes a point.
         """
         unsure = unsure_names(self.launch)
         sure = {name: value for name, value in self.values.items() if name not in unsure}
@@ -289,7 +293,16 @@ class HostCode:
                     and not (nonzero or _is_always(condition))
                     and self._is_over_sizes_alone(condition)
                 ):
-                    found[text] = None
+                    found[f"({text})" if isinstance(condition, Binary) else text] = None
+        for branch, below in ancestors(self.launch.call):
+            decides = branch.child_by_field_name("condition")
+            if branch.type != "if_statement" or decides is None:
+                continue
+            holds = below == branch.child_by_field_name("consequence")
+            known = rewriter.conditions(decides, holds)
+            if not any(self._is_over_sizes_alone(each) for each in known):
+                shown = f"'{one_line(text_of(decides).strip('()'))}' is {str(holds).lower()}"
+                ask(f"the draft follows the launch at line {self.launch.line}, where {shown}")
         return tuple(found)
 
     def _is_over_sizes_alone(self, expression: Expression) -> bool:
@@ -404,7 +417,7 @@ class HostCode:
             owner, _, part = text.rpartition(".")
             return part not in PROPERTIES and owner not in self.values
         known = {**self.source.constants, **self.source.helpers, **self.source.functions}
-        if text in known or text in DEVICE_ATTRIBUTES or text == "warpSize":
+        if text in known or text in DEVICE_ATTRIBUTES or text in PROPERTIES:
             return False
         return not any(
             text == name and declarator.type == "dim3" for name, declarator in self._all()

@@ -31,6 +31,7 @@ from astra_tui.drafting.host_launches import (
     local_values,
     resolved_kernel,
 )
+from astra_tui.drafting.inlining import with_lambdas_in_place
 from astra_tui.drafting.structures import (
     Structure,
     Structures,
@@ -64,7 +65,7 @@ class KernelText:
     name: str
     scope: tuple[str, ...]
     template: tuple[tuple[str, str, str], ...]
-    """Kind ("typename", "int", "function", ...), name and default of each template parameter."""
+    """Kind ("typename", "int", "float (*)(float)"), name and default of each parameter."""
     parameters: tuple[KernelParameter, ...]
     node: Node
     """The function's definition."""
@@ -105,11 +106,26 @@ class SourceText:
     """Whole numbers that classes hold, by their full names."""
     headers: frozenset[str] = frozenset()
     """Names of what it and its project's headers include."""
+    scopes: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """The namespaces in which each name is declared."""
+    specialisations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The argument of each specialisation of a class template that has no body of its own."""
+
+    def qualified(self, text: str, scope: tuple[str, ...]) -> str:
+        """A C++ text with the namespaces of its names, as they are found from within `scope`."""
+
+        def with_scope(match: re.Match[str]) -> str:
+            found = [s for s in self.scopes.get(match[1], ()) if "" not in s]
+            around = [s for s in found if s == scope[: len(s)]]
+            chosen = max(around, key=len) if around else next(iter(found), ())
+            return "::".join((*chosen, match[1]))
+
+        return re.sub(r"(?<![\w:.])(?<!:: )([A-Za-z_]\w*)\b", with_scope, text)
 
 
 def read_source(translation: Translation) -> SourceText:
     """The parsed source; what the grammar does not understand is passed over."""
-    root, structures = with_members_as_parameters(expanded_text(translation))
+    root, structures = with_members_as_parameters(with_lambdas_in_place(expanded_text(translation)))
     functions = [n for n in descendants(root) if n.type == "function_definition"]
     by_name: dict[str, Node] = {}
     for function in functions:
@@ -126,6 +142,8 @@ def read_source(translation: Translation) -> SourceText:
         {d.name: d.enumerators for d in translation.declarations if d.enumerators},
         translation.class_constants,
         frozenset(include.name for include in translation.includes),
+        _scopes(translation),
+        _specialisations(root),
     )
 
 
@@ -252,11 +270,11 @@ def template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
     for child in listed.named_children:
         declared, _, default = text_of(child).partition("=")
         words = re.findall(r"\w+", declared)
+        pointer = re.match(r"(.*\(\s*\*\s*)(\w+)(\s*\).*)", " ".join(declared.split()))
+        if pointer is not None:
+            found.append((pointer[1] + pointer[3].strip(), pointer[2], default.strip()))
+            continue
         if child.type != "comment" and len(words) >= 2 and "..." not in declared:
-            pointed = child.child_by_field_name("declarator")
-            if pointed is not None and pointed.type == "function_declarator":
-                found.append(("function", declared_name(pointed), default.strip()))
-                continue
             kind = "typename" if words[0] in ("typename", "class") else " ".join(words[:-1])
             found.append((kind, words[-1], default.strip()))
     return tuple(found)
@@ -384,6 +402,39 @@ def declared_types(function: Node) -> dict[str, str]:
 
 
 # -- names of the whole file -----------------------------------------------------------------------
+
+
+def _scopes(translation: Translation) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Where each name is declared; namespaces and enumerators are names too."""
+    found: dict[str, dict[tuple[str, ...], None]] = {}
+    for declaration in translation.declarations:
+        scope = declaration.scope
+        for name in (declaration.name, *declaration.enumerators):
+            found.setdefault(name, {})[scope] = None
+        for depth, name in enumerate(scope):
+            found.setdefault(name, {})[scope[:depth]] = None
+    return {name: tuple(scopes) for name, scopes in found.items() if name}
+
+
+def _specialisations(root: Node) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    general: set[str] = set()
+    for node in descendants(root):
+        if node.type not in ("struct_specifier", "class_specifier"):
+            continue
+        named = node.child_by_field_name("name")
+        if node.child_by_field_name("body") is None or named is None:
+            continue
+        if named.type != "template_type":
+            general.add(text_of(named))
+            continue
+        listed = named.child_by_field_name("arguments")
+        given = listed.named_children if listed is not None else []
+        if len(given) == 1:
+            found.setdefault(text_of(named.child_by_field_name("name")), []).append(
+                text_of(given[0])
+            )
+    return {name: tuple(given) for name, given in found.items() if name not in general}
 
 
 def _constants(root: Node) -> Iterator[tuple[str, Node]]:

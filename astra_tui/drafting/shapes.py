@@ -246,8 +246,12 @@ class _Reading:
             case "remainder":
                 return atom.parts[1] if _is_known(atom.parts[1]) else None
             case "quotient":
-                above = self._extent(atom.parts[0])
-                return quotient(above, atom.parts[1]) if above is not None else None
+                above, divisor = self._extent(atom.parts[0]), atom.parts[1]
+                if above is None:
+                    return None
+                # The largest value is one below the limit.
+                exact = above.divided(divisor)
+                return exact or quotient(above - constant(1) + divisor, divisor)
             case _:
                 return None
 

@@ -25,21 +25,44 @@ def recognise_strides(
     for one tensor that of the outer axis comes first. Returns whether anything was replaced.
     """
     fixed = _names_of_launch(launch)
-    axes: dict[str, int] = {}
-    for parameter in kernel.parameters:
-        value = sizes.arguments.get(parameter.name)
-        if not isinstance(value, Name) or value.id in fixed or not _STRIDE.search(parameter.name):
+    named = [p.name for p in kernel.parameters if _STRIDE.search(p.name)]
+    tensors = {name: _tensor_of(name, accesses, sizes, fixed) for name in named}
+    found = False
+    for name, tensor in tensors.items():
+        value = sizes.arguments.get(name)
+        if not isinstance(value, Name) or tensor is None:
             continue
-        tensor = _only_tensor(value.id, accesses)
-        others = [v for n, v in sizes.arguments.items() if n != parameter.name]
-        if tensor is None or any(value.id in names_in(other) for other in others):
+        prefix = _prefix(name)
+        if prefix and any(_prefix(n) == prefix and tensors[n] is None for n in named):
+            said = "the draft cannot tell its axis, so that it is a dimension"
+            ask(f"{name} is named like a stride: {said}", f"plan.args.{name}")
             continue
-        name = free_name(tensor)
-        axis = axes[name] = axes.get(name, -1) + 1
-        sizes.arguments[parameter.name] = Call("stride", (Name(name), Integer(axis)))
+        shown = free_name(tensor)
+        axis = [n for n in named if tensors[n] in (tensor, shown)].index(name)
+        sizes.arguments[name] = Call("stride", (Name(shown), Integer(axis)))
         del sizes.workload[value.id]
-        ask(f"{parameter.name} is passed as stride({name}, {axis}), as its name and use say")
-    return bool(axes)
+        ask(f"{name} is passed as stride({shown}, {axis}), as its name and use say")
+        found = True
+    return found
+
+
+def _prefix(name: str) -> str:
+    """What names of one tensor's strides have before the axis: `key_stride_` of `key_stride_n`."""
+    return name.rpartition("stride_")[0]
+
+
+def _tensor_of(name: str, accesses: Sequence[Access], sizes: Sizes, fixed: set[str]) -> str | None:
+    """The tensor whose stride a parameter is by its use."""
+    value = sizes.arguments.get(name)
+    match value:
+        case Call(function="stride", args=(Name(id=tensor), _)):
+            return tensor
+    others = [v for n, v in sizes.arguments.items() if n != name]
+    if not isinstance(value, Name) or value.id in fixed:
+        return None
+    if any(value.id in names_in(other) for other in others):
+        return None
+    return _only_tensor(value.id, accesses)
 
 
 def _only_tensor(size: str, accesses: Sequence[Access]) -> str | None:

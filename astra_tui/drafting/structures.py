@@ -18,9 +18,16 @@ from astra_tui.cuda_source.syntax import (
     without_wrapping,
 )
 from astra_tui.drafting.host_launches import HostLaunch, definition_at
+from astra_tui.model.dtypes import OF_SPELLING, DType
 
 MAX_MEMBERS = 64
 MAX_DEPTH = 4
+POWERS = tuple(2**n for n in range(9))
+"""The divisors for which the members of CUDA's precomputed division are written."""
+
+_FAST_DIVISION = re.compile(r"(?:::)?cuda::fast_mod_div<\s*(?:uint32_t|unsigned int|unsigned)\s*>")
+_LOG2 = " else ".join(f"{n} if # == {power}" for n, power in enumerate(POWERS)) + " else 0"
+_INTEGERS = {n: d for n, d in OF_SPELLING.items() if not d.is_float and d is not DType.BOOL}
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,23 @@ class Member:
     type: str
     name: str
     parameter: str
+    layout: str = ""
+    """How the plan writes a class that is made of one integer, with `#` for it."""
+
+    @property
+    def divisors(self) -> tuple[int, ...]:
+        """The values that the layout is written for, () where it is for all."""
+        return POWERS if _LOG2 in self.layout else ()
+
+
+@dataclass(frozen=True)
+class _Class:
+    """A class of the source: its template parameters, types and names of its members."""
+
+    template: tuple[str, ...]
+    members: tuple[tuple[str, str], ...]
+    is_integer: bool
+    """Whether it converts to one."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +90,14 @@ Structures = Mapping[str, Mapping[int, Structure]]
 def with_members_as_parameters(text: str) -> tuple[Node, Structures]:
     """The tree of a source whose kernels take members in place of structures."""
     root = parse(text)
-    types = dict(_types(root))
+    types = _types(root)
     found: dict[str, dict[int, Structure]] = {}
     edits: list[tuple[int, int, str]] = []
     for function in descendants(root):
         if function.type != "function_definition" or not _is_kernel(function):
             continue
         for number, node in enumerate(_parameters(function)):
-            structure = _structure(node, function, types)
+            structure = _structure(node, function, types, root)
             if structure is not None:
                 found.setdefault(_name(function), {})[number] = structure
                 listed = ", ".join(f"{m.type} {m.parameter}" for m in structure.members)
@@ -117,30 +141,85 @@ def _parameters(function: Node) -> list[Node]:
     return [c for c in listed.named_children if c.type != "comment"] if listed is not None else []
 
 
-_Types = Mapping[str, tuple[tuple[str, str], ...]]
+_Types = Mapping[str, _Class]
 
 
 def _types(root: Node) -> _Types:
-    """Type and path of each member of each plain structure of a source; others are left out."""
-    written: dict[str, tuple[tuple[str, str], ...]] = {}
-    for node in descendants(root):
-        if node.type in ("struct_specifier", "class_specifier"):
-            body = node.child_by_field_name("body")
-            members = _members(body) if body is not None else None
-            if members:
-                written[text_of(node.child_by_field_name("name"))] = members
-    found = {name: tuple(_flat(name, written)) for name in written}
-    return {name: members for name, members in found.items() if 0 < len(members) <= MAX_MEMBERS}
+    """The plain classes of a source; others are left out."""
+    return {
+        text_of(node.child_by_field_name("name")): found
+        for node in descendants(root)
+        if node.type in ("struct_specifier", "class_specifier")
+        and (found := _class_of(node)) is not None
+    }
 
 
-def _flat(name: str, written: _Types, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The members of a structure, with those of structures in it in their place."""
-    for kind, member in written[name]:
-        inner = kind.rpartition("::")[2]
-        if inner in written and depth < MAX_DEPTH:
-            yield from ((t, f"{member}.{path}") for t, path in _flat(inner, written, depth + 1))
+def _class_of(node: Node) -> _Class | None:
+    body = node.child_by_field_name("body")
+    members = _members(body) if body is not None else None
+    if not members:
+        return None
+    converts = re.search(r"\boperator\s+([\w ]+?)\s*\(", text_of(body))
+    is_integer = converts is not None and converts[1] in _INTEGERS
+    return _Class(_template_names(node), members, is_integer)
+
+
+def _template_names(declared: Node) -> tuple[str, ...]:
+    """The names of a template's parameters, () for what is no template."""
+    above = declared.parent
+    listed = above.child_by_field_name("parameters") if above is not None else None
+    if above is None or above.type != "template_declaration" or listed is None:
+        return ()
+    texts = (text_of(n).partition("=")[0] for n in listed.named_children)
+    return tuple(re.findall(r"\w+", text)[-1] for text in texts if re.search(r"\w", text))
+
+
+def _class_name(kind: str) -> str:
+    return kind.partition("<")[0].rpartition("::")[2].strip()
+
+
+def _flat(kind: str, types: _Types, depth: int = 0) -> Iterator[Member]:
+    """The members of a type, with those of structures in it in their place, by their paths."""
+    found = types[_class_name(kind)]
+    listed = re.sub(r"^[^<]*<|>\s*$", "", kind) if "<" in kind else ""
+    given = dict(zip(found.template, map(str.strip, listed.split(",")), strict=False))
+    for written, name in found.members:
+        member = re.sub(r"[A-Za-z_]\w*", lambda m: given.get(m[0], m[0]), written)
+        if "*" in member or _class_name(member) not in types or depth >= MAX_DEPTH:
+            yield Member(member, name, name)
+        elif layout := _layout(member, types):
+            yield Member("uint32_t", name, name, layout)
         else:
-            yield kind, member
+            for inner in _flat(member, types, depth + 1):
+                yield replace(inner, name=f"{name}.{inner.name}")
+
+
+def _layout(kind: str, types: _Types) -> str:
+    """How a plan writes a type that is made of one integer `#`, "" for another type."""
+    if kind in _INTEGERS:
+        return f"{_INTEGERS[kind].value} #"
+    if _FAST_DIVISION.fullmatch(kind):
+        return f"{{uint32 #, uint32 0, uint32 0, int32 {_LOG2}}}"  # Divisor, factor, add, shift.
+    found = types.get(_class_name(kind))
+    if found is None or not found.is_integer:
+        return ""
+    parts = [_layout(member, types) for member, _ in found.members]
+    return f"{{{', '.join(parts)}}}" if all(parts) else ""
+
+
+def _launched_with(kind: str, function: Node, root: Node) -> str:
+    """What the first use of a kernel template passes for its type parameter, "" for none."""
+    names = _template_names(function)
+    if kind not in names:
+        return ""
+    place = names.index(kind)
+    for node in descendants(root):
+        named = text_of(node.child_by_field_name("name"))
+        if node.type == "template_function" and named == _name(function):
+            arguments = node.child_by_field_name("arguments")
+            given = arguments.named_children if arguments is not None else []
+            return text_of(given[place]) if place < len(given) else ""
+    return ""
 
 
 def _members(body: Node) -> tuple[tuple[str, str], ...] | None:
@@ -160,25 +239,25 @@ def _members(body: Node) -> tuple[tuple[str, str], ...] | None:
     return tuple(found)
 
 
-def _structure(node: Node, function: Node, types: _Types) -> Structure | None:
+def _structure(node: Node, function: Node, types: _Types, root: Node) -> Structure | None:
     named, declarator = (
         node.child_by_field_name("type"),
         node.child_by_field_name("declarator"),
     )
     if declarator is None or declarator.type != "identifier":
         return None
-    kind = text_of(named)
-    members = types.get(kind.partition("<")[0].rpartition("::")[2])
-    if not members:
+    kind = _launched_with(text_of(named), function, root) or text_of(named)
+    members = tuple(_flat(kind, types)) if _class_name(kind) in types else ()
+    if not 0 < len(members) <= MAX_MEMBERS:
         return None
     body = function.child_by_field_name("body")
     used = set(_declared(body)) if body is not None else set()
     used |= {text_of(p.child_by_field_name("declarator")) for p in _parameters(function)}
-    plain = [path.rpartition(".")[2] for _, path in members]
+    plain = [m.name.rpartition(".")[2] for m in members]
     found: list[Member] = []
-    for (type_, path), own in zip(members, plain, strict=True):
-        name = own if plain.count(own) == 1 else path.replace(".", "_")
-        found.append(Member(type_, path, f"{name}_arg" if name in used else name))
+    for member, own in zip(members, plain, strict=True):
+        name = own if plain.count(own) == 1 else member.name.replace(".", "_")
+        found.append(replace(member, parameter=f"{name}_arg" if name in used else name))
     return Structure(kind, text_of(declarator), tuple(found))
 
 

@@ -57,6 +57,8 @@ def test_types(
 NAMES = [
     ("_Z1kv", [], 0),
     ("_Z1kPfi", [("float", 0), ("int", 8)], 12),
+    ("_Z1kIJfiEEvDpT_", [("float", 0), ("int", 4)], 8),
+    ("_Z1kIfJEEvPT_DpT0_", [("float", 0)], 8),
     ("_Z1kbPf", [("bool", 0), ("float", 8)], 16),
     ("_Z1kbsid", [("bool", 0), ("short", 2), ("int", 4), ("double", 8)], 16),
     ("_Z1kib6__halfx", [("int", 0), ("bool", 4), ("__half", 6), ("long long", 8)], 16),
@@ -127,7 +129,6 @@ REFUSED = [
     ("_Z1kM1Sf", "parameter 1 has the type 'float S::"),
     ("_Z1kz", r"parameter 1 has the type '\.\.\.'"),
     ("_Z1kn", "parameter 1 has the type '__int128'"),
-    ("_Z1kIJfiEEvDpT_", r"parameter 1 has the type '\(a parameter pack\)'"),
 ]
 
 

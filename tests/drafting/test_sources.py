@@ -176,6 +176,14 @@ TABLE = [
         text='gates::gate_kernel<"torch_type<T>", "typename gates::Wide<torch_type<T>>::type", '
         '"gates::square<torch_type<T>>", 4>',
     ),
+    Expected(
+        "picked_launch",
+        "grid=(1 if rows - 1 == 0 else rows - 1) + 1 block=64",
+        {"out": "out rows", "x": "in rows, d", "counts": "in rows"},
+        accepts=("d <= 512", "d <= 4096"),
+        text='picks::row_sums<64, "cub::BLOCK_REDUCE_RAKING", "picks::Scaling::kMean", '
+        '"picks::twice", int8, int32, "picks::Plain<int32>">',
+    ),
     Expected("softmax", "grid=ceil_div(batch, 4) block=128",
              {"logits": "in batch, classes", "probs": "out batch, classes"}, dtypes="float16"),
 ]  # fmt: skip

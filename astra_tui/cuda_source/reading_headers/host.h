@@ -215,6 +215,10 @@ namespace cuda {
 template <typename T = void> struct maximum { template <typename A> A operator()(A, A) const; };
 template <typename T = void> struct minimum { template <typename A> A operator()(A, A) const; };
 namespace std { using namespace ::std; }
+template <typename T, bool = false> struct fast_mod_div {
+  explicit fast_mod_div(T);
+  operator T() const;
+};
 template <typename... A> struct atomic_ref : astra_any { using astra_any::astra_any; };
 }  // namespace cuda
 

@@ -124,7 +124,7 @@ def _parameter_types(symbol: str) -> list[_Type] | None:
         node = demangler._parse_type(cursor)
         if node is None:
             return None
-        types.append(_Type(node, arguments))
+        types += _expanded(_Type(node, arguments))
     if len(types) == 1 and _is_void(types[0].node):
         return []
     return types or None
@@ -141,6 +141,15 @@ def _skip_returned(cursor: Any) -> bool:
     if name is not None:
         cursor.add_subst(name)
     return name is not None
+
+
+def _expanded(written: _Type) -> list[_Type]:
+    """The parameters that `A... a` stands for; any other type is itself."""
+    pack = written.node.value if written.node.kind == "expand_arg_pack" else None
+    if pack is None or pack.kind != "tpl_param" or pack.value >= len(written.arguments):
+        return [written]
+    given = written.arguments[pack.value]
+    return [_Type(node, ()) for node in given.value] if given.kind == "tpl_arg_pack" else [written]
 
 
 def _function_name(cursor: Any) -> Any:

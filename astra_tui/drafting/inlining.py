@@ -1,0 +1,132 @@
+"""Launchers that pass a kernel to a lambda which launches it, read with the lambda's body in place.
+
+`auto launch = [&](auto kernel, int threads) { ... }; launch(copy<4>, 32);` reads as if the body
+stood before the call, with the parameters declared as what the call passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.syntax import (
+    ancestors,
+    arguments_of,
+    called_name,
+    declarators,
+    descendants,
+    one_line,
+    parse,
+    text_of,
+)
+
+_LAUNCH = re.compile(
+    r"<<<|\bcuda(?:Launch|LaunchCooperative)Kernel\w*\s*\(|\bLaunch_?Kernel\b", re.I
+)
+_BLOCKS = ("compound_statement", "case_statement")
+MAX_BODY = 20_000
+"""Bytes of a lambda: what calls repeat stays small."""
+
+
+@dataclass(frozen=True)
+class _Lambda:
+    """A local lambda that launches: `parameters` are types and names, `pack` the last one's."""
+
+    node: Node
+    parameters: tuple[tuple[str, str], ...]
+    pack: str
+    body: str
+
+
+def with_lambdas_in_place(text: str) -> str:
+    """The text with the body of each lambda that launches before each call of it, on one line."""
+    edits: list[tuple[int, int, str]] = []
+    for function in descendants(parse(text)):
+        if function.type == "function_definition" and _LAUNCH.search(text_of(function)):
+            edits += _edits(function)
+    data = text.encode(errors="replace")
+    for start, end, new in sorted(edits, reverse=True):
+        data = data[:start] + new.encode() + data[end:]
+    return data.decode(errors="replace")
+
+
+def _edits(function: Node) -> Iterator[tuple[int, int, str]]:
+    lambdas = dict(_lambdas(function))
+    places = [(each.node.start_byte, each.node.end_byte) for each in lambdas.values()]
+    called: set[str] = set()
+    for call in descendants(function) if lambdas else ():
+        if call.type != "call_expression" or called_name(call) not in lambdas:
+            continue
+        statement, block = _statement(call)
+        is_inside = any(start <= call.start_byte < end for start, end in places)
+        if is_inside or statement is None:
+            continue
+        called.add(called_name(call))
+        body = _with_arguments(lambdas[called_name(call)], list(map(text_of, arguments_of(call))))
+        if block in _BLOCKS:
+            yield statement.start_byte, statement.start_byte, body
+        else:
+            yield statement.start_byte, statement.start_byte, "{ " + body
+            yield statement.end_byte, statement.end_byte, " }"
+    for name in called:
+        node = lambdas[name].node
+        yield node.start_byte, node.end_byte, "nullptr" + "\n" * text_of(node).count("\n")
+
+
+def _lambdas(function: Node) -> Iterator[tuple[str, _Lambda]]:
+    for declaration in descendants(function):
+        if declaration.type != "declaration":
+            continue
+        for name, declarator in declarators(declaration):
+            value = declarator.child_by_field_name("value")
+            if value is None or value.type != "lambda_expression":
+                continue
+            body = text_of(value.child_by_field_name("body"))
+            listed = next((n for n in descendants(value) if n.type == "parameter_list"), None)
+            if listed is None or len(body) > MAX_BODY or not _LAUNCH.search(body):
+                continue
+            given = [_parameter(p) for p in text_of(listed)[1:-1].split(",") if p.strip()]
+            packs = [n for kind, n in given if kind == "..."]
+            plain = tuple((kind, n) for kind, n in given if kind != "...")
+            yield name, _Lambda(value, plain, packs[0] if packs else "", body)
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    """Type and name of a lambda's parameter, `...` as the type of a pack."""
+    words = re.findall(r"\w+", text)
+    if "..." in text:
+        return "...", words[-1]
+    return re.sub(r"\s*&+\s*$", "", text[: text.rindex(words[-1])]).strip(), words[-1]
+
+
+def _statement(call: Node) -> tuple[Node | None, str]:
+    """The statement that a call stands in, and the type of the node that holds it."""
+    for above, below in ancestors(call):
+        if above.type in _BLOCKS:
+            return below, above.type
+        if below.type.endswith("_statement") and below.type != "parenthesized_expression":
+            return below, above.type
+    return None, ""
+
+
+def _with_arguments(called: _Lambda, given: list[str]) -> str:
+    """A lambda's body on one line, in braces with its parameters declared."""
+    declared = " ".join(
+        f"{kind} {name} = {value};"
+        for (kind, name), value in zip(called.parameters, given, strict=False)
+        if value != name
+    )
+    body = re.sub(r"//[^\n]*", " ", called.body)
+    if called.pack:
+        rest = given[len(called.parameters) :]
+        marked = re.compile(rf"(,?)\s*(&?)\s*\b{called.pack}\s*\.\.\.")
+
+        def passed(match: re.Match[str]) -> str:
+            listed = ", ".join(match[2] + each for each in rest)
+            return f"{match[1]} {listed}" if listed else ""
+
+        body = marked.sub(passed, body)
+    return f"{{ {declared} {one_line(body, MAX_BODY)} }} "
