@@ -12,7 +12,7 @@ from astra_tui.cuda_source.syntax import arguments_of, called_name, descendants,
 from astra_tui.drafting import scopes
 from astra_tui.drafting.body import Body, Bound, Facts, Pointer
 from astra_tui.drafting.polynomial import Polynomial
-from astra_tui.drafting.reading import parameters_of
+from astra_tui.drafting.reading import parameters_of, template_of
 
 MAX_CALLS = 4
 
@@ -129,8 +129,23 @@ class _Walk:
                 values[parameter.name] = self.body.integer(arguments[number])
         bounds = (*self.body.bounds_at(call), *self.outer)
         order = (*self.order, call.start_byte)
-        for access in _Walk(callee, values, self.body.facts, bounds, order).found():
+        facts = self._facts_inside(call, callee, next(iter(given.values())).tensor)
+        for access in _Walk(callee, values, facts, bounds, order).found():
             yield replace(access, line=int(call.start_point[0]) + 1)
+
+    def _facts_inside(self, call: Node, callee: Node, tensor: str) -> Facts:
+        """The facts with the types that a call names: `load_as<vec_t>(x, i)`."""
+        facts = self.body.facts
+        function = call.child_by_field_name("function")
+        inside = descendants(function) if function is not None else iter(())
+        listed = next((n for n in inside if n.type == "template_argument_list"), None)
+        named = zip(template_of(callee), listed.named_children if listed else (), strict=False)
+        sizes = {
+            name: self.body.bytes_of(text_of(node), tensor)
+            for (kind, name, _), node in named
+            if kind == "typename"
+        }
+        return replace(facts, type_bytes={**facts.type_bytes, **sizes}) if sizes else facts
 
 
 def _kind(name: str, number: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
@@ -14,6 +15,7 @@ from astra_tui.cuda_source.syntax import (
     called_name,
     cast_type,
     integer_value,
+    parse_expression,
     text_of,
     without_wrapping,
 )
@@ -32,6 +34,11 @@ from astra_tui.model.dtypes import DType
 MAX_DEPTH = 24
 
 _AXES = {"x": 0, "y": 1, "z": 2}
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
+}  # fmt: skip
 _LEAVING = ("return_statement", "continue_statement", "break_statement", "throw_statement")
 _VECTOR_BYTES = {name: d.bytes_of(n) for d in DType for name, n in d.vectors.items()}
 
@@ -116,12 +123,25 @@ class Body:
                 return self._load(node)
             case "call_expression":
                 return self._call(node)
+            case "conditional_expression":
+                return self._conditional(node)
+            case "sizeof_expression":
+                name = " ".join(text_of(node)[len("sizeof") :].strip("() ").split())
+                size = self.facts.type_bytes.get(name)
+                return constant(size) if size else None
             case "unary_expression":
                 operand = node.child_by_field_name("argument")
                 negative = text_of(node.child_by_field_name("operator")) == "-"
                 return -self.integer(operand) if operand is not None and negative else None
             case _:
                 return None
+
+    def _conditional(self, node: Node) -> Polynomial | None:
+        """The side that a condition over constants chooses."""
+        condition = node.child_by_field_name("condition")
+        holds = self.integer(condition).number if condition is not None else None
+        side = node.child_by_field_name("consequence" if holds else "alternative")
+        return self.integer(side) if holds is not None and side is not None else None
 
     def _builtin(self, node: Node) -> Polynomial | None:
         owner, _, part = text_of(node).partition(".")
@@ -160,6 +180,8 @@ class Body:
                 return quotient(a, constant(1 << b.number))
             case "&" if b.number is not None and b.number & (b.number + 1) == 0:
                 return remainder(a, constant(b.number + 1))
+            case sign if sign in _COMPARED and a.number is not None and b.number is not None:
+                return constant(_COMPARED[sign](a.number, b.number))
             case _:
                 return None
 
@@ -312,10 +334,23 @@ class Body:
                 return replace(pointer, width=self.facts.numbers[word], vector=word, lanes=None)
             if word in self.facts.sizes:
                 return replace(pointer, width=0, vector=word, lanes=self.facts.sizes[word])
-            value = integer_value(word)
+            value = integer_value(word) or self._lanes(name)
             if value:
                 return replace(pointer, width=value, vector="", lanes=None)
         return replace(pointer, width=0, vector="", lanes=None)
+
+    def _lanes(self, name: str) -> int:
+        """The number that a vector's type has as its last argument, as in `Vec<T, 16 / sizeof(T)>`;
+        0 where it has none.
+        """
+        node = parse_expression(name.partition("<")[2].removesuffix(">").rpartition(",")[2])
+        return (self.integer(node).number or 0) if node is not None else 0
+
+    def bytes_of(self, kind: str, tensor: str) -> int:
+        """Bytes of a type that a tensor is viewed as; 0 where they are not known."""
+        return self.viewed(
+            Pointer(tensor, Polynomial()), kind
+        ).width * self.facts.element_bytes.get(tensor, 0)
 
     # -- conditions ------------------------------------------------------------------------------
 

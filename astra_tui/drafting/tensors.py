@@ -19,7 +19,15 @@ from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name, names_in
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Compare,
+    Expression,
+    Integer,
+    Name,
+    names_in,
+)
 from astra_tui.model.launch.scope import ELEMENT_TYPE
 from astra_tui.model.task import ArgumentRole
 
@@ -126,6 +134,8 @@ class TensorReader:
         self.accesses = accesses
         self.ask = ask
         self.conditions: dict[str, None] = {}
+        self.checked: frozenset[str] = frozenset()
+        """What the launcher itself requires to be whole, for the first of the element types."""
         self.choices: dict[str, str] = {}
 
     def read(self, launch: LaunchDraft) -> TensorsDraft:
@@ -136,6 +146,7 @@ class TensorReader:
         geometry = Geometry(
             limits(launch.grid or ()), limits(launch.block), tuple(self.sizes.workload)
         )
+        self.checked = frozenset(map(self._of_first_type, launch.conditions))
         shapes = {
             p.name: launch.shapes.get(free_name(p.name)) or self._shape(p, geometry)
             for p in pointers
@@ -148,6 +159,8 @@ class TensorReader:
         tensors = tuple(self._tensor(p, shapes[p.name], guess) for p in pointers)
         for parameter, tensor in zip(pointers, tensors, strict=True):
             self._require_alignment(parameter, tensor)
+            for access in self._of(parameter):
+                self._require_whole_items(access)
         return TensorsDraft(tensors, tuple(self.conditions))
 
     def _require_alignment(self, parameter: KernelParameter, tensor: TensorDraft) -> None:
@@ -179,8 +192,6 @@ class TensorReader:
             return ()
         for total, by in shape.multiples:
             self._require(f"{_operand(total)} % {_operand(by)} == 0")
-        for access in self._of(parameter):
-            self._require_whole_items(access)
         found = tuple(
             self._size_text(size) if size is not None else self._new_size(parameter)
             for size in shape.sizes
@@ -204,11 +215,21 @@ class TensorReader:
                 if part.kind == "value" and len(part.parts) == 2 and part.parts[1].number:
                     self._require(f"{_operand(part.parts[0])} % {part.parts[1].number} == 0")
 
+    def _of_first_type(self, condition: str) -> str:
+        """`d % (16 // sizeof(T)) == 0` as `d % 8 == 0`; other conditions as they are."""
+        size = self.elements.task[0].size
+        match plan_expression(condition.replace(f"sizeof({ELEMENT_TYPE})", str(size))):
+            case Compare(first=Binary(operator="%", left=total, right=by), links=(("==", _),)):
+                parts = _operand(from_expression(total)), _operand(from_expression(by))
+                return f"{parts[0]} % {parts[1]} == 0"
+            case _:
+                return condition
+
     def _require(self, condition: str) -> None:
         expression = plan_expression(condition)
-        if expression is not None and names_in(expression) - {ELEMENT_TYPE} <= set(
-            self.sizes.workload
-        ):
+        if condition in self.checked or expression is None:
+            return
+        if names_in(expression) - {ELEMENT_TYPE} <= set(self.sizes.workload):
             self.conditions[condition] = None
 
     def _new_size(self, parameter: KernelParameter) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 
+from astra_tui.drafting.operators import snake_case
 from astra_tui.drafting.operators.matching import (
     Bound,
     Operator,
     Reference,
     Slot,
+    Unfit,
     reads,
     reads_or_updates,
     scalar,
@@ -74,7 +77,17 @@ def _halves(b: Bound, up_first: bool = False) -> tuple[list[str], str, str, tupl
     return [parted], gate, up, (f"{' * '.join(out[:-1])}", last)
 
 
+def _require_named(b: Bound, function: _Function) -> None:
+    """Raises Unfit where a template argument names another activation: `Kind::kSiLU`."""
+    ends = [value.rpartition("::")[2] for value in b.facts.template.values()]
+    names = [name for end in ends for name in (snake_case(end), end.lower())]
+    named = [f for f in _FUNCTIONS if any(re.search(f.like, name) for name in names)]
+    if named and function not in named:
+        raise Unfit
+
+
 def _gated(b: Bound, function: _Function, up_first: bool = False) -> Reference | None:
+    _require_named(b, function)
     lines, gate, up, sizes = _halves(b, up_first)
     text = function.text.format(x=gate)
     if "alpha" in b:
@@ -100,6 +113,7 @@ def _gated(b: Bound, function: _Function, up_first: bool = False) -> Reference |
 
 
 def _plain(b: Bound, function: _Function, bias: bool = False) -> Reference:
+    _require_named(b, function)
     x = b["x"]
     lines: tuple[str, ...] = ()
     if bias:
@@ -170,6 +184,11 @@ _GATED_SLOTS: tuple[Slot, ...] = (reads("x", _X), writes("out", _OUT))
 _LIMIT = scalar("limit", "limit|clamp_limit|swiglu_limit", optional=False)
 
 
+def _evidence_of(function: _Function) -> tuple[str, ...]:
+    """Patterns of which all speak for an activation: its name, or words of its formula."""
+    return tuple(f"{function.like}|{pattern}" for pattern in function.body)
+
+
 def _gated_operator(function: _Function) -> Operator:
     own = f"({function.like})\\w*mul|swiglu(?!oai|step)" if function.name == "silu" else (
         f"({function.like})\\w*mul"
@@ -182,7 +201,7 @@ def _gated_operator(function: _Function) -> Operator:
         (*_GATED_SLOTS, *bounds),
         partial(_gated, function=function),
         unlike="mul_and|quant|swigluoai|swiglustep|fatrelu|situ|masked",
-        body=tuple(f"{function.like}|{pattern}" for pattern in function.body),
+        body=_evidence_of(function),
         contrary=function.contrary,
         left_out=_FILTERS if function.name == "silu" else f"{_FILTERS}|alpha",
     )
@@ -230,7 +249,7 @@ OPERATORS = (
             (reads_or_updates("x", _X), writes("out", _OUT, optional=True)),
             partial(_plain, function=f),
             unlike="mul|bias|glu|quant|norm|backward|bwd|grad|masked|gat(e|ing)|topk|softmax|conv",
-            body=f.body,
+            body=_evidence_of(f),
             contrary=f.contrary,
             left_out="finished",
         )

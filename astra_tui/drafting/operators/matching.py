@@ -202,7 +202,10 @@ def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
     if operator.unlike and re.search(operator.unlike, name):
         return None
     is_named = bool(re.search(operator.like, name))
-    words = _evidence(operator.body, " ".join((*facts.template.values(), facts.body)))
+    values = facts.template.values()
+    named_values = " ".join((*values, *map(snake_case, values), *(v.lower() for v in values)))
+    chosen = _evidence(operator.body, named_values)
+    words = chosen or _evidence(operator.body, f"{named_values} {facts.body}")
     if not is_named and not words:
         return None
     bound, missing = bind(operator.slots, facts)
@@ -211,7 +214,8 @@ def recognise(operator: Operator, facts: KernelFacts) -> Match | None:
     score = NAME_SCORE * is_named
     if words:
         score += BODY_SCORE if is_named or len(words) > 1 else ONE_WORD_SCORE
-    if any(re.search(pattern, facts.body) for pattern in operator.contrary):
+    # Of a body with a branch for each operator a template argument chooses one.
+    if not chosen and any(re.search(pattern, facts.body) for pattern in operator.contrary):
         score -= CONTRARY_PENALTY
     reference = None if missing else _reference(operator, bound)
     if reference is not None:

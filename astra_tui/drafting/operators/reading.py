@@ -32,7 +32,7 @@ def kernel_facts(
         for place, (_, name, default) in enumerate(kernel.template)
     }
     for (kind, name, _), text in zip(kernel.template, passed, strict=False):
-        if kind == "bool":
+        if kind == "bool" or text.startswith('"'):
             template[name] = text.strip('"')
     called = re.findall(r"\w+", " ".join(template.values()))
     roots = [kernel.node, *(source.functions[n] for n in called if n in source.functions)]
