@@ -12,7 +12,7 @@ from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import printed
 from astra_tui.drafting.geometry import TORCH_TYPE, LaunchDraft
-from astra_tui.drafting.pieces import TORCH_ELEMENT, joined, root_relative, select
+from astra_tui.drafting.pieces import TORCH_ELEMENT, Piece, joined, root_relative, select
 from astra_tui.drafting.reading import KernelText
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
@@ -23,6 +23,13 @@ _FOR_LAUNCHERS = re.compile(
     r"|variant|ranges|span|source_location|initializer_list|string_view|version)$"
 )
 """Headers that only host code needs; nvcc includes cuda_runtime.h by itself."""
+
+_STANDARD = {
+    "type_traits": re.compile(r"\bstd::(?:is_|enable_if|conditional|remove_|decay|integral_const)"),
+    "limits": re.compile(r"\bstd::numeric_limits\b"),
+    "algorithm": re.compile(r"\bstd::(?:min|max|clamp)\b"),
+}
+"""Headers of the C++ library by what kernels use of them."""
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _CUDA_HEADERS = re.compile(r"cuda[\w/]*\.hp?p?|cub/.*|cuda/std/.*|mma\.h|cooperative_groups.*")
@@ -84,7 +91,7 @@ def baseline_text(
     parts = [
         kept.licence,
         f"/* From {Path(translation.main).name}; host code left out. */",
-        "\n".join([*kept.includes, *_missing_includes(kept.includes, dtypes)]),
+        "\n".join([*kept.includes, *_missing_includes(kept.includes, kept.code, dtypes)]),
         f"/* @launch\n{shown}\n*/",
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
         joined(kept.code),
@@ -124,7 +131,7 @@ def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: st
     includes = [f'#include "{main}"']
     shown = "\n".join(f"   {line}" for line in plan.split("\n"))
     parts = [
-        "\n".join([*includes, *_missing_includes(includes, dtypes)]),
+        "\n".join([*includes, *_missing_includes(includes, [], dtypes)]),
         f"/* @launch\n{shown}\n*/",
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
     ]
@@ -134,10 +141,14 @@ def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: st
     return Baseline(text, upstream, tuple(_unread(translation, set(translation.files))))
 
 
-def _missing_includes(includes: list[str], dtypes: tuple[DType, ...]) -> list[str]:
-    """The headers of the element types that the source got through a header of its framework."""
+def _missing_includes(
+    includes: list[str], code: list[Piece], dtypes: tuple[DType, ...]
+) -> list[str]:
+    """The headers of element types and of the C++ library that the source got through others."""
     text = "\n".join(includes)
+    code_text = "\n".join(piece.text for piece in code)
     needed = dict.fromkeys(d.header for d in dtypes if d.header)
+    needed |= {header: None for header, names in _STANDARD.items() if names.search(code_text)}
     return [f"#include <{header}>" for header in needed if header not in text]
 
 

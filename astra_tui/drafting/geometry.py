@@ -44,7 +44,8 @@ from astra_tui.drafting.reading import (
     template_of,
 )
 from astra_tui.drafting.structures import Member
-from astra_tui.drafting.types import dtype_of, is_size_type, torch_types
+from astra_tui.drafting.types import dtype_of, is_size_type, template_types, torch_types
+from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.launch.expression import Call, Expression, Integer, Name, names_in
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES
@@ -115,7 +116,7 @@ def read_launch(
         return LaunchDraft(template, grid, block or (Integer(DEFAULT_BLOCK),), shared, numbers)
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
-    host.cpp_names.update(_cpp_names(kernel, launch, elements))
+    host.cpp_names.update(_cpp_names(source, kernel, launch, elements))
     host.read_properties(dict(_element_types(kernel, elements)))
     for name in host.read_modes():
         asked = one_line(text_of(host.values[name]))
@@ -215,12 +216,14 @@ def _element_types(kernel: KernelText, elements: ElementTypes) -> Iterator[tuple
             yield free_name(parameter.name), written
 
 
-def _cpp_names(kernel: KernelText, launch: HostLaunch, elements: ElementTypes) -> dict[str, str]:
+def _cpp_names(
+    source: SourceText, kernel: KernelText, launch: HostLaunch, elements: ElementTypes
+) -> dict[str, str]:
     """Type parameters that stand for an element type, and the launcher's names for them, with
     what quoted C++ text of the plan has for them.
     """
     found: dict[str, str] = {}
-    of_torch = torch_types(kernel, launch)
+    of_torch = torch_types(source, kernel, launch)
     given = dict(zip((name for _, name, _ in kernel.template), launch.template_args, strict=False))
     for name in (*elements.generic, *elements.fixed):
         dtype = elements.fixed.get(name)
@@ -231,6 +234,13 @@ def _cpp_names(kernel: KernelText, launch: HostLaunch, elements: ElementTypes) -
         text = text or (dtype.value if dtype is not None else ELEMENT_TYPE)
         found.setdefault(text_of(given.get(name)), text)
         found[name] = text
+    for name, types in template_types(source, kernel, launch).items():
+        if name not in found and set(types) == set(elements.task):
+            text = f"{TORCH_TYPE}<{ELEMENT_TYPE}>" if name in of_torch else ELEMENT_TYPE
+            found[text_of(given.get(name))] = found[name] = text
+        elif name not in found and len(types) == 1:
+            spelled = types[0].torch_cuda if name in of_torch else ""
+            found[text_of(given.get(name))] = found[name] = spelled or types[0].cuda
     return found
 
 
@@ -561,7 +571,8 @@ def _type_argument(
 ) -> str:
     if host is not None and name in host.cpp_names:
         text = host.cpp_names[name]
-        return f'"{text}"' if ":" in text or "<" in text else text
+        is_plan_type = text == ELEMENT_TYPE or text in PLAN_TYPES
+        return text if is_plan_type else f'"{text}"'
     if name in elements.generic:
         return ELEMENT_TYPE
     if name in elements.fixed:

@@ -152,7 +152,16 @@ def _pieces(translation: Translation) -> list[Piece]:
                 line = data.count(b"\n", 0, start) + 1
                 names = frozenset({match[1]})
                 found[(start, end)] = Piece(match[0], start, end, line, (), names)
-    return sorted(found.values(), key=lambda piece: piece.start)
+    return list(_outermost(sorted(found.values(), key=lambda p: (p.start, -p.end))))
+
+
+def _outermost(pieces: list[Piece]) -> Iterator[Piece]:
+    """The pieces that lie in no other: a variable template is declared in its own declaration."""
+    end = -1
+    for piece in pieces:
+        if piece.start >= end:
+            end = piece.end
+            yield piece
 
 
 def _is_inside(place: int, ranges: Iterable[tuple[int, int]]) -> bool:

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.syntax import ancestors, cast_type, descendants, text_of
+from astra_tui.cuda_source.syntax import (
+    ancestors,
+    called_name,
+    cast_type,
+    descendants,
+    text_of,
+)
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import (
     KernelParameter,
@@ -23,6 +29,7 @@ _OF_TORCH = {
     "Half": DType.FLOAT16, "BFloat16": DType.BFLOAT16,
     "Float8_e4m3fn": DType.FLOAT8_E4M3FN, "Float8_e5m2": DType.FLOAT8_E5M2,
 }  # fmt: skip
+MAX_CALLERS = 3
 _TYPES = OF_SPELLING | _OF_TORCH
 _VECTORS = {
     name: (d, n) for d in DType for name, n in d.vectors.items() if not name.endswith("_raw")
@@ -96,21 +103,56 @@ def template_types(
     return found
 
 
-def torch_types(kernel: KernelText, launch: HostLaunch | None) -> frozenset[str]:
+def torch_types(
+    source: SourceText, kernel: KernelText, launch: HostLaunch | None
+) -> frozenset[str]:
     """The type parameters for which a launch passes PyTorch's types: `c10::Half`, not `__half`."""
     given = zip(kernel.template, launch.template_args if launch is not None else (), strict=False)
     return frozenset(
         name for (kind, name, _), node in given
-        if kind == "typename" and launch is not None and _is_torch(text_of(node), launch)
+        if kind == "typename" and launch is not None and _is_torch(source, text_of(node), launch)
     )  # fmt: skip
 
 
-def _is_torch(text: str, launch: HostLaunch) -> bool:
+def _is_torch(source: SourceText, text: str, launch: HostLaunch) -> bool:
+    return any(
+        "ScalarType::" in name or name.rpartition("::")[2] in _OF_TORCH
+        for name in _meanings(source, text, launch.call, launch.function)
+    )
+
+
+def _meanings(
+    source: SourceText, text: str, site: Node, function: Node, depth: int = 0
+) -> Iterator[str]:
+    """What a type's name stands for at a place of a function, and what callers pass for it."""
+    name = text
+    for name in _aliases_at(text, site):
+        yield name
+    template = [parameter for _, parameter, _ in template_of(function)]
+    if name not in template or depth == MAX_CALLERS:
+        return
+    for call in descendants(source.root):
+        if call.type == "call_expression" and called_name(call) == function_name(function):
+            given = _template_arguments(call.child_by_field_name("function"))
+            caller = next((a for a, _ in ancestors(call) if a.type == "function_definition"), None)
+            place = template.index(name)
+            if caller is not None and place < len(given):
+                yield from _meanings(source, text_of(given[place]), call, caller, depth + 1)
+
+
+def _aliases_at(text: str, site: Node) -> Iterator[str]:
     for _ in range(4):
-        if "ScalarType::" in text or text.rpartition("::")[2] in _OF_TORCH:
-            return True
-        text = _alias_at(text, launch.call)
-    return False
+        if not text:
+            return
+        yield text
+        text = _alias_at(text, site)
+
+
+def _template_arguments(callee: Node | None) -> list[Node]:
+    while callee is not None and callee.type == "qualified_identifier":
+        callee = callee.child_by_field_name("name")
+    listed = callee.child_by_field_name("arguments") if callee is not None else None
+    return listed.named_children if listed is not None else []
 
 
 def _rank(dtype: DType) -> int:
@@ -146,33 +188,25 @@ def _deduced(kernel: KernelText, launch: HostLaunch, name: str) -> Iterator[str]
 
 def _resolved(source: SourceText, launch: HostLaunch | None, text: str) -> Iterator[DType]:
     """The element types behind a name at a launch."""
-    for _ in range(4):
-        alias = _alias_at(text, launch.call) if launch is not None and text else ""
-        if not alias:
-            break
-        scalar = re.search(r"ScalarType::(\w+)", alias)
-        if scalar:
-            dtype = _SCALAR_TYPES.get(scalar[1])
-            if dtype is not None:
-                yield dtype
-            return
-        text = alias
-    dtype = dtype_of(text, source.aliases)
-    if dtype is not None:
-        if dtype in ELEMENTS or not dtype.is_float:
+    found = False
+    meanings = (text,) if launch is None else _meanings(source, text, launch.call, launch.function)
+    for meaning in meanings:
+        scalar = re.search(r"ScalarType::(\w+)", meaning)
+        dtype = _SCALAR_TYPES.get(scalar[1]) if scalar else dtype_of(meaning, source.aliases)
+        if dtype is not None and (dtype in ELEMENTS or not dtype.is_float or scalar):
+            found = True
             yield dtype
-        return
-    if launch is None or not text:
+    if launch is None or found:
         return
     names = [name for _, name, _ in template_of(launch.function)]
-    if text in names:
+    if text in names:  # A macro may hide the call, or what it passes.
         host = re.escape(function_name(launch.function))
         for match in re.finditer(rf"\b{host}\s*<([^;{{}}()<>]*)>\s*\(", source.original):
             parts = match[1].split(",")
             if names.index(text) < len(parts):
-                found = dtype_of(parts[names.index(text)], source.aliases)
-                if found is not None:
-                    yield found
+                named = dtype_of(parts[names.index(text)], source.aliases)
+                if named is not None:
+                    yield named
 
 
 def _alias_at(name: str, site: Node) -> str:
