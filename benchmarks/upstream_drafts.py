@@ -98,6 +98,7 @@ PACKAGES = (
          "moe/grouped_topk_kernels.cu", "quantization/w8a8/fp8/common.cu",
          "quantization/w8a8/fp8/per_token_group_quant.cu",
          "quantization/w8a8/int8/scaled_quant.cu"),
+        ("ENABLE_FP8",),  # cmake/utils.cmake
     ),
 )  # fmt: skip
 

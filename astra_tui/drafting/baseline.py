@@ -12,7 +12,14 @@ from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import printed
 from astra_tui.drafting.geometry import TORCH_TYPE, LaunchDraft
-from astra_tui.drafting.pieces import TORCH_ELEMENT, Piece, joined, root_relative, select
+from astra_tui.drafting.pieces import (
+    TORCH_ELEMENT,
+    Piece,
+    joined,
+    root_relative,
+    select,
+    switched_off,
+)
 from astra_tui.drafting.reading import KernelText
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
@@ -87,6 +94,13 @@ def baseline_text(
         ask("left out of baseline.cu: " + ", ".join(kept.left_out))
     for header in kept.missing_headers:
         ask(f'copy what the kernel needs of "{header}" into baseline.cu, or name its folder: -I')
+    for part in switched_off(translation, kept):
+        place = f"{include_name(part.file)}:{part.line}"
+        ask(
+            f"{part.name}() is only there where {part.macro} is defined ({place}): "
+            f"-D {part.macro}, as the project's build may do",
+            "define",
+        )
     shown = "\n".join(f"   {line}" for line in plan.split("\n"))
     parts = [
         kept.licence,

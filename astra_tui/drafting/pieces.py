@@ -28,6 +28,14 @@ _PLAN = re.compile(r"/\*[\s*!]*@launch\b")
 _FOREIGN_NAMESPACES = re.compile(r"\bnamespace\s+(?:std|at|torch|c10|thrust|tvm)\b")
 _LEADING_COMMENT = re.compile(r"(?:[ \t]*//[^\n]*\n|[ \t]*/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n)+\Z")
 _FILE_COMMENT = re.compile(r"\A\s*((?://[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/\s*)+)")
+_BRANCH = re.compile(
+    r"^[ \t]*#[ \t]*(?:(?P<begin>if\w*)[ \t]*(?:defined[ \t(]*)?(?P<macro>[A-Za-z_]\w*)?[^\n]*"
+    r"|(?:else|elif)\b[^\n]*|(?P<end>endif)\b[^\n]*)",
+    re.MULTILINE,
+)
+_FUNCTION = re.compile(
+    r"\b(?!(?:if|for|while|switch)\b)(\w+)\s*(?:<[^<>;(){}]*>\s*)?\([^;{}()]*\)\s*\{"
+)
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n\\]|\\.|\\\n)*$", re.MULTILINE | re.DOTALL
 )
@@ -285,6 +293,52 @@ def _add_includes(
         visit(include)
     kept.includes.extend(names)
     kept.upstream = tuple(upstream)
+
+
+@dataclass(frozen=True)
+class Switched:
+    """Something that the kernel needs and that is only there where a macro is defined."""
+
+    name: str
+    macro: str
+    file: str
+    line: int
+
+
+def switched_off(translation: Translation, kept: Kept) -> list[Switched]:
+    """What the kernel's headers define only under `#ifdef NAME`, for a NAME that nothing defines.
+
+    Build systems define such macros: `-D ENABLE_FP8`.
+    """
+    declared = {d.name for d in translation.declarations}
+    defined = {m[1] for text in translation.files.values() for m in _DEFINE.finditer(text)}
+    texts = [(translation.main, " ".join(piece.text for piece in kept.code))]
+    texts += [(path, translation.files[path]) for path in kept.upstream]
+    needed = set().union(*(_mentioned(text) for _, text in texts)) - declared - defined
+    found: dict[str, Switched] = {}
+    for file, _ in texts:
+        text = translation.files[file]
+        for macro, start, end in _switched_parts(text):
+            is_set_elsewhere = macro in defined or macro.startswith("_") or "ROCM" in macro
+            names = {m[1] for m in _FUNCTION.finditer(text, start, end)} & needed
+            if names and not is_set_elsewhere:
+                line = text.count("\n", 0, start) + 1
+                found.setdefault(macro, Switched(min(names), macro, file, line))
+    return list(found.values())
+
+
+def _switched_parts(text: str) -> Iterator[tuple[str, int, int]]:
+    """Each `#ifdef NAME` of a text with where its part begins and ends."""
+    opened: list[tuple[str, int]] = []
+    for match in _BRANCH.finditer(text):
+        if match["begin"] is not None:
+            opened.append((match["macro"] or "", match.end()))
+        elif opened:
+            macro, start = opened.pop()
+            if macro:
+                yield macro, start, match.start()
+            if match["end"] is None:
+                opened.append(("", match.end()))
 
 
 def _reached(file: str, by_file: dict[str, list[Include]]) -> tuple[str, ...]:
