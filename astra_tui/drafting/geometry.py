@@ -235,10 +235,12 @@ def _cpp_names(
         found.setdefault(text_of(given.get(name)), text)
         found[name] = text
     for name, types in template_types(source, kernel, launch).items():
-        if name not in found and set(types) == set(elements.task):
+        if name in found or not text_of(given.get(name)).isidentifier():
+            continue
+        if set(types) == set(elements.task):
             text = f"{TORCH_TYPE}<{ELEMENT_TYPE}>" if name in of_torch else ELEMENT_TYPE
             found[text_of(given.get(name))] = found[name] = text
-        elif name not in found and len(types) == 1:
+        elif len(types) == 1:
             spelled = types[0].torch_cuda if name in of_torch else ""
             found[text_of(given.get(name))] = found[name] = spelled or types[0].cuda
     return found

@@ -162,6 +162,12 @@ def quotient(a: Polynomial, b: Polynomial) -> Polynomial:
     return of_atom(Atom(kind, f"{_operand(a)} // {_operand(b)}", parts=(a, b)))
 
 
+def rounds_up(a: Polynomial, b: Polynomial) -> bool:
+    """Whether `a // b` is `(n + b - 1) // b`, which needs no whole multiple."""
+    rest = a - b + constant(1)
+    return () not in rest.terms and all(factor > 0 for factor in rest.terms.values())
+
+
 def remainder(a: Polynomial, b: Polynomial) -> Polynomial:
     """`a % b`."""
     if a.divided(b) is not None:

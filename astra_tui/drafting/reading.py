@@ -220,10 +220,20 @@ def _by_callers(
                 launch,
                 kernel=found[0],
                 template_args=found[1],
+                arguments=tuple(_unpacked(launch.arguments, arguments_of(call)[len(parameters) :])),
                 function=caller,
                 call=call,
                 inner={**local_values(launch), **inner},
             )
+
+
+def _unpacked(arguments: Sequence[Node], rest: Sequence[Node]) -> Iterator[Node]:
+    """Arguments with a pack, `args...`, replaced by what a caller passes for it."""
+    for argument in arguments:
+        if argument.type == "parameter_pack_expansion":
+            yield from rest
+        else:
+            yield argument
 
 
 def _expression_of(argument: Node) -> Node | None:

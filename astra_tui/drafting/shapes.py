@@ -17,6 +17,7 @@ from astra_tui.drafting.polynomial import (
     greatest_divisor,
     of_atom,
     quotient,
+    rounds_up,
     without,
 )
 
@@ -265,7 +266,8 @@ class _Reading:
                     rest = Polynomial({tuple(a for a in monomial if a is not atom): factor})
                     times = rest.divided(atom.parts[1])
                     whole = _size_part(atom.parts[0])
-                    if times is not None and whole is not None:
+                    is_exact = not rounds_up(*atom.parts)
+                    if times is not None and whole is not None and is_exact:
                         self.multiples.append((whole, atom.parts[1]))
                         term = times * atom.parts[0]
                         break

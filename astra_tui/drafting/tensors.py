@@ -14,7 +14,7 @@ from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import Sizes
-from astra_tui.drafting.polynomial import Polynomial, constant, from_expression
+from astra_tui.drafting.polynomial import Polynomial, constant, from_expression, rounds_up
 from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
@@ -212,7 +212,8 @@ class TensorReader:
         """An index over `d / 2` is meant for even d: the rest of the row would be left out."""
         for atom in (atom for access in self.accesses for atom in access.index.atoms()):
             for part in (atom, *(inner for total in atom.parts for inner in total.atoms())):
-                if part.kind == "value" and len(part.parts) == 2 and part.parts[1].number:
+                is_quotient = part.kind == "value" and len(part.parts) == 2
+                if is_quotient and part.parts[1].number and not rounds_up(*part.parts):
                     self._require(f"{_operand(part.parts[0])} % {part.parts[1].number} == 0")
 
     def _of_first_type(self, condition: str) -> str:
