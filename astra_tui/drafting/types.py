@@ -125,9 +125,8 @@ def _meanings(
     source: SourceText, text: str, site: Node, function: Node, depth: int = 0
 ) -> Iterator[str]:
     """What a type's name stands for at a place of a function, and what callers pass for it."""
-    name = text
-    for name in _aliases_at(text, site):
-        yield name
+    name = _behind_aliases(text, site)
+    yield name
     template = [parameter for _, parameter, _ in template_of(function)]
     if name not in template or depth == MAX_CALLERS:
         return
@@ -140,12 +139,13 @@ def _meanings(
                 yield from _meanings(source, text_of(given[place]), call, caller, depth + 1)
 
 
-def _aliases_at(text: str, site: Node) -> Iterator[str]:
+def _behind_aliases(text: str, site: Node) -> str:
     for _ in range(4):
-        if not text:
-            return
-        yield text
-        text = _alias_at(text, site)
+        alias = _alias_at(text, site) if text else ""
+        if not alias:
+            break
+        text = alias
+    return text
 
 
 def _template_arguments(callee: Node | None) -> list[Node]:
