@@ -11,7 +11,7 @@ from tree_sitter import Node
 from astra_tui.cuda_source.syntax import arguments_of, called_name, descendants, is_cast, text_of
 from astra_tui.drafting import scopes
 from astra_tui.drafting.body import Body, Bound, Facts, Pointer
-from astra_tui.drafting.polynomial import Polynomial
+from astra_tui.drafting.polynomial import Atom, Polynomial, of_atom
 from astra_tui.drafting.reading import parameters_of, template_of
 
 MAX_CALLS = 4
@@ -99,7 +99,11 @@ class _Walk:
         called = call.child_by_field_name("function")
         for number, pointer in given.items():
             kind = _kind(name, number)
-            if "." in name or "->" in name:
+            if ")." in name:
+                # `BlockLoad(storage).Load(pointer, ...)`: a block's part, of a size not seen here.
+                part = of_atom(Atom("variable", f"part@{call.start_byte}"))
+                pointer = self.body.moved(pointer, part)
+            elif "." in name or "->" in name:
                 pointer = self._through(call, name, pointer, arguments[number + 1 :])
             elif "<" in (owner := text_of(called).rpartition("::")[0]):
                 pointer = self.body.viewed(pointer, owner)  # A static method of a vector.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,7 +81,10 @@ class WorkloadAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
 
 TemplateAnswer = bool | int | str | tuple[int, ...]
-"""A value of a template parameter: a number, C++ text, an element type, or sizes to try."""
+"""A value of a template parameter: a number, C++ text, an element type, or sizes to try.
+
+A C++ text with a body is the definition of a function that is passed.
+"""
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -110,6 +114,11 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     def is_reference_text(self) -> bool:
         """Whether the reference is Python code of the engineer's."""
         return "def reference(" in self.reference
+
+    def definitions(self) -> tuple[str, ...]:
+        """The functions that are defined here to be template arguments."""
+        texts = (value for value in self.template.values() if isinstance(value, str))
+        return tuple(text.strip() for text in texts if defined_function(text))
 
     def keys(self) -> tuple[str, ...]:
         """What is answered, such as "template.T" or "args.x.role"; where the kernel is, is none."""
@@ -153,6 +162,12 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         """The element type that a template parameter is answered with, None for another answer."""
         value = self.template.get(name)
         return element_type(value) if isinstance(value, str) else None
+
+
+def defined_function(text: str) -> str:
+    """The name of the function that a C++ text defines, "" for any other text."""
+    found = re.match(r"[^{]*?(\w+)\s*\([^{]*\)\s*(?:noexcept\s*)?\{", text)
+    return found[1] if found is not None else ""
 
 
 NO_ANSWERS = Answers()

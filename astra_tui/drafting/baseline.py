@@ -81,9 +81,17 @@ class Baseline:
 
 
 def baseline_text(
-    translation: Translation, kernel: Declaration, dtypes: tuple[DType, ...], plan: str, ask: Ask
+    translation: Translation,
+    kernel: Declaration,
+    dtypes: tuple[DType, ...],
+    plan: str,
+    definitions: tuple[str, ...],
+    ask: Ask,
 ) -> Baseline:
-    """The whole file. What of the source is left out becomes a point."""
+    """The whole file. What of the source is left out becomes a point.
+
+    `definitions` are functions of the engineer's that the launch passes.
+    """
 
     def include_name(path: str) -> str:
         return root_relative(path, translation)
@@ -108,6 +116,7 @@ def baseline_text(
         "\n".join([*kept.includes, *_missing_includes(kept.includes, kept.code, dtypes)]),
         f"/* @launch\n{shown}\n*/",
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
+        *definitions,
         joined(kept.code),
     ]
     parts[2] += _torch_includes("\n".join(parts[3:]))
@@ -139,8 +148,13 @@ def _unread(translation: Translation, used: set[str]) -> Iterator[str]:
         yield f"not understood: {errors[0]}{more}"
 
 
-def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: str) -> Baseline:
-    """A file that includes the source as it is, so that it holds nothing but the launch."""
+def including_text(
+    translation: Translation,
+    dtypes: tuple[DType, ...],
+    plan: str,
+    definitions: tuple[str, ...],
+) -> Baseline:
+    """A file that includes the source as it is: it holds the launch, and `definitions` for it."""
     main = root_relative(translation.main, translation)
     includes = [f'#include "{main}"']
     shown = "\n".join(f"   {line}" for line in plan.split("\n"))
@@ -148,6 +162,7 @@ def including_text(translation: Translation, dtypes: tuple[DType, ...], plan: st
         "\n".join([*includes, *_missing_includes(includes, [], dtypes)]),
         f"/* @launch\n{shown}\n*/",
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
+        *definitions,
     ]
     parts[0] += _torch_includes("\n".join(parts[1:]))
     text = "\n\n".join(part for part in parts if part) + "\n"

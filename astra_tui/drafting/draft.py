@@ -135,9 +135,11 @@ def draft_task(
     arguments = plan_arguments(kernel, plan, sizes, answers)
     plan_lines = plan_text(kernel, plan, arguments, task.accepts)
     if answers.whole:
-        baseline = including_text(translation, elements.task, plan_lines)
+        baseline = including_text(translation, elements.task, plan_lines, answers.definitions())
     else:
-        baseline = baseline_text(translation, declared, elements.task, plan_lines, ask)
+        baseline = baseline_text(
+            translation, declared, elements.task, plan_lines, answers.definitions(), ask
+        )
     _ask_to_confirm(task, elements, ask)
     for point in choice.open_points:
         ask(point, "reference")

@@ -19,7 +19,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.drafting.accesses import Access
-from astra_tui.drafting.answers import Answers, Ask
+from astra_tui.drafting.answers import Answers, Ask, defined_function
 from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import (
     Rewriter,
@@ -55,7 +55,9 @@ PLENTY_OF_SHARED = 48 * 1024
 """Bytes of shared memory that every kernel may ask for."""
 
 _THREAD_COUNT = re.compile(r"(?i)block|thread|tpb|n?threads?_?per|cta")
-_DIMENSION = re.compile(r"(?i)dim|hidden|heads?(?:_num)?$|width|size$|columns|topk|experts|bytes$")
+_DIMENSION = re.compile(
+    r"(?i)^(?!.*vec).*?(?:dim|hidden|heads?(?:_num)?$|width|size$|columns|topk|experts|bytes$)"
+)
 _PDL = re.compile(r"PDL|(?i:pdl)")
 TEMPLATE_SIZES = (64, 128, 256)
 """Values of a dimension that is a template argument: each is compiled."""
@@ -465,6 +467,8 @@ def _answered_argument(name: str, answers: Answers, sizes: Sizes) -> str:
             return _answered_size(name, value, sizes)
         case _ if dtype is not None or value == "T":
             return dtype.value if dtype is not None else "T"
+        case _ if defined := defined_function(value):
+            return f'"{defined}"'
         case _:
             return f'"{value}"'
 

@@ -227,6 +227,11 @@ class _Reading:
                     self.multiples.append((limit, constant(self.access.width)))
                     return limit
                 return limit + constant(offset)
+            # `8 * i < n` keeps i below n / 8, rounded up.
+            step = greatest_divisor(list(sum_.terms.values())) if sum_.terms else 1
+            whole = sum_.divided(constant(step)) if step > 1 and not lanes.terms else None
+            if whole == plain and _is_known(limit):
+                return quotient(limit + constant(step - 1), constant(step))
         return None
 
     def _limit(self, atom: Atom) -> Polynomial | None:
