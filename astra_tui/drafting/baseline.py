@@ -136,7 +136,8 @@ def _unread(translation: Translation, used: set[str]) -> Iterator[str]:
         for include in translation.includes
         if include.file in used
         and include.name in translation.missing
-        and not _FOR_LAUNCHERS.match(include.name)
+        and "." in include.name  # Others are the C++ library's.
+        and (include.file != translation.main or not _FOR_LAUNCHERS.match(include.name))
         and not _is_available(include.name)
     ]
     if lost:
@@ -144,8 +145,9 @@ def _unread(translation: Translation, used: set[str]) -> Iterator[str]:
         yield f"headers that were not found: {names}; name their folders with -I"
     errors = [e for e in translation.errors if e.partition(":")[0] in used]
     if errors:
+        file, _, rest = errors[0].partition(":")
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        yield f"not understood: {errors[0]}{more}"
+        yield f"not understood: {root_relative(file, translation)}:{rest}{more}"
 
 
 def including_text(

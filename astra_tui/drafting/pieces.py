@@ -373,9 +373,14 @@ def _files_needed(translation: Translation, code: str) -> set[str]:
 
 
 def _definitions(translation: Translation) -> Iterator[tuple[str, str, str]]:
-    """File, name and text of what the project's headers define."""
+    """File, name and text of what the project's headers define.
+
+    What a header only declares and the main file defines is the main file's.
+    """
+    own = {d.name for d in translation.declarations if d.file == translation.main}
     for declaration in translation.declarations:
-        if declaration.file != translation.main:
+        is_declared = declaration.kind == "function" and not declaration.is_definition
+        if declaration.file != translation.main and not (is_declared and declaration.name in own):
             text = translation.original(declaration)
             for name in (declaration.name, *declaration.enumerators):
                 yield declaration.file, name, text

@@ -35,8 +35,8 @@ _USER_INFO = re.compile(r"(?<=//)[^/@]*@|^[^/@:]*@")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _MAX_LICENCE_BYTES = 1 << 20
 _MAX_SHOWN = 12
-_MOST_TRIED = 3
-"""Files of one version of a package that are fetched to look for CUDA sources."""
+_OF_OTHERS = re.compile(r"(?:^|/)(?:3rd|third)[-_]?party/|(?:^|/)(?:extern(?:al)?|vendor|deps)/")
+"""In paths of what a project carries of other projects."""
 
 
 class KernelNotNamed(UserError):
@@ -86,13 +86,16 @@ class SourceTree:
             return Path(only.file), f"{only.name}:{only.line}" if len(chosen) == 1 else name
         shown = [msgspec.structs.replace(k, file=self.shown(k.file)) for k in chosen]
         if name is None:
-            files = len({k.file for k in shown})
+            own = [k for k in shown if not _OF_OTHERS.search(k.file)] or shown
+            files = len({k.file for k in own})
             in_files = f" in {files} files" if files > 1 else ""
+            carried = len(shown) - len(own)
+            more = f" ({carried} more are of other projects that this one carries)"
             raise KernelNotNamed(
-                f"there are {len(shown)} kernels{in_files}, and a draft takes one",
+                f"there are {len(own)} kernels{in_files}, and a draft takes one",
                 file=self.name,
-                hint="say which with --kernel NAME",
-                kernels=shown,
+                hint=f"say which with --kernel NAME{more if carried else ''}",
+                kernels=own,
             )
         places = ", ".join(f"{k.file}:{k.line}" for k in shown[:_MAX_SHOWN])
         more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
@@ -241,7 +244,7 @@ def _notices(folder: Path) -> dict[str, bytes]:
 
 def _of_index(name: str, version: str, packages: Packages, watch: Watch) -> SourceTree:
     """The first file of a version, of those likely to hold sources, that does hold kernels."""
-    tried = []
+    tried, home = [], ""
     for pin in _pins(name, version, packages, watch):
         archive = packages.fetch_listed(pin, watch(f"fetching {pin.file}"))
         watch(f"unpacking {pin.file}")
@@ -259,9 +262,10 @@ def _of_index(name: str, version: str, packages: Packages, watch: Watch) -> Sour
                 _package_notices(archive),
             )
         tried.append(pin.file)
+        home = archive.origin().home or home
     raise UserError(
         f"no __global__ function was found in {' or '.join(tried)}",
-        hint="clone the project's repository and name its folder with --from",
+        hint=f"clone the project's repository {home and f'({home}) '}and name it with --from",
     )
 
 
@@ -274,7 +278,7 @@ def _pins(name: str, version: str, packages: Packages, watch: Watch) -> Iterator
             yield pin
             return
     watch(f"asking the package index for {name}")
-    yield from packages.listed(name, version)[:_MOST_TRIED]
+    yield from packages.listed(name, version)
 
 
 def _remember(pin: Pin) -> None:

@@ -26,6 +26,8 @@ MAX_MEMBER_BYTES = 2 << 30
 MAX_UNPACKED_BYTES = 4 << 30
 _MAX_MEMBERS = 200_000
 _ENCRYPTED = 0x1
+_NOT_SAID = "UNKNOWN"
+"""What build tools write for a field that their user left out."""
 _MAX_SHOWN = 120
 _CHUNK = 1 << 20
 
@@ -49,7 +51,9 @@ def licence_in(metadata: str) -> str:
     fields = HeaderParser().parsestr(metadata)
     marks = [c.split(" :: ") for c in fields.get_all("Classifier") or []]
     classified = ", ".join(parts[-1] for parts in marks if parts[0] == "License")
-    named = fields.get("License-Expression") or fields.get("License") or classified
+    named = fields.get("License-Expression") or fields.get("License") or ""
+    if named.strip() in ("", _NOT_SAID):
+        named = classified
     return named.strip().partition("\n")[0].strip()[:_MAX_SHOWN]
 
 

@@ -79,7 +79,7 @@ class Packages:
     def listed(self, name: str, version: str) -> tuple[Pin, ...]:
         """Pins of the files that the index has of a version, the likeliest to hold sources first.
 
-        That is a wheel for all machines, then the sdist, then a wheel of one machine. They lack
+        That is a wheel for all machines, then the sdist, then one wheel of one machine. They lack
         the licence, and the hash where the index gives none: `fetch_listed` adds both. A file
         whose day of release the index does not say has today's. Raises UserError.
         """
@@ -92,7 +92,9 @@ class Packages:
                 hint=f"it has {', '.join(versions[:_MAX_SHOWN])}",
             )
         pins = [_pin_of(name, file) for file in found]
-        return tuple(sorted((p for p in pins if not _unnamed(p)), key=_likelihood))
+        pins.sort(key=_likelihood)
+        built = [pin for pin in pins if _is_built(pin)]
+        return tuple(p for p in pins if not _unnamed(p) and p not in built[1:])
 
     def fetch_listed(self, pin: Pin, progress: pip.Progress | None = None) -> Archive:
         """The file of a pin from `listed`, with a complete pin. Raises UserError."""
@@ -177,12 +179,15 @@ def _unnamed(pin: Pin) -> str:
     return msgspec.structs.replace(pin, sha256=pin.sha256 or "0" * 64).problem
 
 
-def _likelihood(pin: Pin) -> tuple[int, str]:
+def _likelihood(pin: Pin) -> tuple[bool, bool, bool, str]:
     """Lower where a file is likelier to hold sources: built wheels often leave them out."""
-    if pin.is_sdist:
-        return 1, pin.file
-    platforms = pin.tags.platforms
-    return (0 if platforms == "any" else 2 if "linux" in platforms else 3), pin.file
+    is_linux = "linux" in pin.file and "x86_64" in pin.file
+    return _is_built(pin), pin.is_sdist, not is_linux, pin.file
+
+
+def _is_built(pin: Pin) -> bool:
+    """Whether a file is a wheel for one kind of machine."""
+    return not pin.is_sdist and pin.tags.platforms != "any"
 
 
 def _keep_licences(archive: Archive, folder: Path) -> None:
