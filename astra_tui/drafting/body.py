@@ -215,7 +215,26 @@ class Body:
             return inner.integer(helper.body)
         if name.startswith("__ld") and len(given) == 1:
             return self._loaded(self.pointer(given[0]))
+        if text_of(node).endswith("thread_rank()"):
+            return self._rank(node)
         return None
+
+    def _rank(self, node: Node) -> Polynomial | None:
+        """The index that cooperative groups give a thread of a block with one dimension."""
+        called = node.child_by_field_name("function")
+        group = called.child_by_field_name("argument") if called is not None else None
+        if group is not None and group.type == "identifier":
+            found = scopes.definition_of(text_of(group), group, self.function)
+            group = found if isinstance(found, Node) else None
+        if group is None or any(part.number != 1 for part in self.facts.block[1:]):
+            return None
+        thread = of_atom(Atom("thread", "threadIdx.x", 0))
+        if text_of(group).endswith("this_thread_block()"):
+            return thread
+        if not text_of(group).endswith("this_grid()") or len(self.facts.grid) > 1:
+            return None
+        block = self.facts.block[0] if self.facts.block else constant(1)
+        return of_atom(Atom("block", "blockIdx.x", 0)) * block + thread
 
     def _load(self, node: Node) -> Polynomial | None:
         """An element of a tensor, when the expression is one."""
@@ -384,9 +403,17 @@ class Body:
         if not holds:
             operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}.get(operator, "")
         if operator in ("<", "<="):
-            yield self.integer(left), self.integer(right) + constant(operator == "<=")
+            yield from _below(self.integer(left), self.integer(right) + constant(operator == "<="))
         elif operator in (">", ">="):
-            yield self.integer(right), self.integer(left) + constant(operator == ">=")
+            yield from _below(self.integer(right), self.integer(left) + constant(operator == ">="))
+
+
+def _below(value: Polynomial, limit: Polynomial) -> Iterator[Bound]:
+    """That a value is below a limit; `a // b < limit` also says `a < limit * b`."""
+    yield value, limit
+    for atom in value.atoms():
+        if atom.kind == "quotient" and value == of_atom(atom):
+            yield from _below(atom.parts[0], limit * atom.parts[1])
 
 
 def conditions_at(site: Node, function: Node) -> Iterator[tuple[Node, bool]]:

@@ -13,6 +13,7 @@ import pytest
 from astra_tui.cli import main
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.cuda_source.project import KernelPlace, Project, kernels_of
+from astra_tui.drafting import draft_task
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.lab.source_tree import KernelNotNamed, SourceTree, open_source
 from astra_tui.lab.upstream import task_headers
@@ -226,3 +227,36 @@ def test_a_checkout_says_its_commit_and_has_the_nearest_headers(tmp_path: Path) 
     (top / "build" / "CMakeCache.txt").touch()
     (top / "build" / "copy.cu").write_text(SCALE)
     assert len(Project([top]).kernels()) == 3
+
+
+RANKED = """\
+#include <cooperative_groups.h>
+#include "declares.h"
+namespace cg = cooperative_groups;
+__global__ void ranked(unsigned n, unsigned d, float* out, const bool* chosen) {
+  auto grid = cg::this_grid();
+  auto i = grid.thread_rank();
+  const unsigned row = i / d;
+  if (row >= n) return;
+  if (chosen[row]) out[i] = 1.0f;
+}
+void launch(unsigned n, unsigned d, float* out, const bool* chosen) {
+  ranked<<<(n * d + 255) / 256, 256>>>(n, d, out, chosen);
+}
+"""
+
+
+def test_a_draft_knows_ranks_and_leaves_out_a_header_that_only_declares(tmp_path: Path) -> None:
+    (tmp_path / "declares.h").write_text(
+        "struct Host;\n"
+        "__global__ void ranked(unsigned n, unsigned d, float* out, const bool* chosen);\n"
+        "void other(Host h);\n"
+    )
+    source = tmp_path / "ranked.cu"
+    source.write_text(RANKED)
+    read = read_translation(source, [], find_toolchain().include_dirs)
+    draft = draft_task("ranked", read)
+    assert draft.upstream == {}
+    points = "\n".join(map(str, draft.open_points))
+    assert "out: role out (only written: 'out[i]' at line 9), shape [n, d]" in points
+    assert "shape [n] [args.chosen]" in points
