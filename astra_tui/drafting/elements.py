@@ -62,11 +62,12 @@ def read_element_types(
     typenames = [name for kind, name, _ in kernel.template if kind == "typename"]
     names = [name for name in typenames if name in used]
     is_untyped = any(p.is_pointer and p.type == "void" for p in kernel.parameters)
-    if is_untyped and typenames and not names:
-        names = typenames[:1]  # Its body casts `void*` to it.
+    types = template_types(source, kernel, launch)
+    if is_untyped and not names:
+        # Its body casts `void*` to one; what the launch shows to be whole numbers are indices.
+        names = [n for n in typenames if not types.get(n) or set(types[n]) & set(ELEMENTS)][:1]
     if not names:
         return _without_template(source, kernel, ask)
-    types = template_types(source, kernel, launch)
     answered = {name: dtype for name in names if (dtype := answers.dtype_of(name)) is not None}
     types |= {name: (dtype,) for name, dtype in answered.items()}
     floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}

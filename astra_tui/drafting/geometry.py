@@ -119,6 +119,9 @@ def read_launch(
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
     host.cpp_names.update(_cpp_names(source, kernel, launch, elements))
+    for kind, name, default in host_template_of(launch.function):
+        if kind == "typename" and default in host.cpp_names:
+            host.cpp_names.setdefault(name, host.cpp_names[default])
     host.read_properties(dict(_element_types(kernel, elements)))
     for name in host.read_modes():
         asked = one_line(text_of(host.values[name]))
@@ -276,7 +279,7 @@ def _read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
         at = place - (len(parameters) - own)
         value = _template_value(host.source, host.launch, at) if at >= 0 else None
         value = value if value is not None else integer_value(default)
-        if value is None and _DIMENSION.search(name) and not _THREAD_COUNT.search(name):
+        if value is None and _is_dimension(name):
             _assumed_size(name, name, f"{name} of the launcher", host.sizes, ask)
             continue
         if value is None:
@@ -439,8 +442,10 @@ def _template(
         if constant:
             texts.append(f'"{constant}"')
             continue
+        if host is not None and _is_unexplained(text, host) and _is_dimension(name):
+            _assumed_size(name, text, name, sizes, ask)
         value = _number_argument(node, default, host)
-        if value is None and _DIMENSION.search(name) and not _THREAD_COUNT.search(name):
+        if value is None and _is_dimension(name):
             value = Name(_assumed_size(name, text or name, name, sizes, ask))
         if value is None:
             value = Integer(_number_guess(name))
@@ -452,6 +457,19 @@ def _template(
             numbers[name] = number
         texts.append(f"({shown})" if re.search(r"[<>=]", shown) else shown)
     return tuple(texts), numbers
+
+
+def _is_dimension(name: str) -> bool:
+    return bool(_DIMENSION.search(name)) and not _THREAD_COUNT.search(name)
+
+
+def _is_unexplained(text: str, host: HostCode) -> bool:
+    """Whether a template argument is a name that nothing in the source gives a value, as a macro
+    is that Python passes to the compiler.
+    """
+    known = {**host.values, **host.source.constants, **host.sizes.leaves, **host.numbers}
+    passed = {p.name for p in parameters_of(host.launch.function)}
+    return text.isidentifier() and text not in known and text not in passed
 
 
 def _answered_argument(name: str, answers: Answers, sizes: Sizes) -> str:

@@ -17,7 +17,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import PlanError
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import names_in
-from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.launch.scope import RESERVED_NAMES, Bindings
 
 Errors = Callable[[str], Sequence[Sequence[str]]]
 """For each error of a text, the instantiations that led there, as the compiler names them."""
@@ -98,12 +98,18 @@ class Instances:
         return re.sub(r"\bT\b", self.element.cuda, plain)
 
     def _value(self, text: str, sizes: _Sizes) -> int | None:
-        """The value of a whole number in the plan's language, None for a type or C++ text."""
-        expression = plan_expression(text) if text != "T" else None
-        if expression is None or names_in(expression) - {"T", *self.dims}:
+        """The value of a whole number in the plan's language, None for a type or C++ text.
+
+        Other dimensions are taken as 1.
+        """
+        is_type = text == "T" or any(d.value == text for d in DType)
+        expression = plan_expression(text) if not is_type else None
+        if expression is None or text.strip('"') != text:
             return None
+        others = dict.fromkeys(names_in(expression) - RESERVED_NAMES, 1)
         try:
-            bindings = Bindings(self.element, dict(zip(self.dims, sizes, strict=True)), {})
+            known = others | dict(zip(self.dims, sizes, strict=True))
+            bindings = Bindings(self.element, known, {})
             value = Evaluator(bindings).value(expression)
         except (PlanError, AssertionError, KeyError):
             return None

@@ -54,7 +54,7 @@ _FUNCTIONS = (
               "0.5 * {x} * (1.0 + torch.erf({x} / math.sqrt(2.0)))",
               "0.5 x (1 + erf(x / sqrt(2)))", ("tanhf?", r"1\.702")),
     _Function("sigmoid", "sigmoid", (_EXP,), "1.0 / (1.0 + torch.exp(-{x}))",
-              "1 / (1 + exp(-x))", (r"\bx\s*/\s*\(1", "1\\.702", "tanhf?", "erff?")),
+              "1 / (1 + exp(-x))", (r"\bx\w*\s*/\s*\(1", "1\\.702", "tanhf?", "erff?")),
     _Function("relu2", "relu2|relu_?squared?|squared?_relu",
               (_MAX_OF_ZERO, r"\b(\w+)\s*\*\s*\1\b"),
               "torch.relu({x}).square()", "max(x, 0)^2", (_EXP,)),

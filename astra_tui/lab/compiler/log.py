@@ -33,6 +33,7 @@ _HEAD = re.compile(
 )
 _LOOSE = re.compile(r"^(?:At end of source|nvrtc): (?:catastrophic )?error.*?: (?P<text>.*)$")
 _CAME_FROM = re.compile(r'at line (\d+)(?: of "?([^"]+?)"?)?$')
+_LED_THERE = re.compile(rf"instantiation of|{_CAME_FROM.pattern}")
 _UNREADABLE = re.compile(r'^(cannot open source file "[^"]*").*$')
 _ASKED_NAME = re.compile(r"^\s*#pragma nv_mangled_name (.*)$")
 _NAME_ECHO = "Error in parsing name expression"
@@ -133,7 +134,7 @@ def _messages(log: str) -> list[_Message]:
             in_note = message.severity == "note"
             if not in_note:
                 messages.append(message)
-        elif messages and line.startswith(" ") and (not in_note or _CAME_FROM.search(line)):
+        elif messages and line.startswith(" ") and (not in_note or _LED_THERE.search(line)):
             # Where an error came from is said after its notes.
             messages[-1].details.append(line)
     return messages
