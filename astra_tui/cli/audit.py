@@ -117,7 +117,7 @@ def _head(device: str, seed: int | None) -> AuditHead:
     from astra_tui.lab.devices import choose_device
 
     with open_compiler() as compiler:
-        return head_of(choose_device(device).name, str(compiler.start()), chosen_seed(seed))
+        return head_of(choose_device(device).name, compiler.identify(), chosen_seed(seed))
 
 
 def _results_file(resumed: str | None, head: AuditHead) -> Path:

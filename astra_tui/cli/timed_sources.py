@@ -111,7 +111,7 @@ def environment_of(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
     return BenchEnvironment(
         device=f"cuda:{facts.ordinal}",
         gpu=identity,
-        compiler=str(compiler.start()),
+        compiler=compiler.identify(),
         arch=facts.arch,
         version=astra_tui.__version__,
     )

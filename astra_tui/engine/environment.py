@@ -49,7 +49,7 @@ def current_environment(device: str) -> Environment:
 def _compiler() -> str:
     try:
         with Compiler() as compiler:
-            return str(compiler.start())
+            return compiler.identify()
     except CompilerUnavailable:
         return ""
 

@@ -18,6 +18,7 @@ import pytest
 from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.headers import NOTHING
+from astra_tui.lab.compiler.toolchain import LIBRARY_VARIABLE
 from astra_tui.model.compilation import Compilation, Severity
 from astra_tui.model.dtypes import DType
 from tests.compiler.helpers import BFLOAT16, FLOAT, HALF, HERE, KERNEL, messages
@@ -360,11 +361,26 @@ def test_anything_else_is_another_entry(
 
 def test_another_compiler_is_another_entry(fresh: Compiler) -> None:
     info = fresh.start()
-    key = fresh._key(info, KERNEL, (), fresh._inputs(NOTHING, "sm_90"))
-    assert key == fresh._key(info, KERNEL, (), fresh._inputs(NOTHING, "sm_90"))
+    assert fresh.identify() == str(info)
+    key = fresh._key(str(info), KERNEL, (), fresh._inputs(NOTHING, "sm_90"))
+    assert key == fresh._key(str(info), KERNEL, (), fresh._inputs(NOTHING, "sm_90"))
     for field in ("version", "origin"):
         other = type(info)(**{**vars(info), field: "13.9"})
-        assert fresh._key(other, KERNEL, (), fresh._inputs(NOTHING, "sm_90")) != key
+        assert fresh._key(str(other), KERNEL, (), fresh._inputs(NOTHING, "sm_90")) != key
+
+
+def test_what_is_known_starts_no_process(
+    fresh: Compiler, cache: ContentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fresh.compile(TINY, ("tiny",))
+    with Compiler(cache) as other:
+        assert fresh_of(other.compile(TINY, ("tiny",))) == first
+        assert other.identify() == str(fresh.start())
+        assert not other._child.running
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(fresh.toolchain.library))
+    with Compiler(cache) as chosen:
+        assert "NVRTC" in chosen.identify()
+        assert chosen._child.running, "a library that was chosen is asked for itself"
 
 
 @pytest.mark.parametrize(
@@ -388,8 +404,10 @@ def test_errors_are_remembered_too(fresh: Compiler, source: str, names: tuple[st
 def test_a_damaged_entry_is_compiled_again(
     fresh: Compiler, cache: ContentCache, damage: bytes
 ) -> None:
+    fresh.identify()
+    before = set(cache.folder.rglob("*"))
     first = fresh.compile(TINY, ("tiny",))
-    (entry,) = (path for path in cache.folder.rglob("*") if path.is_file())
+    (entry,) = (path for path in set(cache.folder.rglob("*")) - before if path.is_file())
     entry.write_bytes(damage)
     again = fresh.compile(TINY, ("tiny",))
     assert not again.from_cache
@@ -401,7 +419,7 @@ def test_a_damaged_entry_is_compiled_again(
 def test_an_entry_of_another_meaning_is_compiled_again(
     fresh: Compiler, cache: ContentCache, value: bytes
 ) -> None:
-    cache.put(fresh._key(fresh.start(), TINY, ("tiny",), fresh._inputs(NOTHING, "sm_90")), value)
+    cache.put(fresh._key(fresh.identify(), TINY, ("tiny",), fresh._inputs(NOTHING, "sm_90")), value)
     result = fresh.compile(TINY, ("tiny",), "sm_90")
     assert result.ok
     assert not result.from_cache

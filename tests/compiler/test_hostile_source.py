@@ -49,7 +49,7 @@ def brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
     """A compiler that gives up soon."""
     cache = ContentCache("compile", tmp_path_factory.mktemp("cache"))
     with Compiler(cache, seconds=2) as opened:
-        opened.start()
+        opened.identify()
         yield opened
 
 

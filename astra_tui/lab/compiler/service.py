@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,12 @@ from astra_tui.lab.compiler.directives import is_known_header, refuse_unsafe
 from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included, included_headers
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_instantiations, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
-from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain, wheel_version
+from astra_tui.lab.compiler.toolchain import (
+    LIBRARY_VARIABLE,
+    Toolchain,
+    find_toolchain,
+    wheel_version,
+)
 from astra_tui.model.compilation import (
     SOURCE_NAME,
     UPSTREAM_PREFIX,
@@ -122,6 +128,7 @@ class Compiler:
         self._cache = cache or ContentCache("compile")
         self._child = Child("astra_tui.lab.compiler.worker", name="the compiler")
         self._info: CompilerInfo | None = None
+        self._identity = ""
 
     def start(self) -> CompilerInfo:
         """Starts the process and proves that NVRTC loads. Raises CompilerUnavailable."""
@@ -136,6 +143,30 @@ class Compiler:
             raise CompilerUnavailable(f"NVRTC did not start: {error}") from None
         self._info = CompilerInfo(**hello)
         return self._info
+
+    def identify(self) -> str:
+        """The compiler with its version. Starts no process for a library that was known before.
+
+        Raises CompilerUnavailable.
+        """
+        if not self._identity:
+            key = self._identity_key()
+            stored = self._cache.get(key) if key else None
+            self._identity = stored.decode() if stored else str(self.start())
+            if key and not stored:
+                self._cache.put(key, self._identity.encode())
+        return self._identity
+
+    def _identity_key(self) -> str:
+        """Changes with the library and with what names it; empty where there is none."""
+        if self.toolchain.library is None:
+            return ""
+        chosen = os.environ.get(LIBRARY_VARIABLE, "")
+        try:
+            state = _file_state(self.toolchain.library)
+        except OSError:
+            return ""
+        return content_key("compiler", *state, chosen, wheel_version("nvidia-cuda-nvrtc"))
 
     def close(self) -> None:
         """Ends the compiler's process."""
@@ -165,21 +196,21 @@ class Compiler:
         unsafe = unsafe or _unfit_names(expressions)
         if unsafe:
             return _failure(unsafe, arch, "directive scan")
-        info = self.start()
+        compiler = self.identify()
         inputs = self._inputs(included, arch)
-        key = self._key(info, source, expressions, inputs)
+        key = self._key(compiler, source, expressions, inputs)
         answer = self._stored(key)
         from_cache = answer is not None
         if answer is None:
             try:
                 answer = self._ask(source, expressions, inputs)
             except ChildTimeout:
-                return _failure(_gave_up(f"not done after {self.seconds:g} s"), arch, str(info))
+                return _failure(_gave_up(f"not done after {self.seconds:g} s"), arch, compiler)
             except ChildDied as error:
-                return _failure(_gave_up(str(error)), arch, str(info))
+                return _failure(_gave_up(str(error)), arch, compiler)
             if answer.status in _LASTING:
                 self._cache.put(key, msgspec.msgpack.encode(answer))
-        return self._compilation(answer, info, source, expressions, arch, from_cache)
+        return self._compilation(answer, compiler, source, expressions, arch, from_cache)
 
     def compile_to_ptx(self, source: str, expressions: tuple[str, ...], header: str) -> Compilation:
         """Compiles a source to PTX that is never assembled, `header` included before it.
@@ -188,19 +219,19 @@ class Compiler:
         """
         arch = self.arch.replace("sm_", "compute_")
         expressions = tuple(dict.fromkeys(expressions))
-        info = self.start()
+        compiler = self.identify()
         inputs = self._inputs(self.included(source), arch, header)
-        key = self._key(info, source + "\0" + header, expressions, inputs)
+        key = self._key(compiler, source + "\0" + header, expressions, inputs)
         answer = self._stored(key)
         from_cache = answer is not None
         if answer is None:
             try:
                 answer = self._request(source, expressions, inputs, cubin=False)
             except (ChildTimeout, ChildDied) as error:
-                return _failure(_gave_up(str(error)), arch, str(info))
+                return _failure(_gave_up(str(error)), arch, compiler)
             if answer.status in _LASTING:
                 self._cache.put(key, msgspec.msgpack.encode(answer))
-        return self._compilation(answer, info, source, expressions, arch, from_cache)
+        return self._compilation(answer, compiler, source, expressions, arch, from_cache)
 
     def build(
         self,
@@ -216,11 +247,11 @@ class Compiler:
         `headers` come first. Raises CompilerUnavailable.
         """
         arch = arch or self.arch
-        info = self.start()
+        compiler = self.identify()
         options = self._build_options(flags, arch)
         named = [part for name, text in sorted(headers.items()) for part in (name, text)]
         key = content_key(
-            *(_CACHE_VERSION, str(info), *self._header_versions(), *STAND_INS.values(), "--"),
+            *(_CACHE_VERSION, compiler, *self._header_versions(), *STAND_INS.values(), "--"),
             *(*named, "--", *options, "--", *expressions, source),
         )
         answer = self._stored(key)
@@ -233,14 +264,15 @@ class Compiler:
                 "options": options,
                 "cubin": True,
             }
+            self.start()
             try:
                 answer = msgspec.convert(self._child.ask(message, self.seconds, cpu=True), _Answer)
             except (ChildTimeout, ChildDied) as error:
-                return Build({}, "", b"", str(info), f"compilation was given up: {error}")
+                return Build({}, "", b"", compiler, f"compilation was given up: {error}")
             if answer.status in _LASTING:
                 self._cache.put(key, msgspec.msgpack.encode(answer))
         problem = "" if answer.status == _SUCCESS else _first_error(answer)
-        return Build(answer.symbols, answer.ptx, answer.cubin, str(info), problem)
+        return Build(answer.symbols, answer.ptx, answer.cubin, compiler, problem)
 
     def _stored(self, key: str) -> _Answer | None:
         stored = self._cache.get(key)
@@ -307,8 +339,7 @@ class Compiler:
 
     def _file_hash(self, file: Path) -> bytes:
         try:
-            known = file.stat()
-            key = content_key("library", str(file), str(known.st_size), str(known.st_mtime_ns))
+            key = content_key("library", *_file_state(file))
             found = self._cache.get(key)
             if found is None:
                 with file.open("rb") as stream:
@@ -327,11 +358,11 @@ class Compiler:
         return outcomes
 
     def _key(
-        self, info: CompilerInfo, source: str, expressions: tuple[str, ...], inputs: _Inputs
+        self, compiler: str, source: str, expressions: tuple[str, ...], inputs: _Inputs
     ) -> str:
         named = (part for pair in sorted(inputs.headers.items()) for part in pair)
         return content_key(
-            *(_CACHE_VERSION, str(info), *self._header_versions(), *STAND_INS.values(), "--"),
+            *(_CACHE_VERSION, compiler, *self._header_versions(), *STAND_INS.values(), "--"),
             *(*named, "--", *inputs.options, "--", *expressions, source),
         )
 
@@ -385,7 +416,7 @@ class Compiler:
     def _compilation(
         self,
         answer: _Answer,
-        info: CompilerInfo,
+        compiler: str,
         source: str,
         expressions: tuple[str, ...],
         arch: str,
@@ -425,10 +456,16 @@ class Compiler:
             ptx=answer.ptx,
             cubin=answer.cubin,
             arch=arch,
-            compiler=str(info),
+            compiler=compiler,
             seconds=answer.seconds,
             from_cache=from_cache,
         )
+
+
+def _file_state(file: Path) -> tuple[str, str, str]:
+    """What changes when a file does, without reading it. Raises OSError."""
+    known = file.stat()
+    return str(file), str(known.st_size), str(known.st_mtime_ns)
 
 
 def _without_lambda_spaces(source: str) -> str:

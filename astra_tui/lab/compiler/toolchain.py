@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -65,6 +66,7 @@ def load_nvrtc(toolchain: Toolchain) -> None:
     ctypes.CDLL(str(toolchain.library), mode=ctypes.RTLD_GLOBAL)
 
 
+@functools.cache
 def wheel_version(name: str) -> str:
     """The version of an installed NVIDIA wheel, or ""."""
     try:

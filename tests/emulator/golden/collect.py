@@ -71,7 +71,7 @@ def _environment(results: Path) -> dict[str, str]:
     header, values = list(csv.reader((results / "gpu.csv").read_text().splitlines()))[:2]
     found = {k.strip(): v.strip() for k, v in zip(header, values, strict=True)}
     with Compiler() as compiler:
-        found["cubins compiled by"] = str(compiler.start())
+        found["cubins compiled by"] = compiler.identify()
     return found
 
 
