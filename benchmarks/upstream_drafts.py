@@ -6,6 +6,8 @@ A row for every `__global__` function of the files below, written to WORK_FOLDER
 found, so that a run that was ended continues. The packages are fetched by pip against their hashes
 and read, no host code of them is run or kept here. `--page` writes docs/upstream.md from the rows.
 A draft that compiles runs on the emulator, by the check of the lab, on a few cases of its suite.
+What a draft cannot read is answered by benchmarks/upstream/PACKAGE/KERNEL.toml, where there is one
+(KERNEL-LINE.toml of several with one name).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from astra_tui.cli.new import accepted_sizes
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting import draft_task
+from astra_tui.drafting.answers import NO_ANSWERS, Answers, read_answers
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.suite import build_suite
@@ -53,6 +56,9 @@ CASE_SECONDS = 30.0
 """CPU time that the check of one case may take."""
 
 NO_REFERENCE = "no reference"
+
+ANSWERS = Path(__file__).parent / "upstream"
+"""Answers files by package and kernel."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,8 @@ class Row:
     why: str
     open_points: int
     seconds: float
+    answers: int = 0
+    """How many answers a file in ANSWERS gives."""
 
 
 def main() -> None:
@@ -180,19 +188,29 @@ def _rows(
             continue
         begun = time.monotonic()
         task = folder / "drafts" / f"{package.pin.name}_{file.stem}_{number}".replace("-", "_")
-        reached, why, points = _tried(package, translation, kernel, task, ())
+        answers = _answers(package, kernel)
+        reached, why, points = _tried(package, translation, kernel, task, answers)
         if reached == "loaded":  # As the command does.
-            again = _tried(package, translation, kernel, task, (DType.FLOAT32,))
+            again = _tried(package, translation, kernel, task, answers, (DType.FLOAT32,))
             if again[0] == "compiled":
                 reached, why, points = again
             else:
-                _tried(package, translation, kernel, task, ())
+                _tried(package, translation, kernel, task, answers)
         if reached == "compiled":
             reached, why = _ran(load_task(task))
         yield Row(
             package.pin.name, name, kernel.name, kernel.line, reached, why, points,
-            round(time.monotonic() - begun, 1),
+            round(time.monotonic() - begun, 1), len(answers.keys()),
         )  # fmt: skip
+
+
+def _answers(package: Package, kernel: Declaration) -> Answers:
+    names = (f"{kernel.name}-{kernel.line}.toml", f"{kernel.name}.toml")
+    files = (ANSWERS / package.pin.name / name for name in names)
+    file = next((file for file in files if file.exists()), None)
+    if file is None:
+        return NO_ANSWERS
+    return read_answers(file.read_text(encoding="utf-8"), str(file)).beside(file.parent)
 
 
 def _tried(
@@ -200,15 +218,16 @@ def _tried(
     translation: Translation,
     kernel: Declaration,
     folder: Path,
-    assumed: tuple[DType, ...],
+    answers: Answers,
+    assumed: tuple[DType, ...] = (),
 ) -> tuple[str, str, int]:
     """What a kernel's draft reached, what stopped it, and its number of open points."""
     reached, points = "read", 0
     try:
         named = f"{kernel.name}:{kernel.line}"
-        draft = draft_task("drafted", translation, named, assumed)
+        draft = draft_task("drafted", translation, named, assumed, answers)
         if accepted := accepted_sizes(draft, package.defines):
-            draft = draft_task("drafted", translation, named, assumed, accepted=accepted)
+            draft = draft_task("drafted", translation, named, assumed, answers, accepted)
         reached, points = "drafted", len(draft.open_points)
         files: dict[str, str | bytes] = dict(draft.files)
         if draft.upstream:
@@ -319,7 +338,9 @@ def page(rows: list[Row]) -> str:
         "<!-- Written by benchmarks/upstream_drafts.py --page. -->",
         "",
         "Every `__global__` function of the files below, as `astra-tui new --from FILE --kernel`",
-        "`NAME -I ROOT` drafts it, with no answer given and no line touched.",
+        "`NAME -I ROOT` drafts it, with no line touched. What the source does not say is answered",
+        "by the files in `benchmarks/upstream/`, as `--answers FILE` takes them; the last column",
+        "counts the answers.",
         "",
         "| step | what it says |",
         "| --- | --- |",
@@ -346,11 +367,12 @@ def page(rows: list[Row]) -> str:
         at_least = [sum(counted[s] for s in STEPS[n:]) for n in range(len(STEPS))]
         shares = [f"{n} ({100 * n / at_least[0]:.0f} %)" for n in at_least[3:]]
         lines.append(f"| {name} | {' | '.join([*map(str, at_least[:3]), *shares])} |")
-    lines += ["", "| file | kernel | reached | what stops it | open points |", "|" + " --- |" * 5]
+    head = ("file", "kernel", "reached", "what stops it", "open points", "answers")
+    lines += ["", f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
     for row in rows:
         why = " ".join(row.why.split()).replace("|", "\\|").replace("<", "\\<")[:160]
         cells = (f"{row.package}: {row.file}:{row.line}", f"`{row.kernel}`", row.reached, why)
-        lines.append(f"| {' | '.join(cells)} | {row.open_points} |")
+        lines.append(f"| {' | '.join(cells)} | {row.open_points} | {row.answers} |")
     return "\n".join(lines) + "\n"
 
 
