@@ -19,6 +19,7 @@ MAX_CALLS = 4
 _STORES = {"__stcg", "__stcs", "__stwb", "__stwt"}
 _LOADS = {"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"}
 _COPIES = {"memcpy_async", "__pipeline_memcpy_async", "memcpy"}
+_WAIT = re.compile(r"(?i)cudaGridDependencySynchronize|griddepcontrol\.wait|gdc_wait|pdl_?wait\w*")
 
 READ, WRITE, UPDATE, UNKNOWN = "read", "write", "update", "unknown"
 
@@ -113,6 +114,9 @@ class _Walk:
         """Where a vector's method `v.load(pointer)` or `v.load(pointer, n)` goes."""
         owner = re.split(r"\.|->", name)[0]
         kind = scopes.declared_type(owner, call, self.function)
+        made = scopes.definition_of(owner, call, self.function)
+        if "<" not in kind and isinstance(made, Node):
+            kind = text_of(made).partition("(")[0]  # `const auto rows = Memory<Vec>::warp()`.
         viewed = self.body.viewed(pointer, kind) if "<" in kind else pointer
         if len(rest) != 1:
             return viewed
@@ -150,6 +154,15 @@ class _Walk:
             if kind == "typename"
         }
         return replace(facts, type_bytes={**facts.type_bytes, **sizes}) if sizes else facts
+
+
+def wait_in(function: Node) -> int | None:
+    """Where a kernel waits for the launches before it, None where it does not."""
+    for node in descendants(function):
+        is_call = node.type == "call_expression" and _WAIT.fullmatch(called_name(node))
+        if is_call or (node.type == "gnu_asm_expression" and _WAIT.search(text_of(node))):
+            return int(node.start_byte)
+    return None
 
 
 def _kind(name: str, number: int) -> str:

@@ -356,6 +356,9 @@ class Body:
             value = integer_value(word) or self._lanes(name)
             if value:
                 return replace(pointer, width=value, vector="", lanes=None)
+        for word in given:
+            if word in self.facts.aliases:
+                return self.viewed(pointer, self.facts.aliases[word])
         return replace(pointer, width=0, vector="", lanes=None)
 
     def _lanes(self, name: str) -> int:

@@ -252,6 +252,8 @@ def _tensors(task: TaskDraft) -> Iterator[str]:
         yield f"shape = {_listed(tensor.sizes)}  # confirm"
         if tensor.strided:
             yield "strided = true"
+        if tensor.is_stable:
+            yield "stable = true  # confirm"
         if tensor.limit is not None:
             yield f"limit = {tensor.limit}  # confirm"
         if tensor.values:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from astra_tui.cuda_source.syntax import one_line
-from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of
+from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of, wait_in
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.body import Facts, Pointer
 from astra_tui.drafting.elements import ElementTypes
@@ -55,6 +55,9 @@ class TensorDraft:
 
     limit: float | None = None
     """The largest magnitude that has to work, where the operator suggests one."""
+
+    is_stable: bool = False
+    """Whether the kernel reads it before it waits for the launches before."""
 
     @property
     def is_input(self) -> bool:
@@ -134,6 +137,7 @@ class TensorReader:
         self.accesses = accesses
         self.ask = ask
         self.conditions: dict[str, None] = {}
+        self.pdl = False
         self.checked: frozenset[str] = frozenset()
         """What the launcher itself requires to be whole, for the first of the element types."""
         self.choices: dict[str, str] = {}
@@ -146,6 +150,7 @@ class TensorReader:
         geometry = Geometry(
             limits(launch.grid or ()), limits(launch.block), tuple(self.sizes.workload)
         )
+        self.pdl = launch.pdl
         self.checked = frozenset(map(self._of_first_type, launch.conditions))
         shapes = {
             p.name: launch.shapes.get(free_name(p.name)) or self._shape(p, geometry)
@@ -167,10 +172,8 @@ class TensorReader:
         """Vectors are loaded and stored whole: from addresses that are multiples of their size."""
         dtype, _ = self.elements.of(parameter)
         accesses = self._of(parameter)
-        # Lanes that the launcher counts are as many as it can load at once.
-        widths = (
-            MAX_ALIGNMENT if access.lanes is not None else access.width for access in accesses
-        )
+        # Of vectors of unknown width a thread loads as much as it can at once.
+        widths = (a.width if a.width and a.lanes is None else MAX_ALIGNMENT for a in accesses)
         width = max(widths, default=1)
         size = min(width * dtype.size, MAX_ALIGNMENT) if dtype is not None else 0
         if width > 1 and size & (size - 1) == 0 and size > 1:
@@ -282,7 +285,20 @@ class TensorReader:
             strided,
             self.choices.get(parameter.name, ""),
             not evidence.startswith("a guess"),
+            is_stable=role is ArgumentRole.IN and self._is_read_early(parameter),
         )
+
+    def _is_read_early(self, parameter: KernelParameter) -> bool:
+        """Whether a kernel with programmatic dependent launch reads a tensor before it waits."""
+        wait = wait_in(self.kernel.node) if self.pdl else None
+        early = [a for a in self._of(parameter) if wait is not None and a.order[0] < wait]
+        if early:
+            self.ask(
+                f"{parameter.name} is read before the kernel waits for the launches before it "
+                f"(line {early[0].line}): stable = true says that none of them writes it; confirm",
+                f"args.{free_name(parameter.name)}",
+            )
+        return bool(early)
 
     def _role(self, parameter: KernelParameter) -> tuple[ArgumentRole, str]:
         """The role, and what in the source shows it."""
