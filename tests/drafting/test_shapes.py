@@ -1,0 +1,80 @@
+"""Shapes, strides and sizes that a launcher's own arithmetic and checks decide."""
+
+from __future__ import annotations
+
+import tomllib
+
+from astra_tui.drafting.fitting import Contract
+from astra_tui.model.dtypes import DType
+from tests.drafting.reading import drafted
+
+SOURCE = """
+#include <cuda_fp16.h>
+#include <algorithm>
+#include <cstdint>
+
+template <typename T, uint32_t N>
+struct Pack {
+  T items[N];
+  __device__ void load(const T* from) { for (uint32_t i = 0; i < N; ++i) items[i] = from[i]; }
+  __device__ void store(T* to) const { for (uint32_t i = 0; i < N; ++i) to[i] = items[i]; }
+};
+
+template <uint32_t kVec, typename T>
+__global__ void gather_heads(const T* x, const int* slots, T* out, uint32_t rows, uint32_t heads,
+                             uint32_t head_dim, size_t x_stride_n, size_t x_stride_h) {
+  const int slot = slots[blockIdx.x];
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  const uint32_t head = blockIdx.y * blockDim.y + threadIdx.y;
+  if (head < heads) {
+    Pack<T, kVec> pack;
+    pack.load(x + blockIdx.x * x_stride_n + head * x_stride_h + threadIdx.x * kVec);
+    pack.store(out + (slot * heads + head) * head_dim + threadIdx.x * kVec);
+  }
+}
+
+template <uint32_t kHeadDim, typename T>
+void launch(const T* x, const int* slots, T* out, uint32_t rows, uint32_t heads, uint32_t groups,
+            size_t x_stride_n, size_t x_stride_h, cudaStream_t stream) {
+  constexpr uint32_t kVec = std::max(16 / sizeof(T), kHeadDim / 32);
+  if (rows == 0 || heads % 24 != 0) return;
+  cudaLaunchAttribute attribute[1];
+  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[0].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config;
+  config.gridDim = dim3(rows, (heads + 3) / 4);
+  config.blockDim = dim3(kHeadDim / kVec, 4);
+  config.dynamicSmemBytes = 0;
+  config.stream = stream;
+  config.attrs = attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, gather_heads<kVec, T>, x, slots, out, rows, heads, kHeadDim,
+                     x_stride_n, x_stride_h);
+}
+"""
+
+
+def test_a_launchers_vectors_strides_and_checks_give_shapes_and_sizes() -> None:
+    draft = drafted("heads", SOURCE, "heads.cu")
+    task = tomllib.loads(draft.files["task.toml"])
+    args, accepts = task["args"], task["contract"]["accepts"]
+    assert args["x"]["shape"] == ["rows", "heads", "head_dim"]
+    assert args["out"]["shape"] == ["out_rows", "heads", "head_dim"]
+    assert "stride(x, 0), stride(x, 1)" in draft.files["baseline.cu"]
+    assert args["slots"]["values"]["high"] == "out_rows - 1"
+    assert args["slots"]["stable"]
+    assert {"heads % 24 == 0", "aligned(x, 16)", "aligned(out, 16)"} <= set(accepts)
+    assert not any("rows != 0" in condition for condition in accepts)
+    assert task["dims"]["heads"]["typical"] % 24 == 0
+    assert all(size % 24 == 0 for size in task["dims"]["heads"]["sizes"])
+    assert task["workloads"][0]["dims"]["heads"] % 24 == 0
+
+
+def test_sizes_are_changed_as_little_as_a_contract_allows() -> None:
+    texts = ("d % 8 == 0", "w == 2 * d", "d // (16 // sizeof(T)) * heads <= 1024", "aligned(x, 16)")
+    contract = Contract.of(texts, ("d", "w", "heads"), {"heads": (4, 8)}, (DType.FLOAT16,))
+    fitted = contract.fitted({"d": 100, "w": 100, "heads": 8})
+    assert contract.broken(fitted) == []
+    assert fitted["heads"] in (4, 8)
+    assert fitted["w"] == 2 * fitted["d"]
+    assert len(contract.broken({"d": 100, "w": 100, "heads": 8})) == 2
