@@ -141,6 +141,8 @@ class TensorReader:
         self.checked: frozenset[str] = frozenset()
         """What the launcher itself requires to be whole, for the first of the element types."""
         self.choices: dict[str, str] = {}
+        self.scattered: dict[str, str] = {}
+        """Tensors that are written where the numbers of another say."""
 
     def read(self, launch: LaunchDraft) -> TensorsDraft:
         """The tensors of the kernel's parameters, in order."""
@@ -199,7 +201,7 @@ class TensorReader:
             self._size_text(size) if size is not None else self._new_size(parameter)
             for size in shape.sizes
         )
-        self._note_choices(shape, found)
+        self._note_choices(parameter, shape, found)
         return found if all(found) else ()
 
     def _require_whole_items(self, access: Access) -> None:
@@ -249,9 +251,23 @@ class TensorReader:
     def _is_over_sizes(self, expression: Expression) -> bool:
         return names_in(expression) <= set(self.sizes.workload)
 
-    def _note_choices(self, shape: Shape, sizes: tuple[str, ...]) -> None:
-        if shape.gather is not None and sizes:
-            self.choices[shape.gather.numbers] = sizes[0]
+    def _note_choices(
+        self, parameter: KernelParameter, shape: Shape, sizes: tuple[str, ...]
+    ) -> None:
+        if shape.gather is None or not sizes:
+            return
+        self.choices[shape.gather.numbers] = sizes[0]
+        if any(access.kind in (WRITE, UPDATE) for access in self._of(parameter)):
+            self.scattered[parameter.name] = shape.gather.numbers
+
+    def _values(self, parameter: KernelParameter, sizes: tuple[str, ...]) -> str:
+        """How numbers are drawn that choose where a kernel writes: no two are alike."""
+        chosen = self.choices.get(parameter.name, "")
+        if parameter.name not in self.scattered.values() or not chosen:
+            return ""
+        self._require(f"{product(sizes)} <= {chosen}")
+        whole = chosen if chosen.isidentifier() else f"({chosen})"
+        return f'{{ kind = "integers", low = 0, high = "{whole} - 1", distinct = "tensor" }}'
 
     # -- roles -----------------------------------------------------------------------------------
 
@@ -285,6 +301,7 @@ class TensorReader:
             strided,
             self.choices.get(parameter.name, ""),
             not evidence.startswith("a guess"),
+            self._values(parameter, sizes),
             is_stable=role is ArgumentRole.IN and self._is_read_early(parameter),
         )
 
@@ -319,6 +336,9 @@ class TensorReader:
             return ArgumentRole.INOUT, "updated in place"
         if WRITE not in kinds:
             return ArgumentRole.IN, f"only read: {shown}"
+        if parameter.name in self.scattered:
+            numbers = self.scattered[parameter.name]
+            return ArgumentRole.INOUT, f"written where {numbers} says, the rest is kept: {shown}"
         if READ not in kinds:
             return ArgumentRole.OUT, f"only written: {shown}"
         written = {a.index for a in accesses if a.kind == WRITE}

@@ -61,7 +61,11 @@ def test_a_launchers_vectors_strides_and_checks_give_shapes_and_sizes() -> None:
     assert args["x"]["shape"] == ["rows", "heads", "head_dim"]
     assert args["out"]["shape"] == ["out_rows", "heads", "head_dim"]
     assert "stride(x, 0), stride(x, 1)" in draft.files["baseline.cu"]
-    assert args["slots"]["values"]["high"] == "out_rows - 1"
+    assert args["out"]["role"] == "inout"  # Rows that no slot names keep what they held.
+    assert (args["slots"]["values"]["high"], args["slots"]["values"]["distinct"]) == (
+        "out_rows - 1", "tensor",
+    )  # fmt: skip
+    assert "rows <= out_rows" in accepts
     assert args["slots"]["stable"]
     assert {"heads % 24 == 0", "aligned(x, 16)", "aligned(out, 16)"} <= set(accepts)
     assert not any("rows != 0" in condition for condition in accepts)

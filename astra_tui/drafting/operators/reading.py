@@ -86,7 +86,7 @@ def with_reference(task: TaskDraft, reference: Reference) -> TaskDraft:
     tensors = tuple(
         replace(
             t,
-            values=reference.values.get(t.name, ""),
+            values=reference.values.get(t.name, t.values),
             limit=reference.limits.get(t.name),
             role=reference.roles.get(t.name, t.role),
         )
