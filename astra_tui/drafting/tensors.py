@@ -207,7 +207,7 @@ class TensorReader:
     def _require_whole_items(self, access: Access) -> None:
         """Vectors lie at multiples of their width, so every row begins at one."""
         lanes = access.lanes or constant(access.width)
-        for monomial, factor in access.index.terms.items() if lanes != constant(1) else ():
+        for monomial, factor in access.index.terms.items() if lanes.number not in (0, 1) else ():
             rows = Polynomial({tuple(a for a in monomial if a.is_size): factor})
             is_plain = rows.number is not None or is_stride(rows)
             if not is_plain and rows.divided(lanes) is None:
