@@ -8,6 +8,11 @@ struct curandStatePhilox4_32_10 {
   unsigned int STATE;
 };
 using curandStatePhilox4_32_10_t = curandStatePhilox4_32_10;
+// The other generators are named in declarations, and have no code here.
+struct curandStateXORWOW;
+using curandState = curandStateXORWOW;
+using curandState_t = curandStateXORWOW;
+using curandStateXORWOW_t = curandStateXORWOW;
 
 __device__ __forceinline__ uint4 astra_philox(uint4 c, uint2 key) {
 #pragma unroll
