@@ -39,7 +39,9 @@ _STANDARD = {
 """Headers of the C++ library by what kernels use of them."""
 
 _QUOTED = re.compile(r'"([^"]*)"')
-_CUDA_HEADERS = re.compile(r"cuda[\w/]*\.hp?p?|cub/.*|cuda/std/.*|mma\.h|cooperative_groups.*")
+_CUDA_HEADERS = re.compile(
+    r"cuda[\w/]*\.hp?p?|cub/.*|cuda/\w+|cuda/std/.*|mma\.h|cooperative_groups.*"
+)
 
 
 def plan_text(

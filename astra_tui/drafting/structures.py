@@ -11,6 +11,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
     declarators,
+    declared_name,
     descendants,
     parse,
     parse_expression,
@@ -252,7 +253,7 @@ def _structure(node: Node, function: Node, types: _Types, root: Node) -> Structu
         return None
     body = function.child_by_field_name("body")
     used = set(_declared(body)) if body is not None else set()
-    used |= {text_of(p.child_by_field_name("declarator")) for p in _parameters(function)}
+    used |= {declared_name(p.child_by_field_name("declarator")) for p in _parameters(function)}
     plain = [m.name.rpartition(".")[2] for m in members]
     found: list[Member] = []
     for member, own in zip(members, plain, strict=True):

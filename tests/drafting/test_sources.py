@@ -177,6 +177,16 @@ TABLE = [
         '"gates::square<torch_type<T>>", 4>',
     ),
     Expected(
+        "paged_rows",
+        "grid=min(max_threads_per_sm // 128, ceil_div(count, sm_count)) * sm_count block=128",
+        {"pages": "in count, d", "cache": "out count, d", "rows": "in count, d",
+         "marks": "out (d + 7) // 8"},
+        dtypes="float16",
+        points=("page_size: the plan writes its precomputed division", "threads"),
+        accepts=(f"({' or '.join(f'page_size == {2**n}' for n in range(9))})",),
+        text='write_rows<T, "Pages<T, int>"> grid',
+    ),
+    Expected(
         "picked_launch",
         "grid=(1 if rows - 1 == 0 else rows - 1) + 1 block=64",
         {"out": "out rows", "x": "in rows, d", "counts": "in rows"},
