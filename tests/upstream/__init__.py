@@ -1,0 +1,1 @@
+"""Bundled tasks that start from kernels of pinned packages."""
