@@ -24,6 +24,8 @@ _KEPT_VARIABLES = (
     "LANG",
     "LC_ALL",
     "TMPDIR",
+    "XDG_CACHE_HOME",
+    "ASTRA_TUI_CACHE",
     "CUDA_HOME",
     "CUDA_PATH",
     "ASTRA_TUI_NVRTC",
