@@ -9,6 +9,7 @@ With "gpu", the first message names the GPU on which whole outputs are judged.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import runpy
 import sys
@@ -44,8 +45,10 @@ def main() -> None:
     # CUDA reserves far more address space than it uses.
     limit = 0 if "gpu" in sys.argv[4:] else limit_memory(MEMORY_LIMIT)
     try:
+        gc.disable()  # Nearly all that importing torch makes is there to stay.
         import torch
 
+        gc.enable()
         torch.set_num_threads(1)
         on_gpu = "gpu" in sys.argv[4:]
         gpu = open_gpu(read_fd) if on_gpu else ""
