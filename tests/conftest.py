@@ -20,8 +20,10 @@ for _number in (signal.SIGQUIT, signal.SIGHUP):
 os.environ.setdefault("ASTRA_TUI_SEED", "0")
 os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
 
+from astra_tui.engine.lab import Lab  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
+from astra_tui.processes.child import Child, child_environment  # noqa: E402
 from tests.quick import write_quick_task  # noqa: E402
 
 
@@ -42,6 +44,43 @@ def tasks() -> dict[str, KernelTask]:
 def quick_task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     """silu_and_mul cut down, see `tests/quick.py`."""
     return load_task(write_quick_task(tmp_path_factory.mktemp("kernels")))
+
+
+@pytest.fixture(scope="session")
+def idle_lab_processes() -> Iterator[dict[object, list[Child]]]:
+    """What `kept_labs` keeps."""
+    idle: dict[object, list[Child]] = {}
+    yield idle
+    for children in idle.values():
+        for child in children:
+            child.close()
+
+
+@pytest.fixture
+def kept_labs(
+    idle_lab_processes: dict[object, list[Child]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lab takes over the idle processes of the labs of earlier tests, as a session's next
+    candidate does: for tests that are not about the start or the end of one.
+    """
+    new, close = Lab._new, Lab.close
+
+    def of(lab: Lab) -> list[Child]:
+        key = lab._task.folder, lab._task.hash, lab.device, *child_environment().items()
+        return idle_lab_processes.setdefault(key, [])
+
+    def take(lab: Lab) -> Child:
+        kept = of(lab)
+        return kept.pop() if kept else new(lab)
+
+    def keep(lab: Lab) -> None:
+        running = [child for child in lab._free if child.running]
+        lab._free = [child for child in lab._free if child not in running]
+        of(lab).extend(running)
+        close(lab)
+
+    monkeypatch.setattr(Lab, "_new", take)
+    monkeypatch.setattr(Lab, "close", keep)
 
 
 @pytest.fixture

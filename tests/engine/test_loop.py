@@ -55,6 +55,8 @@ from tests.engine.scripted import (
     start,
 )
 
+pytestmark = pytest.mark.usefixtures("kept_labs")
+
 SECONDS = 60
 """After which a run that should have ended hangs."""
 

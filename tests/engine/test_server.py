@@ -66,6 +66,8 @@ from tests.engine.scripted import (
     sources_of,
 )
 
+pytestmark = pytest.mark.usefixtures("kept_labs")
+
 ANN = Author(AuthorKind.ENGINEER, "ann")
 BOB = Author(AuthorKind.ENGINEER, "bob")
 SECONDS = 60

@@ -40,6 +40,8 @@ from tests.llm_team.conftest import (
     source,
 )
 
+pytestmark = pytest.mark.usefixtures("kept_labs")
+
 BROKEN, WRONG, BETTER = "use a reciprocal", "read the gate once", "read pairs"
 
 
