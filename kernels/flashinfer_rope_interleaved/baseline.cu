@@ -1,0 +1,9 @@
+#include "pos_enc.cuh"
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+
+/* @launch
+   when (head_dim == 64 or head_dim == 128 or head_dim == 256 or head_dim == 512) and head_dim >= rotary_dim and head_dim // max(16 // sizeof(T), head_dim // 32) >= 1 and max(128, head_dim // max(16 // sizeof(T), head_dim // 32)) // (head_dim // max(16 // sizeof(T), head_dim // 32)) >= 1 and head_dim // max(16 // sizeof(T), head_dim // 32) * (max(128, head_dim // max(16 // sizeof(T), head_dim // 32)) // (head_dim // max(16 // sizeof(T), head_dim // 32))) <= 1024 and head_dim % ((max(16 // sizeof(T), head_dim // 32))) == 0 and rotary_dim % 2 == 0 and aligned(q, 16) and stride(q, 0) * sizeof(T) % 16 == 0 and aligned(k, 16) and stride(k, 0) * sizeof(T) % 16 == 0 and aligned(q_rope, 16) and stride(q_rope, 0) * sizeof(T) % 16 == 0 and aligned(k_rope, 16) and stride(k_rope, 0) * sizeof(T) % 16 == 0 and aligned(cos_sin_cache, 16) and rotary_dim % ((max(16 // sizeof(T), head_dim // 32))) == 0 and (rotary_dim // 2) % ((max(16 // sizeof(T), head_dim // 32))) == 0 and rotary_dim <= head_dim:
+       flashinfer::BatchQKApplyRotaryPosIdsCosSinCacheHeadParallelismKernel<"true", head_dim, max(16 // sizeof(T), head_dim // 32), head_dim // max(16 // sizeof(T), head_dim // 32), T, int32> grid=(ceil_div(nnz, max(128, head_dim // max(16 // sizeof(T), head_dim // 32)) // (head_dim // max(16 // sizeof(T), head_dim // 32))), num_qo_heads + num_kv_heads) block=(head_dim // max(16 // sizeof(T), head_dim // 32), max(128, head_dim // max(16 // sizeof(T), head_dim // 32)) // (head_dim // max(16 // sizeof(T), head_dim // 32)))
+           args=(q, k, q_rope, k_rope, cos_sin_cache, pos_ids, nnz, num_qo_heads, num_kv_heads, rotary_dim, stride(q, 0), stride(q, 1), stride(k, 0), stride(k, 1), stride(q_rope, 0), stride(q_rope, 1), stride(k_rope, 0), stride(k_rope, 1))
+*/
