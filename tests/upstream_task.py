@@ -36,7 +36,12 @@ inline void launch() { throw std::runtime_error("never run"); }
     "include/lib/detail/silu.cuh": """\
 #pragma once
 #include "../bits.h"
-namespace lib { __device__ inline float silu(float x) { return x / (LIB_ONE + expf(-x)); } }
+namespace lib {
+__device__ inline float silu(float x) {
+  const auto below = [] __device__ (float x) { return LIB_ONE + expf(-x); };
+  return x / below(x);
+}
+}
 """,
     "include/lib/bits.h": "#pragma once\n#include <stdint.h>\n",
     "include/lib/unused.cuh": "#error is not for this source\n",

@@ -16,6 +16,9 @@ from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
 
 _MARKED = re.compile(r"^[^\n]*<(pdl|plain)>\n(.*?)^[^\n]*</\1>\n", re.DOTALL | re.MULTILINE)
 
+_LAMBDA = re.compile(r"\]\s*(?:__(?:host|device)__\s*)+[({]")
+"""A lambda that says where it runs, which nvcc knows by a flag."""
+
 Files = Mapping[str, str | bytes]
 """Contents by path, relative to the folder of the export."""
 
@@ -44,8 +47,10 @@ class Subject:
 
     @property
     def nvcc_flags(self) -> tuple[str, ...]:
-        """What nvcc needs to find the upstream files of an export, in its folder."""
-        return self.task.upstream.flags if self.upstream and self.task.upstream else ()
+        """What nvcc needs to build an export in its folder, with its upstream files."""
+        found = self.task.upstream.flags if self.upstream and self.task.upstream else ()
+        texts = (self.winner.text, *(c.decode(errors="replace") for c in self.upstream.values()))
+        return (*found, *(("--extended-lambda",) if any(map(_LAMBDA.search, texts)) else ()))
 
     @property
     def standard(self) -> str:
@@ -70,7 +75,7 @@ class Subject:
             package=upstream.package,
             defines=upstream.defines,
         )
-        flags = " ".join(upstream.flags)
+        flags = " ".join(self.nvcc_flags)
         head = f"# What the exported source includes. Build it with: nvcc {flags}\n"
         return {**files, UPSTREAM_LIST: head.encode() + files[UPSTREAM_LIST]}
 

@@ -85,7 +85,7 @@ def planted(name: str) -> list[Entry]:
 
 def test_every_task_has_an_honest_rewrite_and_two_planted_kernels() -> None:
     honest, wrong = (Counter(e.task for e in group) for group in (zoo().honest, zoo().planted))
-    assert len(NAMES) >= 6
+    assert len(NAMES) >= 20
     assert {name for name in NAMES if honest[name] < 1 or wrong[name] < 2} == set()
 
 

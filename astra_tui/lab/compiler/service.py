@@ -42,7 +42,7 @@ COMPILE_SECONDS = 30.0
 START_SECONDS = 60.0
 
 # Raised whenever what a cached answer means changes.
-_CACHE_VERSION = "3"
+_CACHE_VERSION = "4"
 
 _HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
 _SUCCESS = "NVRTC_SUCCESS"
@@ -260,7 +260,7 @@ class Compiler:
                 "source": _without_lambda_spaces(source),
                 "name": SOURCE_NAME,
                 "expressions": expressions,
-                "headers": {**STAND_INS, **headers},
+                "headers": {**STAND_INS, **_all_without_lambda_spaces(headers)},
                 "options": options,
                 "cubin": True,
             }
@@ -407,7 +407,7 @@ class Compiler:
             "source": _without_lambda_spaces(source),
             "name": SOURCE_NAME,
             "expressions": expressions,
-            "headers": {**STAND_INS, **inputs.headers},
+            "headers": {**STAND_INS, **_all_without_lambda_spaces(inputs.headers)},
             "options": inputs.options,
             "cubin": cubin,
         }
@@ -475,6 +475,10 @@ def _without_lambda_spaces(source: str) -> str:
     lambda for one of the device anyway.
     """
     return _LAMBDA_SPACE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
+
+
+def _all_without_lambda_spaces(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: _without_lambda_spaces(text) for name, text in headers.items()}
 
 
 def _first_error(answer: _Answer) -> str:
