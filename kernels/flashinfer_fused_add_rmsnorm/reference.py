@@ -10,7 +10,7 @@ def reference(
     weight_bias: float,
     eps: float,
 ) -> dict[str, torch.Tensor]:
-    """x / sqrt(mean(x^2) + eps) * (weight_bias + weight), x being the exact sum with the residual."""
+    """The sum x with the residual: x / sqrt(mean(x^2) + eps) * (weight_bias + weight)."""
     total = input + residual
     scale = torch.rsqrt(total.square().mean(dim=-1, keepdim=True) + eps)
     return {"input": total * scale * (weight_bias + weight), "residual": total}

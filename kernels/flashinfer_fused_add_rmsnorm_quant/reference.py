@@ -1,4 +1,4 @@
-"""Float64 reference of flashinfer_fused_add_rmsnorm_quant: fused add, RMSNorm and quantisation with a given scale."""
+"""Float64 reference of flashinfer_fused_add_rmsnorm_quant: sum, RMSNorm, one scale."""
 
 import torch
 

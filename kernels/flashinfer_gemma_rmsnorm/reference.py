@@ -9,6 +9,6 @@ def reference(
     weight_bias: float,
     eps: float,
 ) -> dict[str, torch.Tensor]:
-    """x / sqrt(mean(x^2) + eps) * (weight_bias + weight)."""
+    """Each row: x / sqrt(mean(x^2) + eps) * (weight_bias + weight)."""
     scale = torch.rsqrt(input.square().mean(dim=-1, keepdim=True) + eps)
     return {"output": input * scale * (weight_bias + weight)}

@@ -9,8 +9,9 @@ def reference(
     cos_sin_cache: torch.Tensor,
     pos_ids: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
-    """Turns the pairs (i, i + half) of each head by the angles of its position; a row of the cache is
-    cosines, then sines.
+    """Turns the pairs (i, i + half) of each head by the angles of its position.
+
+    A row of the cache is cosines, then sines.
     """
     half = cos_sin_cache.shape[-1] // 2
     cos, sin = cos_sin_cache[pos_ids].unsqueeze(1).chunk(2, dim=-1)

@@ -9,7 +9,7 @@ def reference(
     weight: torch.Tensor,
     eps: float,
 ) -> dict[str, torch.Tensor]:
-    """x / sqrt(mean(x^2) + eps) * weight, x being the exact sum with the residual."""
+    """The sum x with the residual: x / sqrt(mean(x^2) + eps) * weight."""
     total = input + residual
     scale = torch.rsqrt(total.square().mean(dim=-1, keepdim=True) + eps)
     return {"input": total * scale * weight, "residual": total}

@@ -68,7 +68,7 @@ def test_every_format_carries_what_the_source_includes_and_builds_alone(
     upstream = load_upstream(tmp_path / "cpp")
     assert (upstream.origin, upstream.licence) == ("example.org/lib at 1.0, src", "MIT")
     header = (tmp_path / "cpp" / f"{task.name}.h").read_text()
-    flags = "-Iupstream/include -DLIB_ONE=1.0f"
+    flags = "-Iupstream/include -DLIB_ONE=1.0f --extended-lambda"
     assert f"Build: nvcc -std=c++20 -O3 -arch=native {flags} -c" in header
     if exporter.tools.nvcc:
         scratch = tmp_path / "scratch"
