@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -25,6 +26,14 @@ from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
 from tests.quick import write_quick_task  # noqa: E402
+
+
+def pytest_collection_finish() -> None:
+    """What has been collected stays to the end: a fifth of the screen's tests went to the garbage
+    collector, which looked through all of it again and again.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
