@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,9 @@ from tests.cli.command import Shell
 from tests.conftest import ROOT
 
 SILU = ROOT / "kernels" / "silu_and_mul"
+SERVER = ROOT / "tests" / "llm" / "server.py"
+KEY = "sk-test-0123456789abcdef"
+"""What the model's server asks for."""
 
 
 @pytest.fixture
@@ -39,3 +45,16 @@ def sources(shell: Shell) -> dict[str, str]:
     for name, text in versions.items():
         (shell.folder / name).write_text(text, encoding="utf-8")
     return versions
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A model's server on loopback, which offers two models and has no answers."""
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"key": KEY, "models": ["small", "large"]}))
+    with subprocess.Popen(
+        [sys.executable, str(SERVER), str(script)], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[1]
+        server.terminate()

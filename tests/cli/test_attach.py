@@ -57,7 +57,7 @@ def assert_whole(shell: Shell, engines: int) -> SessionClosed:
 
 @pytest.mark.parametrize(
     ("way", "moment"),
-    [("killed", "checking"), ("hung up", "checking"), ("terminated", "PLAN "), ("killed", "PLAN ")],
+    [("hung up", "checking"), ("terminated", "PLAN "), ("killed", "PLAN ")],
 )
 def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell, way: str, moment: str) -> None:
     first = Engineer(shell, *RUN, OPENAI_API_KEY=SECRET)

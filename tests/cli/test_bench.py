@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 import sys
 from dataclasses import replace
@@ -13,9 +13,11 @@ import pytest
 
 from astra_tui.cli import answers
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.engine.endpoint_probe import probe_endpoint
 from astra_tui.model.health import Health
 from astra_tui.model.timing import WRONG_OUTPUT, TimingVerdict
 from tests.cli.command import Outcome, Shell
+from tests.cli.conftest import KEY
 from tests.conftest import ROOT
 from tests.quick import write_quick_task
 
@@ -184,17 +186,30 @@ def test_the_paper_s_protocol_alone_gives_no_verdict_and_sources_of_one_name_are
     assert "; mine/baseline.cu: " in checks
 
 
-def test_the_doctor_times_a_kernel_beside_itself(scripted: Shell) -> None:
-    outcome = scripted.run("doctor", "--json")
-    assert outcome.code == ExitCode.OK
-    probes = {p["name"]: p for p in json.loads(outcome.out)["probes"]}
-    assert probes["GPU"]["detail"].startswith("cuda:0, Scripted GPU, compute capability 9.0, ")
-    assert probes["GPU process, closed"]["health"] == Health.OK
+def test_the_doctor_times_a_kernel_beside_itself_and_lists_what_a_server_offers(
+    scripted: Shell, url: str
+) -> None:
+    outcome = scripted.run("doctor", "--json", "--base-url", url, OPENAI_API_KEY=KEY)
+    assert KEY not in outcome.out + outcome.err
+    answer = msgspec.json.decode(outcome.out, type=answers.DoctorAnswer)
+    assert outcome.code == answer.exit_code == ExitCode.OK
+    probes = {p.name: p for p in answer.probes}
+    assert set(probes) >= {"compiler", "emulator", "torch"}
+    assert probes["language model"].health == Health.MISSING
+    assert "large, small" in probes["language model"].remedy
+    assert probes["GPU"].detail.startswith("cuda:0, Scripted GPU, compute capability 9.0, ")
+    assert probes["GPU process, closed"].health == Health.OK
     timing = probes["GPU timing"]
-    assert timing["health"] == Health.OK
-    assert "reads same" in timing["detail"]
-    assert re.search(r"differences down to 0\.\d\d % can be told", timing["detail"])
-    assert not any(probes[name]["needed"] for name in ("GPU", "NVML", "GPU timing", "ncu"))
+    assert timing.health == Health.OK
+    assert "reads same" in timing.detail
+    assert re.search(r"differences down to 0\.\d\d % can be told", timing.detail)
+    assert not any(probes[name].needed for name in ("GPU", "NVML", "GPU timing", "ncu"))
+
+
+def test_a_key_that_the_server_refuses_is_said_to_be_refused(url: str) -> None:
+    found = asyncio.run(probe_endpoint(url, "small", "sk-other-000000"))
+    assert found.health is Health.BROKEN
+    assert "sk-other" not in str(found)
 
 
 # -- against what others ship ----------------------------------------------------------------------
