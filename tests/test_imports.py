@@ -60,7 +60,7 @@ MACHINE = tuple(
     f"astra_tui.emulator.{name}"
     for name in (
         "access", "decode", "lanes", "machine", "memory", "ops", "program", "scheduler", "step",
-        "tally",
+        "tally", "undefined_values",
     )
 )  # fmt: skip
 """What may import each other in circles: instructions act on lanes and memory, which are of the

@@ -35,6 +35,10 @@ class AccessSpec:
     """Whether it may meet atomics of other threads without a race."""
     non_coherent: bool = False
     """Whether it is a load through a cache that does not see writes of the same launch."""
+    results: tuple[frozenset[int], ...] = ()
+    """The register slots that a load writes, for each part of what it loads; none of a part that
+    it drops. Empty where its result goes elsewhere than to its own thread's registers.
+    """
 
     @property
     def writes(self) -> bool:
@@ -238,7 +242,7 @@ def _check_shared_words(
     words = shared_words(group, target.offsets, spec.size)
     per_lane = len(words) // group.n
     if spec.reads:
-        fault = _undefined_shared(group, target, words, per_lane)
+        fault = _undefined_shared(group, spec, target, words, per_lane)
         if fault is not None and not chunk.machine.tolerates(fault, spec.index, group):
             raise fault
     by, history = group.accessors("shared", per_lane, spec.index), chunk.shared_history
@@ -267,27 +271,28 @@ def shared_words(group: Group, offsets: Any, size: int) -> Any:
     return first if count == 1 else (first[:, None] + np.arange(count)).reshape(-1)
 
 
-def _undefined_shared(group: Group, target: Target, words: Any, per_lane: int) -> Fault | None:
-    """The fault of a load of shared memory that no thread has written, or no copy yet."""
+def _undefined_shared(
+    group: Group, spec: AccessSpec, target: Target, words: Any, per_lane: int
+) -> Fault | None:
+    """The fault of a load of shared memory that no thread has written, or no copy yet.
+
+    What a load into registers has read that no thread has written is only marked.
+    """
     state = group.chunk.shared_state[words]
     if not state.all():
-        index, _ = first_true(~state)
-        lanes = int((~state).reshape(-1, per_lane).any(axis=1).sum())
-        place = _shared_place(group, target, index // per_lane)
-        text = f"load of {place}: no thread has written it"
-        return Fault(FindingKind.UNINITIALISED_SHARED, text, index // per_lane, lanes)
+        missing = ~state.reshape(-1, per_lane)
+        if not spec.results:
+            lane, lanes = first_true(missing.any(axis=1))
+            return group.chunk.undefined.fault(int(target.offsets[lane]), lane, lanes)
+        group.chunk.undefined.note_load(spec, group, target.offsets, missing)
     pending = group.chunk.pending_copies
     if pending is not None and pending[words].any():
         lane, _ = first_true(pending[words])
-        place = _shared_place(group, target, lane // per_lane)
+        shared = group.chunk.machine.shared
+        place = shared.describe_offset(int(target.offsets[lane // per_lane]) % shared.stride)
         text = f"load of {place}: its cp.async copy has not been waited for"
         return Fault(FindingKind.UNINITIALISED_SHARED, text, lane // per_lane)
     return None
-
-
-def _shared_place(group: Group, target: Target, lane: int) -> str:
-    shared = group.chunk.machine.shared
-    return str(shared.describe_offset(int(target.offsets[lane]) % shared.stride))
 
 
 def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:

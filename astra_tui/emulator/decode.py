@@ -26,7 +26,7 @@ from astra_tui.emulator.ptx.module import (
     Vector,
 )
 from astra_tui.emulator.ptx.parser import float_value
-from astra_tui.emulator.step import WriteAccess
+from astra_tui.emulator.step import NO_SLOTS, Source, WriteAccess
 
 Reader = Callable[[dict[int, Any]], Any]
 Writer = Callable[[dict[int, Any], Any], None]
@@ -75,12 +75,15 @@ class Decoder:
         """The slots that the instruction being decoded reads, writes, and takes addresses from."""
         self.written: WriteAccess | None = None
         """What it writes in memory."""
+        self.sources: tuple[Source, ...] = ()
+        """What its result depends on, where that is not all that it reads."""
 
     def begin(self, index: int) -> None:
         """Starts on the next instruction."""
         self.index = index
         self.reads, self.writes, self.addresses = set(), set(), set()
         self.written = None
+        self.sources = ()
         self.traits = set()
 
     def label(self, name: str) -> int:
@@ -117,6 +120,15 @@ class Decoder:
             self.slots[name] = len(self.slot_dtypes)
             self.slot_dtypes.append(DTYPES[kind])
         return self.slots[name]
+
+    def slots_of(self, operand: Operand) -> frozenset[int]:
+        """The slot of an operand that is a register, or the negation of one."""
+        match operand:
+            case Negated(register=Register(name=name)):
+                return frozenset((self.slot(name),))
+            case Register(name=name) if name != "_":
+                return frozenset((self.slot(name),))
+        return NO_SLOTS
 
     def register_size(self, name: str) -> int:
         """Bytes of a register."""

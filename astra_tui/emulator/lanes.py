@@ -15,6 +15,7 @@ from astra_tui.emulator.decode import GLOBAL_BASE
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.races import AccessHistory, Accessors, PartOfWarp
 from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
+from astra_tui.emulator.undefined_values import UndefinedValues
 from astra_tui.model.findings import FindingKind
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF
 _LARGE = (
     *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
-    "copies",
+    *("copies", "undefined"),
 )
 
 
@@ -120,6 +121,11 @@ class Chunk:
     def copies(self) -> PendingCopies:
         """Asynchronous copies that no one has waited for yet."""
         return PendingCopies(self.width, len(self.shared_state))
+
+    @cached_property
+    def undefined(self) -> UndefinedValues:
+        """Which registers follow from shared memory that no one has written."""
+        return UndefinedValues(self)
 
     @property
     def pending_copies(self) -> Any:

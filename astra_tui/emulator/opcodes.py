@@ -37,6 +37,13 @@ class Opcode:
     modifiers: frozenset[str]
     note: str = ""
 
+    @property
+    def computes(self) -> bool:
+        """Whether it computes registers from registers of the same thread, and does nothing
+        else.
+        """
+        return self.group in _COMPUTING
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedOpcode:
@@ -55,6 +62,7 @@ _ARITHMETIC = "arithmetic"
 _BIT = "bits"
 _MATH = "approximate mathematics"
 _MOVE = "moves and conversions"
+_COMPUTING = frozenset({_ARITHMETIC, _BIT, _MATH, _MOVE})
 _MEMORY = "memory"
 _WARP = "warp and block"
 _TENSOR = "tensor cores"

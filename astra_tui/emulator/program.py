@@ -15,7 +15,7 @@ import numpy as np
 from astra_tui.emulator.data_dependence import Dependence
 from astra_tui.emulator.decode import Decoder, type_of
 from astra_tui.emulator.faults import Unsupported
-from astra_tui.emulator.opcodes import opcode_of, refusal
+from astra_tui.emulator.opcodes import Opcode, opcode_of, refusal
 from astra_tui.emulator.ops import HANDLERS
 from astra_tui.emulator.ptx.module import (
     Function,
@@ -119,9 +119,9 @@ def _side_of(operand: Operand | None) -> int:
 
 
 def _step(decoder: Decoder, instruction: Instruction) -> Step:
-    name = "astra.cond" if is_condition(instruction) else _opcode(decoder, instruction)
+    entry = None if is_condition(instruction) else _opcode(decoder, instruction)
     try:
-        made = HANDLERS[name](decoder, instruction)
+        made = HANDLERS[entry.name if entry else "astra.cond"](decoder, instruction)
     except Unsupported as error:
         text = str(error)
         is_placed = text.startswith(("line ", UPSTREAM_PREFIX[1:]))
@@ -131,6 +131,8 @@ def _step(decoder: Decoder, instruction: Instruction) -> Step:
     step.writes = frozenset(decoder.writes)
     step.addresses = frozenset(decoder.addresses)
     step.written = decoder.written
+    step.computes = entry is not None and entry.computes
+    step.sources = decoder.sources
     step.location = instruction.location
     step.text = instruction.text
     if instruction.predicate is not None:
@@ -139,12 +141,12 @@ def _step(decoder: Decoder, instruction: Instruction) -> Step:
     return step
 
 
-def _opcode(decoder: Decoder, instruction: Instruction) -> str:
+def _opcode(decoder: Decoder, instruction: Instruction) -> Opcode:
     why_not = refusal(instruction.operation, instruction.modifiers)
     entry = opcode_of(instruction.operation, instruction.modifiers)
     if why_not or entry is None:
         decoder.refuse(instruction, why_not)
-    return entry.name
+    return entry
 
 
 def _orders_blocks(instruction: Instruction) -> bool:

@@ -54,6 +54,8 @@ class Scheduler:
         warp_hits, lane_hits = tally.warp_hits, tally.lane_hits
         warps, n = group.warp_count, group.n
         registers = group.registers
+        undefined = self.chunk.undefined
+        marks = undefined.marks
         cost = 1 + (n >> 10)
         try:
             while index < stop:
@@ -65,6 +67,8 @@ class Scheduler:
                     raise Fault(
                         FindingKind.BUDGET, "the instruction budget is spent: an endless loop?"
                     )
+                if marks:
+                    undefined.follow(step, group)
                 flow = step.flow
                 if flow is Flow.NEXT:
                     if step.predicate < 0:

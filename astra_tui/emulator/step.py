@@ -24,6 +24,19 @@ class WriteAccess:
     space: str
 
 
+@dataclass(frozen=True)
+class Source:
+    """An operand of an instruction whose result may not depend on it."""
+
+    slots: frozenset[int]
+    unused: Callable[[Any], Any] | None = None
+    """Computes from the registers for which threads the operand makes no difference; None where
+    it always may.
+    """
+    given: frozenset[int] = NO_SLOTS
+    """The register slots that `unused` reads."""
+
+
 class Flow(IntEnum):
     """Where control goes after an instruction."""
 
@@ -57,6 +70,7 @@ class Step:
     __slots__ = (
         "addresses",
         "barrier",
+        "computes",
         "flow",
         "is_shuffle",
         "location",
@@ -67,6 +81,7 @@ class Step:
         "reads",
         "run",
         "selector",
+        "sources",
         "target",
         "targets",
         "text",
@@ -96,6 +111,10 @@ class Step:
         self.addresses = NO_SLOTS
         """The register slots that it reads (its predicate's left out), writes, and takes
         addresses from."""
+        self.computes = False
+        """Whether it computes registers from registers, and does nothing else."""
+        self.sources: tuple[Source, ...] = ()
+        """What the result depends on; empty where that is all that it reads."""
         self.written: WriteAccess | None = None
         """Set for instructions that write memory at an address."""
 

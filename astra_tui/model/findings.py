@@ -51,7 +51,7 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.SHARED_OUT_OF_BOUNDS: "an access outside every shared array",
     FindingKind.LOCAL_OUT_OF_BOUNDS: "an access outside the thread's own arrays",
     FindingKind.MISALIGNED: "an address that is no multiple of the access's size",
-    FindingKind.UNINITIALISED_SHARED: "a read of shared memory that no thread has written",
+    FindingKind.UNINITIALISED_SHARED: "a use of shared memory that no thread has written",
     FindingKind.UNINITIALISED_GLOBAL: "a read of an output or workspace that nothing has written",
     FindingKind.UNWRITTEN_OUTPUT: "a part of an output that no launch wrote",
     FindingKind.WROTE_INPUT: "a write to an argument that is only read",

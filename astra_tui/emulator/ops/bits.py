@@ -11,6 +11,7 @@ from astra_tui.emulator.numerics import bit_length, reverse_bits
 from astra_tui.emulator.ops.arithmetic import Function, elementwise
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Immediate
+from astra_tui.emulator.step import Source
 
 if TYPE_CHECKING:
     from astra_tui.emulator.decode import Decoder
@@ -21,12 +22,28 @@ _U32, _U64 = np.uint32, np.uint64
 
 @opcode("and")
 def _and(decoder: Decoder, instruction: Instruction) -> Run:
+    decoder.sources = _absorbed(decoder, instruction, lambda a: a == 0)
     return elementwise(decoder, instruction, np.bitwise_and)
 
 
 @opcode("or")
 def _or(decoder: Decoder, instruction: Instruction) -> Run:
+    decoder.sources = _absorbed(decoder, instruction, lambda a: np.invert(a) == 0)
     return elementwise(decoder, instruction, np.bitwise_or)
+
+
+def _absorbed(
+    decoder: Decoder, instruction: Instruction, absorbs: Function
+) -> tuple[Source, Source]:
+    """What the result of `and` or `or` depends on: not on an operand that the other absorbs."""
+    kind = type_of(instruction)
+    operands = instruction.operands[1:3]
+    a, b = map(decoder.slots_of, operands)
+    read_a, read_b = (decoder.read(o, kind) for o in operands)
+    return (
+        Source(a, lambda regs: absorbs(read_b(regs)), b),
+        Source(b, lambda regs: absorbs(read_a(regs)), a),
+    )
 
 
 @opcode("xor")

@@ -72,6 +72,7 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
         "load",
         synchronises(instruction),
         "nc" in instruction.modifiers,
+        tuple(map(decoder.slots_of, parts)),
     )
     _note_communication(decoder, instruction)
     address = decoder.address(source)

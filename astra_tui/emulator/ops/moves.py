@@ -14,11 +14,12 @@ from astra_tui.emulator.address_space import (
     space_of,
     to_generic,
 )
-from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
+from astra_tui.emulator.decode import DTYPES, UNSIGNED, Reader, type_of
 from astra_tui.emulator.numerics import bf16_to_f32, flush
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Vector
+from astra_tui.emulator.step import Source
 
 if TYPE_CHECKING:
     from astra_tui.emulator.decode import Decoder
@@ -81,6 +82,7 @@ def _selp(decoder: Decoder, instruction: Instruction) -> Run:
     first, second = (decoder.read(o, kind) for o in instruction.operands[1:3])
     condition = decoder.read(instruction.operands[3], "pred")
     write = decoder.write(instruction.operands[0], kind)
+    decoder.sources = _choice(decoder, instruction, condition)
 
     def run(regs: dict[int, Any], group: Any) -> None:
         write(regs, np.where(condition(regs), first(regs), second(regs)))
@@ -94,11 +96,22 @@ def _slct(decoder: Decoder, instruction: Instruction) -> Run:
     first, second = (decoder.read(o, kinds[0]) for o in instruction.operands[1:3])
     condition = decoder.read(instruction.operands[3], kinds[-1])
     write = decoder.write(instruction.operands[0], kinds[0])
+    decoder.sources = _choice(decoder, instruction, lambda regs: condition(regs) >= 0)
 
     def run(regs: dict[int, Any], group: Any) -> None:
         write(regs, np.where(condition(regs) >= 0, first(regs), second(regs)))
 
     return run
+
+
+def _choice(decoder: Decoder, instruction: Instruction, holds: Reader) -> tuple[Source, ...]:
+    """What the result of `selp` or `slct` depends on: not on the operand that is not chosen."""
+    first, second, condition = map(decoder.slots_of, instruction.operands[1:4])
+    return (
+        Source(condition),
+        Source(first, lambda regs: np.logical_not(holds(regs)), condition),
+        Source(second, holds, condition),
+    )
 
 
 # -- comparisons -----------------------------------------------------------------------------------
