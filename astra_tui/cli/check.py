@@ -53,7 +53,7 @@ class _Errors:
     "Without SOURCE, every source in the task's folder is checked.",
     argument("task", "TASK", "a task's name or folder", required=False),
     argument("sources", "SOURCE.cu", "kernel sources to check", nargs=-1, required=False),
-    flag("--all", help="check every source of every task"),
+    flag("--all", help="check every source of every task whose files are here"),
     flag(
         "--case",
         metavar="PATTERN",
@@ -100,6 +100,7 @@ def run(options: Options) -> int:
 def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
     """The tasks to check, with the cases that the filters leave. Raises UserError for none."""
     from astra_tui.lab.check.runner import NoSuchCase, select_cases
+    from astra_tui.lab.upstream import must_fetch
     from astra_tui.model.task import find_task, list_tasks, load_task
 
     patterns, seed = tuple(options.case), options.seed
@@ -110,6 +111,10 @@ def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
     for found in list_tasks():
         try:
             task = load_task(found.folder)
+            package = must_fetch(task)
+            if package is not None and not options.list:
+                plain.note(f"{task.name} is left out: it needs {package}, fetched on its own check")
+                continue
             wanted.append(_Wanted(task, found.name, select_cases(task, patterns, seed)))
         except NoSuchCase:
             continue

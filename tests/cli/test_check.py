@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
@@ -26,7 +27,8 @@ ONE = ("--case", "float16/d=1")
 @pytest.mark.usefixtures("sources")
 def test_a_result_is_on_stdout_alone(shell: Shell, source: str, code: ExitCode, told: str) -> None:
     outcome = shell.run("check", "silu_and_mul", source, *ONE)
-    assert (outcome.code, outcome.err) == (code, "")
+    progress = re.compile(r"silu_and_mul/\w+\.cu: \d+/\d+ cases, \d+ s\n")  # Of a slow check.
+    assert (outcome.code, progress.sub("", outcome.err)) == (code, "")
     assert told in outcome.out
 
 
@@ -106,11 +108,12 @@ def test_all_is_a_table_with_a_line_for_each_source(shell: Shell) -> None:
     head, columns, *rows = outcome.out.splitlines()
     assert head.startswith("on emulator, NVRTC ")
     assert columns.split()[:4] == ["task", "source", "verdict", "cases"]
-    assert [row.split()[:4] for row in rows] == [
-        [task, source, "passed", "1"]
+    found = [row.split()[:4] for row in rows]
+    assert all(
+        [task, source, "passed", "1"] in found
         for task in ("fused_add_rmsnorm", "silu_and_mul")
         for source in ("baseline.cu", "tuned.cu")
-    ]
+    )
 
 
 def test_list_names_cases_with_their_reasons(shell: Shell) -> None:
@@ -122,11 +125,12 @@ def test_list_names_cases_with_their_reasons(shell: Shell) -> None:
 
 def test_list_of_all_tasks(shell: Shell) -> None:
     outcome = shell.run("check", "--all", "--list", "--case", "*typical")
-    assert [x for x in outcome.out.splitlines() if x.endswith(" cases")] == [
+    assert {x for x in outcome.out.splitlines() if x.endswith(" cases")} >= {
         "fused_add_rmsnorm: 2 cases",
         "merge_attn_states_lse: 3 cases",
         "silu_and_mul: 2 cases",
-    ]
+        "flashinfer_rmsnorm: 2 cases",
+    }
 
 
 def test_a_bad_task_file_is_named_with_its_line(shell: Shell) -> None:
