@@ -21,6 +21,9 @@ for _number in (signal.SIGQUIT, signal.SIGHUP):
 os.environ.setdefault("ASTRA_TUI_SEED", "0")
 os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
 
+OWN_SOURCES = sorted(f for own in ROOT.glob("kernels/*/tuned.cu") for f in own.parent.glob("*.cu"))
+"""Those of the bundled tasks whose sources are ours; `tests/upstream` has the others."""
+
 from astra_tui.engine.lab import Lab  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402

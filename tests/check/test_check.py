@@ -18,9 +18,9 @@ from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVer
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
 from astra_tui.model.task import KernelTask, find_task, load_task
+from tests.conftest import OWN_SOURCES
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
-SOURCES = sorted(KERNELS.glob("*/*.cu"))
 MARK = "// <--"
 
 
@@ -42,11 +42,11 @@ def report_of(checker: Checker, text: str, patterns: tuple[str, ...] = ()) -> Ch
     return report
 
 
-WHOLE = [f for f in SOURCES if f.name == "tuned.cu" or f.parent.name == "silu_and_mul"]
+WHOLE = [f for f in OWN_SOURCES if f.name == "tuned.cu" or f.parent.name == "silu_and_mul"]
 """Checked in full; the two other baselines on the cases of their tasks, which takes a third."""
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda p: f"{p.parent.name}/{p.name}")
+@pytest.mark.parametrize("file", OWN_SOURCES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_shipped_source_passes_every_case_without_a_finding(
     checkers: dict[str, Checker], file: Path
 ) -> None:

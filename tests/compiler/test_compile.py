@@ -22,7 +22,7 @@ from astra_tui.lab.compiler.toolchain import LIBRARY_VARIABLE
 from astra_tui.model.compilation import Compilation, Severity
 from astra_tui.model.dtypes import DType
 from tests.compiler.helpers import BFLOAT16, FLOAT, HALF, HERE, KERNEL, messages
-from tests.conftest import ROOT
+from tests.conftest import OWN_SOURCES
 
 TINY = "__global__ void tiny(int* o) { *o = 1; }\n"
 
@@ -119,7 +119,7 @@ def test_an_unknown_architecture_is_an_error(compiler: Compiler) -> None:
     assert "gpu-architecture" in messages(compiler.compile(TINY, ("tiny",), "sm_1"))
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("kernels/*/*.cu")), ids=lambda f: f.parent.name)
+@pytest.mark.parametrize("file", OWN_SOURCES, ids=lambda f: f.parent.name)
 def test_the_bundled_kernels_compile_without_a_word(compiler: Compiler, file: Path) -> None:
     result = compiler.compile(file.read_text(encoding="utf-8"))
     assert result.diagnostics == ()

@@ -18,7 +18,7 @@ from astra_tui.lab.compiler.log import MAX_DIAGNOSTICS, parse_diagnostics
 from astra_tui.lab.compiler.service import SOURCE_NAME
 from astra_tui.model.compilation import Severity
 from tests.compiler.helpers import PATIENT
-from tests.conftest import ROOT
+from tests.conftest import OWN_SOURCES
 
 INCLUDE_DIRS = find_toolchain().include_dirs
 BAD = '#include "no_such_header.h"\n'
@@ -206,7 +206,7 @@ def test_an_honest_source_is_accepted(name: str) -> None:
     assert refuse_unsafe(HONEST[name], INCLUDE_DIRS) == []
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("kernels/*/*.cu")), ids=lambda f: f.parent.name)
+@pytest.mark.parametrize("file", OWN_SOURCES, ids=lambda f: f.parent.name)
 def test_the_bundled_kernels_are_accepted(file: Path) -> None:
     assert refuse_unsafe(file.read_text(encoding="utf-8"), INCLUDE_DIRS) == []
 

@@ -11,7 +11,7 @@ from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.toolchain import LIBRARY_VARIABLE
 from tests.compiler.helpers import BFLOAT16, FLOAT, HALF, KERNEL, messages
-from tests.conftest import ROOT
+from tests.conftest import OWN_SOURCES, ROOT
 
 LIBRARY = ROOT / ".nvrtc-13.0" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
 NAMES = (FLOAT, HALF, BFLOAT16)
@@ -50,7 +50,7 @@ def test_it_gives_the_same_parameters(older: Compiler, compiler: Compiler, arch:
     assert old.cubin.startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("kernels/*/*.cu")), ids=lambda f: f.parent.name)
+@pytest.mark.parametrize("file", OWN_SOURCES, ids=lambda f: f.parent.name)
 def test_it_compiles_the_bundled_kernels(older: Compiler, file: Path) -> None:
     assert older.compile(file.read_text(encoding="utf-8")).diagnostics == ()
 

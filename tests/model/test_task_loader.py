@@ -137,7 +137,8 @@ def test_bundled_tasks_load(name: str) -> None:
     assert task.text == TEXTS[name]
     assert task.folder == KERNELS / name
     assert task.workloads
-    assert task.tuned_file.is_file()
+    assert task.baseline_file.is_file()
+    assert task.tuned_file.is_file() != (task.folder / "upstream.toml").is_file()
 
 
 def test_dimensions_have_sizes_and_a_typical_one() -> None:
