@@ -115,7 +115,9 @@ def read_launch(
         grid = _answered_parts("grid", answers.plan.grid, sizes)
         block = _answered_parts("block", answers.plan.block, sizes)
         shared = answers.plan.shared
-        return LaunchDraft(template, grid, block or (Integer(DEFAULT_BLOCK),), shared, numbers)
+        nulls = _answered_nulls(kernel, answers)
+        block = block or (Integer(DEFAULT_BLOCK),)
+        return LaunchDraft(template, grid, block, shared, numbers, nulls=nulls)
     host = HostCode(source, kernel, launch, sizes)
     host.types.update(_element_names(kernel, launch, elements))
     host.cpp_names.update(_cpp_names(source, kernel, launch, elements))
@@ -141,6 +143,7 @@ def read_launch(
     shared = answers.plan.shared or _shared(host, ask)
     given = zip(kernel.parameters, launch.arguments, strict=False)
     nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
+    nulls |= _answered_nulls(kernel, answers)
     checked = host.conditions(ask)
     block = block or (Integer(DEFAULT_BLOCK),)
     return LaunchDraft(
@@ -156,6 +159,14 @@ def _answer_arguments(kernel: KernelText, sizes: Sizes, answers: Answers) -> Non
             raise UserError(f"the kernel has no plan.args.{name}", hint=nearest(name, known))
         if name in sizes.arguments:
             sizes.arguments[name] = _answered_expression(f"plan.args.{name}", text, sizes)
+
+
+def _answered_nulls(kernel: KernelText, answers: Answers) -> frozenset[str]:
+    """The pointers that `[plan.args]` leaves out."""
+    given = answers.plan.args
+    return frozenset(
+        p.name for p in kernel.parameters if p.is_pointer and given.get(p.name) == "null"
+    )
 
 
 def _answered_parts(

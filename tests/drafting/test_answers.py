@@ -18,28 +18,32 @@ from astra_tui.model.task import load_task
 SOURCE = """
 enum class Op { kHalve, kDouble };
 template <typename T, Op kOp, int kWidth, typename IdType>
-__global__ void scale(T* out, const T* x, const IdType* rows, int d, float by) {
-  int i = blockIdx.x * d + threadIdx.x;
-  if (threadIdx.x < d) out[i] = x[rows[blockIdx.x] * d + threadIdx.x] * by;
+__global__ void scale(T* out, const T* x, const IdType* rows, int d, float by,
+                      const float* more_by) {
+  if (more_by) by += *more_by;
+  int i = threadIdx.x;
+  if (i < d) out[blockIdx.x * d + i] = x[rows[blockIdx.x] * d + i] * by;
 }
 template <int kWidth>
-void launch(float* out, const float* x, const int* rows, int n, int d, float by) {
-  scale<float, Op::kHalve, kWidth, int><<<n, opaque[d]>>>(out, x, rows, d, by);
+void launch(float* out, const float* x, const int* rows, int n, int d, float by, float* more) {
+  scale<float, Op::kHalve, kWidth, int><<<n, opaque[d]>>>(out, x, rows, d, by, more);
 }
-void other(float* out, const float* x, const int* rows, int n, int d) {
-  scale<float, Op::kDouble, 8, int><<<n, 128>>>(out, x, rows, d, 2.0f);
+void other(float* out, const float* x, const int* rows, int n, int d, float* more) {
+  scale<float, Op::kDouble, 8, int><<<n, 128>>>(out, x, rows, d, 2.0f, more);
 }
 """
 
 ANSWERS = """
 from = "scale.cu"
-launch = 10
+launch = 12
 reference = "scale.py"
 [template]
 kOp = "Op::kDouble"
 kWidth = 4
 [plan]
 block = ["min(d, 256)"]
+[plan.args]
+more_by = "null"
 [args.x]
 limit = 100.0
 shape = ["x_rows + more", "d"]
@@ -84,6 +88,7 @@ def test_answers_decide_what_the_source_leaves_open_and_are_kept_with_the_task(
 
     task = load_task(tmp_path / "task")
     assert task.dims["d"].sizes == (32, 96)
+    assert "more_by" not in task.args
     assert task.reference_file.read_text() == REFERENCE
     text = (tmp_path / "task" / "baseline.cu").read_text()
     assert '"Op::kDouble", 4, int32> grid=n block=min(d, 256)' in text
@@ -104,8 +109,8 @@ def test_answers_decide_what_the_source_leaves_open_and_are_kept_with_the_task(
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ('from = "scale.cu"\nlunch = 10', "unknown field `lunch`"),
-        ('from = "scale.cu"\nlaunch = 11', "no launch of scale is at line 11"),
+        ('from = "scale.cu"\nlunch = 11', "unknown field `lunch`"),
+        ('from = "scale.cu"\nlaunch = 13', "no launch of scale is at line 13"),
         ('from = "scale.cu"\n[template]\nkWith = 4', "did you mean 'kWidth'?"),
         ('from = "scale.cu"\n[args.y]\nlimit = 1.0', "the draft has no args.y"),
         ('from = "scale.cu"\n[dims.q]\nsizes = [4]', "the draft has no dims.q"),
