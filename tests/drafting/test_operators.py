@@ -368,6 +368,8 @@ TABLE: list[tuple[KernelFacts, str, str]] = [
      F + ".layer_norm(x, (d,), w, b, eps)"),
     (facts("rms_norm", "x:in:T:t,h,d weight:in:T:d out:out:T:t,h,d eps:float32"), "out",
      F + ".rms_norm(x, (d,), weight, eps)"),
+    (facts("rms_norm", "x:in:T:t,d weight:in:T:t,d out:out:T:t,d eps:float32"), "out",
+     F + ".rms_norm(x, (d,), None, eps) * weight"),
     (facts("crossentropy_forward", "logits:in:T:t,v targets:in:int32:t losses:out:T:t"), "losses",
      F + ".cross_entropy(logits, targets, reduction='none')"),
     (facts("embedding_kernel", "ids:in:int64:t weight:in:T:v,d out:out:T:t,d"), "out",

@@ -55,7 +55,7 @@ def epsilon(b: Bound) -> tuple[str, tuple[str, ...]]:
 def _rows(b: Bound, role: str) -> tuple[str, bool]:
     """A tensor as rows of the norm's length, and whether that is its own shape."""
     sizes = b.sizes(role)
-    if "weight" not in b or (len(b.sizes("weight")) == 1 and b.sizes("weight") == sizes[-1:]):
+    if "weight" not in b or b.sizes("weight") in (sizes, sizes[-1:]):
         return b[role], True
     return f"{b[role]}.reshape(-1, {b['weight']}.numel())", False
 
