@@ -61,6 +61,8 @@ _ATTRIBUTES = (
     (re.compile(r"<recovery-expr>"), "astra_unknown"),
     (re.compile(r"#pragma unroll \(enable\)"), "#pragma unroll"),
 )
+_NAMELESS = re.compile(r"\bauto\s*&{0,2}\s*(?==[^=])")
+_BINDING = re.compile(r"\bauto\s*&{0,2}\s*(\[[^\]]*\])(?=\s*[=({])")
 
 
 _PLAIN = frozenset(
@@ -311,11 +313,15 @@ class _Reader:
         if kind == "function" and _CLASS_CONSTANT.search(text):
             self.constants.update(_class_constants(self.cindex, cursor))
         start, end = cursor.extent.start, cursor.extent.end
+        path = _file_of(cursor.location)
+        if _NAMELESS.search(text) and path in self.files:
+            written = self.files[path].encode()[start.offset : end.offset]
+            text = _with_bindings(text, written.decode(errors="replace"))
         return Declaration(
             cursor.spelling,
             kind,
             scope,
-            _file_of(cursor.location),
+            path,
             start.offset,
             end.offset,
             start.line,
@@ -342,6 +348,19 @@ _KINDS = {
 def _file_of(location: Any) -> str:
     """The path of a place without the `..` by which it was included, "" for none."""
     return os.path.normpath(location.file.name) if location.file is not None else ""
+
+
+def _with_bindings(printed: str, written: str) -> str:
+    """The text with the names of `auto [x, y] = pair`, which libclang's printer leaves out.
+
+    A text stays as it is where macros or dead branches have some of the bindings.
+    """
+    plain = re.sub(r"//[^\n]*|/\*.*?\*/", " ", written, flags=re.DOTALL)
+    names = [" ".join(found[1].split()) for found in _BINDING.finditer(plain)]
+    if len(names) != len(_NAMELESS.findall(printed)):
+        return printed
+    listed = iter(names)
+    return _NAMELESS.sub(lambda found: f"{found[0].rstrip()} {next(listed)} ", printed)
 
 
 def _shortest(match: re.Match[str]) -> str:

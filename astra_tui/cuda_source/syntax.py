@@ -129,8 +129,10 @@ def ancestors(node: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def declared_name(declarator: Node | None) -> str:
-    """The name inside of a declarator such as `*x`, `x[4]` or `x = 1`."""
+    """The name inside of a declarator such as `*x`, `x[4]` or `x = 1`, "" for `[x, y] = p`."""
     while declarator is not None and declarator.type not in _NAME_TYPES:
+        if declarator.type == "structured_binding_declarator":
+            return ""
         inner = declarator.child_by_field_name("declarator")
         if inner is None:
             inner = next(

@@ -1,13 +1,16 @@
-"""Launchers that pass a kernel to a lambda which launches it, read with the lambda's body in place.
+"""Launchers with lambdas, read with the lambdas' bodies in place.
 
 `auto launch = [&](auto kernel, int threads) { ... }; launch(copy<4>, 32);` reads as if the body
 stood before the call, with the parameters declared as what the call passes.
+
+A number that a lambda chooses, `[&] { for (int n : {1, 2}) if (d <= n) return n; return 4; }()`,
+reads as `(d <= 1 ? 1 : d <= 2 ? 2 : 4)`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -47,6 +50,7 @@ def with_lambdas_in_place(text: str) -> str:
     for function in descendants(parse(text)):
         if function.type == "function_definition" and _LAUNCH.search(text_of(function)):
             edits += _edits(function)
+            edits += _choices(function)
     data = text.encode(errors="replace")
     for start, end, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[end:]
@@ -74,6 +78,78 @@ def _edits(function: Node) -> Iterator[tuple[int, int, str]]:
     for name in called:
         node = lambdas[name].node
         yield node.start_byte, node.end_byte, "nullptr" + "\n" * text_of(node).count("\n")
+
+
+def _choices(function: Node) -> Iterator[tuple[int, int, str]]:
+    """Lambdas that are called where they stand, as the conditional expressions that they are."""
+    for call in descendants(function):
+        called = call.child_by_field_name("function")
+        if call.type != "call_expression" or called is None or called.type != "lambda_expression":
+            continue
+        body = called.child_by_field_name("body")
+        chosen = _chosen(body.named_children, {}) if body is not None else None
+        if chosen is not None and not arguments_of(call):
+            yield call.start_byte, call.end_byte, f"({chosen})"
+
+
+def _chosen(statements: Sequence[Node], known: Mapping[str, str]) -> str | None:
+    """What statements return as one expression, None where they do more than choose."""
+    if not statements:
+        return None
+    first, rest = statements[0], statements[1:]
+    match first.type:
+        case "comment":
+            return _chosen(rest, known)
+        case "return_statement" if first.named_children:
+            return _replaced(first.named_children[0], known)
+        case "declaration":
+            values = {n: d.child_by_field_name("value") for n, d in declarators(first)}
+            given = {n: f"({_replaced(v, known)})" for n, v in values.items() if v is not None}
+            return _chosen(rest, {**known, **given}) if given else None
+        case "if_statement" if first.child_by_field_name("alternative") is None:
+            condition = first.child_by_field_name("condition")
+            taken = _chosen(_inside(first.child_by_field_name("consequence")), known)
+            other = _chosen(rest, known)
+            if condition is None or taken is None or other is None:
+                return None
+            return f"{_replaced(condition, known)} ? {taken} : {other}"
+        case "for_range_loop":
+            return _first_chosen(first, rest, known)
+        case _:
+            return None
+
+
+def _first_chosen(loop: Node, rest: Sequence[Node], known: Mapping[str, str]) -> str | None:
+    """A loop over listed numbers that returns the first for which a condition holds."""
+    name = text_of(loop.child_by_field_name("declarator"))
+    listed = loop.child_by_field_name("right")
+    found = _chosen(rest, known)
+    if listed is None or listed.type != "initializer_list":
+        return None
+    for number in reversed([n for n in listed.named_children if n.type != "comment"]):
+        match [n for n in _inside(loop.child_by_field_name("body")) if n.type != "comment"]:
+            case [Node(type="if_statement") as branch]:
+                inner = {**known, name: text_of(number)}
+                condition = branch.child_by_field_name("condition")
+                taken = _chosen(_inside(branch.child_by_field_name("consequence")), inner)
+                if condition is None or taken is None or found is None:
+                    return None
+                found = f"{_replaced(condition, inner)} ? {taken} : {found}"
+            case _:
+                return None
+    return found
+
+
+def _inside(statement: Node | None) -> list[Node]:
+    if statement is None:
+        return []
+    return statement.named_children if statement.type == "compound_statement" else [statement]
+
+
+def _replaced(node: Node, known: Mapping[str, str]) -> str:
+    """The text of an expression with the values of names that are known."""
+    text = text_of(node)
+    return re.sub(r"(?<![\w.>])[A-Za-z_]\w*", lambda m: known.get(m[0], m[0]), text)
 
 
 def _lambdas(function: Node) -> Iterator[tuple[str, _Lambda]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
@@ -20,6 +20,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
     without_wrapping,
 )
+from astra_tui.drafting import linear
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import (
     PROPERTIES,
@@ -182,6 +183,12 @@ class HostCode:
                 self.expressions[f"{host}{mark}defined()"] = Integer(1)
             if f"{host}.numel()" in text and f"{host}.size(-1)" in text:
                 self.expressions[f"{host}.dim()"] = Integer(2)
+        for check in tensor_checks(self.launch):
+            tensor = self.tensors.get(check.tensor)
+            if check.type_variable and tensor is not None:
+                asked = f"dtype_bytes({check.type_variable}.unwrap())"
+                kind = element_types.get(tensor, ELEMENT_TYPE)  # What is not known is drafted so.
+                self.expressions.setdefault(asked, Call("sizeof", (Name(kind),)))
 
     def read_modes(self) -> Iterator[str]:
         """Takes truth values that the host code asks a function without arguments as false.
@@ -206,16 +213,25 @@ class HostCode:
         """Takes sizes, strides and shapes from the checks that the host code makes."""
         function = self.launch.function
         symbols, fixed = symbolic_sizes(function), fixed_sizes(function)
+        checks = tuple(tensor_checks(self.launch))
+        unchecked = {
+            f"{check.tensor}.size({axis})"
+            for check in checks for axis, text in enumerate(check.sizes) if is_any(text)
+        }  # fmt: skip
         for name, node in fixed.items():
             found = self.expression(node)
             if found is not None:
                 self.expressions[f"{name}.unwrap()"] = found
         for node, holds in checked_conditions(self.launch.call, self.launch.function):
             if holds:
-                self._read_equality(node, symbols)
-        for check in tensor_checks(self.launch):
+                self._read_equality(node, symbols, unchecked)
+        for check in checks:
             tensor = self.tensors.get(check.tensor)
-            sizes = tuple(self._checked_size(text, symbols, tensor) for text in check.sizes)
+            sizes = tuple(
+                self._unchecked_size(check.tensor, axis)
+                if is_any(text) else self._checked_size(text, symbols)
+                for axis, text in enumerate(check.sizes)
+            )  # fmt: skip
             if tensor is None:
                 continue
             if all(sizes) and tensor not in self.shapes:
@@ -225,8 +241,13 @@ class HostCode:
                     stride = Call("stride", (Name(tensor), Integer(axis)))
                     self.expressions.setdefault(f"{text}.unwrap()", stride)
 
-    def _read_equality(self, node: Node, symbols: Mapping[str, str]) -> None:
-        """Takes a symbolic size from a check such as `2 * n == D.unwrap()`."""
+    def _read_equality(
+        self, node: Node, symbols: Mapping[str, str], unchecked: Collection[str]
+    ) -> None:
+        """Takes a size from a check such as `2 * n == D.unwrap()` or `x.size(1) * 2 == n`.
+
+        `unchecked` are the sizes of tensors of which the checks of shapes say nothing.
+        """
         node = without_wrapping(node)
         clause = node.child_by_field_name("value") if node.type == "condition_clause" else None
         node = without_wrapping(clause) if clause is not None else node
@@ -235,16 +256,19 @@ class HostCode:
         if left is None or right is None or not is_equality:
             return
         for target, other in ((left, right), (right, left)):
-            text = text_of(without_wrapping(target))
+            target, factor = _without_factor(without_wrapping(target))
+            text = text_of(target)
             name = text.removesuffix(".unwrap()")
-            is_open = name != text and name in symbols and text not in self.expressions
+            is_symbol = name != text and name in symbols
+            is_open = (is_symbol or text in unchecked) and text not in self.expressions
             if is_open and text not in self.sizes.leaves:
                 for symbol in symbols:
                     if symbol != name and self._is_behind(f"{symbol}.unwrap()", other):
                         self._symbol(symbol, symbols)
                 found = self.expression(other)
-                if found is not None and not isinstance(found, Integer):
-                    self.expressions[text] = found
+                by = self.expression(factor) if factor is not None else Integer(1)
+                if found is not None and by is not None and not isinstance(found, Integer):
+                    self.expressions[text] = linear.combined("//", found, by)
                     return
 
     def _is_behind(self, text: str, node: Node, depth: int = 0) -> bool:
@@ -263,11 +287,16 @@ class HostCode:
         known = self.sizes.leaves.get(unwrapped)
         return known or self.sizes.add(symbols[symbol], unwrapped)
 
-    def _checked_size(self, text: str, symbols: Mapping[str, str], tensor: str | None) -> str:
+    def _unchecked_size(self, host: str, axis: int) -> str:
+        """A size of a tensor that no check of its shape names, "" where the kernel has no such."""
+        tensor, text = self.tensors.get(host), f"{host}.size({axis})"
+        if text in self.expressions:
+            return printed(self.expressions[text])
+        name = f"{tensor}_size{axis}" if axis else f"{tensor}_rows"
+        return self.sizes.leaves.get(text) or (self.sizes.add(name, text) if tensor else "")
+
+    def _checked_size(self, text: str, symbols: Mapping[str, str]) -> str:
         """A size of a shape in the plan's language; a symbolic one gets its own name."""
-        if is_any(text):
-            name = f"{tensor}_rows"
-            return self.sizes.leaves.get(name) or (self.sizes.add(name, name) if tensor else "")
         if text in symbols:
             return self._symbol(text, symbols)
         node = parse_expression(text)
@@ -397,7 +426,7 @@ class HostCode:
             if self._is_leaf_text(current) and current.type != "field_expression":
                 yield current
                 continue
-            if current.type == "sizeof_expression":
+            if current.type == "sizeof_expression" or text_of(current) in self.expressions:
                 continue
             if current.type == "call_expression" and called_name(current) in self.queries:
                 stack.extend(arguments_of(current)[1:2])
@@ -460,6 +489,17 @@ class HostCode:
         definition = self.values.get(text_of(node))
         text = text_of(definition if definition is not None else node)
         return f"'{one_line(text)}' at line {self.launch.line}"
+
+
+def _without_factor(node: Node) -> tuple[Node, Node | None]:
+    """The size of `2 * D.unwrap()` with its factor, any other expression as it is."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is None or right is None or text_of(node.child_by_field_name("operator")) != "*":
+        return node, None
+    for size, factor in ((left, right), (right, left)):
+        if re.fullmatch(r"\w+\.(unwrap\(\)|size\(\d+\))", text_of(size)):
+            return size, factor
+    return node, None
 
 
 def _device_queries(source: SourceText) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,8 @@ class TensorCheck:
     strides: tuple[str, ...]
     types: tuple[str, ...] = ()
     """The element types that it may have, as they are written."""
+    type_variable: str = ""
+    """The variable that holds its element type from then on, "" for none."""
 
 
 def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
@@ -51,6 +53,7 @@ def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
                     _texts(sizes),
                     _texts(strides) if strides is not None else (),
                     _types(types) if types is not None else (),
+                    next(map(text_of, arguments_of(types)), "") if types is not None else "",
                 )
 
 
@@ -72,6 +75,8 @@ def _checks(statement: Node) -> Iterator[Node]:
     if statement.type == "if_statement":
         body = statement.child_by_field_name("consequence")
         condition = statement.child_by_field_name("condition")
+        if body is not None and body.type == "attributed_statement":  # `if (...) [[likely]] {}`
+            body = body.named_children[-1]
         empty = body is not None and body.type == "compound_statement" and not body.named_children
         if empty and condition is not None:
             yield condition
