@@ -112,12 +112,13 @@ class _Walk:
 
     def _through(self, call: Node, name: str, pointer: Pointer, rest: list[Node]) -> Pointer:
         """Where a vector's method `v.load(pointer)` or `v.load(pointer, n)` goes."""
-        owner = re.split(r"\.|->", name)[0]
+        owner = re.split(r"\.|->|\[", name)[0]
         kind = scopes.declared_type(owner, call, self.function)
         made = scopes.definition_of(owner, call, self.function)
         if "<" not in kind and isinstance(made, Node):
             kind = text_of(made).partition("(")[0]  # `const auto rows = Memory<Vec>::warp()`.
-        viewed = self.body.viewed(pointer, kind) if "<" in kind else pointer
+        is_vector = "<" in kind or kind in self.body.facts.aliases
+        viewed = self.body.viewed(pointer, kind) if is_vector else pointer
         if len(rest) != 1:
             return viewed
         return self.body.moved(viewed, self.body.integer(rest[0]))

@@ -39,6 +39,7 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne,
     "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
 }  # fmt: skip
+_PAIRS = re.compile(r"[\w:]*\bpacked_t\b")
 _LEAVING = ("return_statement", "continue_statement", "break_statement", "throw_statement")
 _VECTOR_BYTES = {name: d.bytes_of(n) for d in DType for name, n in d.vectors.items()}
 
@@ -348,18 +349,31 @@ class Body:
                 break
             name = self.facts.aliases.get(name, "")
         given = re.findall(r"[\w:]+", name.partition("<")[2])
+        each = self._components(given[0], element) if given else 1
         for word in given:
             if word in self.facts.numbers:
-                return replace(pointer, width=self.facts.numbers[word], vector=word, lanes=None)
+                width = self.facts.numbers[word] * each
+                return replace(pointer, width=width, vector=word, lanes=None)
             if word in self.facts.sizes:
-                return replace(pointer, width=0, vector=word, lanes=self.facts.sizes[word])
+                lanes = self.facts.sizes[word] * constant(each)
+                return replace(pointer, width=0, vector=word, lanes=lanes)
             value = integer_value(word) or self._lanes(name)
             if value:
-                return replace(pointer, width=value, vector="", lanes=None)
-        for word in given:
-            if word in self.facts.aliases:
-                return self.viewed(pointer, self.facts.aliases[word])
+                return replace(pointer, width=value * each, vector="", lanes=None)
+        if len(given) == 1 and given[0] in self.facts.aliases:
+            return self.viewed(pointer, self.facts.aliases[given[0]])
         return replace(pointer, width=0, vector="", lanes=None)
+
+    def _components(self, name: str, element: int) -> int:
+        """How many elements one item of a vector has: 2 in `Vec<__half2, 4>`, mostly 1."""
+        for _ in range(4):
+            size = _VECTOR_BYTES.get(name)
+            if size is not None and element:
+                return max(size // element, 1)
+            if _PAIRS.match(name):
+                return 2
+            name = self.facts.aliases.get(name, "")
+        return 1
 
     def _lanes(self, name: str) -> int:
         """The number that a vector's type has as its last argument, as in `Vec<T, 16 / sizeof(T)>`;

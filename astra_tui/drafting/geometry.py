@@ -119,7 +119,7 @@ def read_launch(
         block = block or (Integer(DEFAULT_BLOCK),)
         return LaunchDraft(template, grid, block, shared, numbers, nulls=nulls)
     host = HostCode(source, kernel, launch, sizes)
-    host.types.update(_element_names(kernel, launch, elements))
+    host.types.update(_element_names(kernel, launch, elements, source.aliases))
     host.cpp_names.update(_cpp_names(source, kernel, launch, elements))
     for kind, name, default in host_template_of(launch.function):
         if kind == "typename" and default in host.cpp_names:
@@ -211,10 +211,12 @@ def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -
 
 
 def _element_names(
-    kernel: KernelText, launch: HostLaunch, elements: ElementTypes
+    kernel: KernelText, launch: HostLaunch, elements: ElementTypes, aliases: dict[str, str]
 ) -> dict[str, str]:
     """C++ names of element types in host code with the plan's, for sizeof."""
-    found = dict.fromkeys(elements.generic, "T")
+    written = ((name, dtype_of(name, aliases)) for name in aliases)
+    found = {name: dtype.value for name, dtype in written if dtype is not None}
+    found |= dict.fromkeys(elements.generic, "T")
     for (_, name, _), given in zip(kernel.template, launch.template_args, strict=False):
         if name in elements.generic:
             found[text_of(given)] = "T"

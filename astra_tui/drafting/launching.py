@@ -44,6 +44,7 @@ from astra_tui.drafting.reading import (
     parameters_of,
 )
 from astra_tui.drafting.tensor_checks import (
+    TensorCheck,
     checked_conditions,
     fixed_sizes,
     is_any,
@@ -66,6 +67,8 @@ from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, ELEMENT_TYPE
 
 _TYPE_NAMES = {ELEMENT_TYPE, *(d.value for d in DType)}
 MAX_LABEL = 512
+MAX_ALIGNMENT = 16
+"""Bytes of the widest access of one thread."""
 _METHODS = re.compile(r"[\w.\->]+(?:\.|->)(?:size|numel|shape|dim|unwrap)\s*\(")
 
 
@@ -123,6 +126,10 @@ class HostCode:
         self.expressions: dict[str, Expression] = {}
         self.shapes: dict[str, tuple[str, ...]] = {}
         """Shapes of the kernel's tensors that the host code checks."""
+        self.element_types: Mapping[str, str] = {}
+        """The plan's names of the element types of the kernel's tensors."""
+        self.alignments: dict[str, None] = {}
+        """Conditions on addresses and strides that the host code checks."""
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -172,6 +179,7 @@ class HostCode:
 
         A tensor that is asked for its rows has two dimensions, and one that is passed is there.
         """
+        self.element_types = element_types
         text = text_of(self.launch.function)
         for host, name in self.tensors.items():
             kind = element_types.get(name)
@@ -236,6 +244,7 @@ class HostCode:
                 continue
             if all(sizes) and tensor not in self.shapes:
                 self.shapes[tensor] = sizes
+            self.alignments.update(dict.fromkeys(self._alignments(check, tensor, symbols)))
             for axis, text in enumerate(check.strides[:-1]):
                 if text in symbols and f"{text}.unwrap()" not in self.sizes.leaves:
                     stride = Call("stride", (Name(tensor), Integer(axis)))
@@ -268,7 +277,7 @@ class HostCode:
                 found = self.expression(other)
                 by = self.expression(factor) if factor is not None else Integer(1)
                 if found is not None and by is not None and not isinstance(found, Integer):
-                    self.expressions[text] = linear.combined("//", found, by)
+                    self.expressions[text] = _divided(found, by)
                     return
 
     def _is_behind(self, text: str, node: Node, depth: int = 0) -> bool:
@@ -286,6 +295,23 @@ class HostCode:
             return printed(self.expressions[unwrapped])
         known = self.sizes.leaves.get(unwrapped)
         return known or self.sizes.add(symbols[symbol], unwrapped)
+
+    def _alignments(
+        self, check: TensorCheck, tensor: str, symbols: Mapping[str, str]
+    ) -> Iterator[str]:
+        """That a tensor's address and the strides of its rows are multiples of some bytes."""
+        if check.alignment is None:
+            return
+        found = Rewriter(self.symbols()).expression(check.alignment)
+        # A number that is not known is at most what one access may take.
+        size = found.value if isinstance(found, Integer) else MAX_ALIGNMENT
+        yield f"aligned({tensor}, {size})"
+        kind = self.element_types.get(tensor, ELEMENT_TYPE)
+        for axis, text in enumerate(check.strides[:-1]):
+            # Axes behind the first whose strides are sizes lie without gaps.
+            if axis and (text not in symbols or text in check.sizes):
+                continue
+            yield f"stride({tensor}, {axis}) * sizeof({kind}) % {size} == 0"
 
     def _unchecked_size(self, host: str, axis: int) -> str:
         """A size of a tensor that no check of its shape names, "" where the kernel has no such."""
@@ -312,7 +338,7 @@ class HostCode:
         unsure = unsure_names(self.launch)
         sure = {name: value for name, value in self.values.items() if name not in unsure}
         rewriter = Rewriter(replace(self.symbols(), definitions=sure))
-        found: dict[str, None] = {}
+        found = dict(self.alignments)
         for node, holds in checked_conditions(self.launch.call, self.launch.function):
             for condition in rewriter.conditions(node, holds):
                 text = printed(condition)
@@ -500,6 +526,15 @@ def _without_factor(node: Node) -> tuple[Node, Node | None]:
         if re.fullmatch(r"\w+\.(unwrap\(\)|size\(\d+\))", text_of(size)):
             return size, factor
     return node, None
+
+
+def _divided(total: Expression, by: Expression) -> Expression:
+    """`n // by`, and n for `n * by // by`."""
+    match total:
+        case Binary(operator="*", left=left, right=right) if by in (left, right):
+            return left if right == by else right
+        case _:
+            return linear.combined("//", total, by)
 
 
 def _device_queries(source: SourceText) -> Iterator[tuple[str, str]]:

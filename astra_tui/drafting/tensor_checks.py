@@ -36,6 +36,8 @@ class TensorCheck:
     """The element types that it may have, as they are written."""
     type_variable: str = ""
     """The variable that holds its element type from then on, "" for none."""
+    alignment: Node | None = None
+    """The bytes of which its address and its strides are multiples."""
 
 
 def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
@@ -48,12 +50,14 @@ def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
             sizes = chain.get("TensorMatcher")
             if sizes is not None:
                 strides, types = chain.get("with_strides"), chain.get("with_dtype")
+                aligned = chain.get("ensure_alignment")
                 yield TensorCheck(
                     text_of(arguments_of(call)[0]) if arguments_of(call) else "",
                     _texts(sizes),
                     _texts(strides) if strides is not None else (),
                     _types(types) if types is not None else (),
                     next(map(text_of, arguments_of(types)), "") if types is not None else "",
+                    next(iter(arguments_of(aligned)), None) if aligned is not None else None,
                 )
 
 

@@ -13,7 +13,7 @@ from astra_tui.drafting.body import Facts, Pointer
 from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
-from astra_tui.drafting.launching import Sizes
+from astra_tui.drafting.launching import MAX_ALIGNMENT, Sizes
 from astra_tui.drafting.polynomial import Polynomial, constant, from_expression, rounds_up
 from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
 from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
@@ -30,9 +30,6 @@ from astra_tui.model.launch.expression import (
 )
 from astra_tui.model.launch.scope import ELEMENT_TYPE
 from astra_tui.model.task import ArgumentRole
-
-MAX_ALIGNMENT = 16
-"""Bytes of the widest access of one thread."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ WIDTH = (
     "min(16 // sizeof(T), 16 if d % 16 == 0 else 8 if d % 8 == 0 else 4 if d % 4 == 0 "
     "else 2 if d % 2 == 0 else 1)"
 )
+THREADS = "64 if elements <= 1024 else 128 if elements <= 2048 else 256"
 
 
 def test_a_translation_has_macros_expanded_and_every_declaration_in_its_place() -> None:
@@ -46,8 +47,9 @@ def test_a_translation_has_macros_expanded_and_every_declaration_in_its_place() 
             {"out": ("rows", "d"), "in_": ("rows", "d")},
         ),
         (
+            # Names bound to a structure's members, and threads that a lambda chooses.
             "scale_kernel",
-            'toy::scale_kernel<T, "true"> grid=ceil_div(elements, 256) block=256',
+            f'toy::scale_kernel<T, "true"> grid=ceil_div(elements, {THREADS}) block={THREADS}',
             "args=({input, output, uint32 elements, float32 factor})",
             {"input": ("elements",), "output": ("elements",)},
         ),
@@ -55,7 +57,8 @@ def test_a_translation_has_macros_expanded_and_every_declaration_in_its_place() 
             # The kernel is chosen by functions, the check gives one size by another, and what the
             # first caller passes decides which branch is followed and which pointers are null.
             "gate_kernel",
-            "when width_out % (16 // sizeof(T)) == 0 and width_out <= 4096:\n"
+            "when width_out % (16 // sizeof(T)) == 0 and width_out <= 4096 and aligned(input, 16) "
+            "and aligned(output, 16):\n"
             '       toy::gate_kernel<T, "toy::Gate::kSquare", "false", "false"> '
             "grid=ceil_div(rows * (width_out // (16 // sizeof(T))), 128) block=128",
             "args=({input, output, null, uint32 width_out, uint32 rows, uint32 1, float32 scale})",

@@ -44,10 +44,10 @@ struct ScaleParams {
 
 template <typename T, bool kUsePDL>
 __global__ void scale_kernel(const ScaleParams __grid_constant__ params) {
-  const auto& [input, out, count, factor] = params;
+  const auto& [source, out, count, factor] = params;
   const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < params.count) {
-    static_cast<T*>(out)[i] = T(float(static_cast<const T*>(input)[i]) * factor);
+    static_cast<T*>(out)[i] = T(float(static_cast<const T*>(source)[i]) * factor);
   }
 }
 
@@ -73,10 +73,23 @@ struct Scale {
   static constexpr auto kernel = scale_kernel<T, kUsePDL>;
   static void run(framework::Tensor x, framework::Tensor y, float factor) {
     auto N = SymbolicSize{"elements"};
-    TensorMatcher({N}).with_dtype<T>().verify(x).verify(y);
+    auto type = SymbolicDType{};
+    TensorMatcher({N}).with_dtype<T>(type).ensure_alignment(8).verify(x);
+    TensorMatcher({-1}).with_dtype<T>(type).verify(y);
+    const auto bytes = N.unwrap() * dtype_bytes(type.unwrap());
+    if (dtype_bytes(type.unwrap()) * y.size(0) == bytes) [[likely]] {
+    } else {
+      fail();
+    }
     const auto params = ScaleParams{.input = x.data_ptr(), .output = y.data_ptr(),
                                     .count = static_cast<uint32_t>(N.unwrap()), .factor = factor};
-    LaunchKernel((params.count + 255) / 256, 256, x.device())(kernel, params);
+    const auto threads = [&] {
+      for (uint32_t n : {64, 128}) {
+        if (params.count <= n * 16) return n;
+      }
+      return 256u;
+    }();
+    LaunchKernel((params.count + threads - 1) / threads, threads, x.device())(kernel, params);
   }
 };
 
