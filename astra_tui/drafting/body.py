@@ -41,6 +41,7 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 _PAIRS = re.compile(r"[\w:]*\bpacked_t\b")
 _LEAVING = ("return_statement", "continue_statement", "break_statement", "throw_statement")
+_VECTOR_LANES = {name: n for d in DType for name, n in d.vectors.items()}
 _VECTOR_BYTES = {name: d.bytes_of(n) for d in DType for name, n in d.vectors.items()}
 
 
@@ -349,7 +350,7 @@ class Body:
                 break
             name = self.facts.aliases.get(name, "")
         given = re.findall(r"[\w:]+", name.partition("<")[2])
-        each = self._components(given[0], element) if given else 1
+        each = self._components(given[0]) if given else 1
         for word in given:
             if word in self.facts.numbers:
                 width = self.facts.numbers[word] * each
@@ -364,12 +365,11 @@ class Body:
             return self.viewed(pointer, self.facts.aliases[given[0]])
         return replace(pointer, width=0, vector="", lanes=None)
 
-    def _components(self, name: str, element: int) -> int:
+    def _components(self, name: str) -> int:
         """How many elements one item of a vector has: 2 in `Vec<__half2, 4>`, mostly 1."""
         for _ in range(4):
-            size = _VECTOR_BYTES.get(name)
-            if size is not None and element:
-                return max(size // element, 1)
+            if name in _VECTOR_LANES:
+                return _VECTOR_LANES[name]
             if _PAIRS.match(name):
                 return 2
             name = self.facts.aliases.get(name, "")
