@@ -349,7 +349,7 @@ class Body:
             if "<" in name:
                 break
             name = self.facts.aliases.get(name, "")
-        given = re.findall(r"[\w:]+", name.partition("<")[2])
+        given = re.findall(r"[\w:]+", name.partition("<")[2].rpartition(">")[0])
         each = self._components(given[0]) if given else 1
         for word in given:
             if word in self.facts.numbers:
