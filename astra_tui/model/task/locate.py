@@ -10,6 +10,7 @@ from astra_tui.model.errors import nearest
 from astra_tui.model.task.loader import load_task
 from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import KernelTask
+from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
 
 KERNELS_VARIABLE = "ASTRA_TUI_KERNELS"
 """Environment variable: more folders of kernel tasks, separated as in PATH."""
@@ -42,11 +43,15 @@ def bundled(what: str) -> Path:
 
 
 def list_tasks() -> tuple[Found, ...]:
-    """Every task that has a name; where several share one, the first found."""
+    """Every task that has a name; where several share one, the first found.
+
+    Of each folder those that need nothing from a package come first.
+    """
     found: dict[str, Found] = {}
     for folder in task_folders():
-        for file in sorted(folder.glob("*/task.toml")):
-            found.setdefault(file.parent.name, Found(file.parent.name, file.parent))
+        tasks = sorted(file.parent for file in folder.glob("*/task.toml"))
+        for task in sorted(tasks, key=lambda task: (task / UPSTREAM_LIST).exists()):
+            found.setdefault(task.name, Found(task.name, task))
     return tuple(found.values())
 
 
