@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.combinations import cover_pairs, draw_dims
+from astra_tui.lab.check.combinations import cover_pairs, draw_dims, draw_size
 from astra_tui.lab.check.constants import around, compared_constants
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
@@ -251,6 +251,11 @@ def test_sizes_are_drawn_around_one_that_is_given(seed: int, rows: int) -> None:
     assert dims is not None
     assert dims["tokens"] == rows
     assert list(dims) == list(task.dims)
+
+
+@given(st.integers(0, 1 << 20), st.integers(0, 1 << 32))
+def test_a_size_is_drawn_up_to_the_largest_even_where_that_is_none(most: int, seed: int) -> None:
+    assert min(most, 1) <= draw_size(most, Random(seed)) <= most
 
 
 def test_constants_are_read_from_comparisons_alone() -> None:

@@ -270,10 +270,12 @@ def normal_inputs(task: KernelTask, dtype: DType) -> list[Argument]:
 
 
 def draw_size(most: int, random: Random) -> int:
-    """A size from 1 to `most`: every power of two as often as the next.
+    """A size from 1 to `most`, 0 for no more: every power of two as often as the next.
 
     Half are any number, so mostly odd or prime; the others a multiple of 8 or 128, or one off it.
     """
+    if most == 0:
+        return 0
     bits = random.randrange(most.bit_length())
     size = random.randint(1 << bits, (2 << bits) - 1)
     if random.random() < 0.5:
