@@ -111,11 +111,12 @@ def _wanted(options: Options, errors: _Errors) -> list[_Wanted]:
     for found in list_tasks():
         try:
             task = load_task(found.folder)
+            cases = select_cases(task, patterns, seed)
             package = must_fetch(task)
             if package is not None and not options.list:
                 plain.note(f"{task.name} is left out: it needs {package}, fetched on its own check")
                 continue
-            wanted.append(_Wanted(task, found.name, select_cases(task, patterns, seed)))
+            wanted.append(_Wanted(task, found.name, cases))
         except NoSuchCase:
             continue
         except UserError as error:

@@ -44,7 +44,8 @@ def test_kernels_lists_the_bundled_tasks(shell: Shell) -> None:
     outcome = shell.run("kernels")
     assert (outcome.code, outcome.err) == (ExitCode.OK, "")
     names = [line.split()[0] for line in outcome.out.splitlines()]
-    assert names == ["task", "fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul"]
+    assert names[:4] == ["task", "fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul"]
+    assert "flashinfer_rmsnorm" in names
 
 
 def test_doctor_tries_everything_and_says_what_to_do_next(shell: Shell) -> None:
