@@ -97,7 +97,7 @@ async def test_sessions_are_listed_with_what_came_of_them_and_replayed(
 async def test_a_session_begins_here_and_is_left_running(tmp_path: Path) -> None:
     """The engine is a process of its own."""
     async with at_home(tmp_path) as desk:
-        await desk.press("end", "enter")
+        await desk.press("home", "down", "down", "enter")
         await desk.until(lambda: desk.app.screen.query("#rounds"), "the form")
         await desk.press("ctrl+s")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
