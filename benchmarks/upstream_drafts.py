@@ -210,7 +210,7 @@ def _answers(package: Package, kernel: Declaration) -> Answers:
     file = next((file for file in files if file.exists()), None)
     if file is None:
         return NO_ANSWERS
-    return read_answers(file.read_text(encoding="utf-8"), str(file)).beside(file.parent)
+    return read_answers(file.read_text(encoding="utf-8"), str(file)).resolved(file.parent)
 
 
 def _tried(

@@ -146,7 +146,7 @@ def _answers(options: Options) -> Answers:
     answers = NO_ANSWERS
     if options.answers:
         file = Path(options.answers)
-        answers = read_answers(read_text(file), str(file)).beside(file.parent)
+        answers = read_answers(read_text(file), str(file)).resolved(file.parent)
     return msgspec.structs.replace(
         answers,
         source=options.source or answers.source,
@@ -161,6 +161,7 @@ def _ask(answers: Answers, drafted: Callable[[Answers], Draft]) -> tuple[Answers
     """Asks for each open point in turn, also for those that an answer brings up."""
     asked: set[str] = set()
     draft = drafted(answers)
+    click.echo("Enter leaves a point as it is drafted; a reply is a value as in TOML.", err=True)
     while point := next((p for p in draft.open_points if p.key and p.key not in asked), None):
         asked.add(point.key)
         click.echo(f"\n{plain.visible(point.text)}", err=True)

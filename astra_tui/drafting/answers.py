@@ -52,7 +52,7 @@ class DimensionAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class ContractAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`[contract]`: conditions beside those that the draft reads."""
+    """`[contract]`: conditions on top of those that the draft reads."""
 
     accepts: tuple[str, ...] = ()
 
@@ -128,8 +128,8 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         """Whether a key or something below it is answered."""
         return any(k == key or k.startswith(f"{key}.") for k in self.keys())
 
-    def beside(self, folder: Path) -> Answers:
-        """With the files that are named in an answers file looked up beside it.
+    def resolved(self, folder: Path) -> Answers:
+        """With the files that are named in an answers file looked up next to it.
 
         Raises UserError for a reference that cannot be read.
         """

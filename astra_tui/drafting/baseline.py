@@ -111,12 +111,11 @@ def baseline_text(
             f"-D {part.macro}, as the project's build may do",
             "define",
         )
-    shown = "\n".join(f"   {line}" for line in plan.split("\n"))
     parts = [
         kept.licence,
         f"/* From {Path(translation.main).name}; host code left out. */",
         "\n".join([*kept.includes, *_missing_includes(kept.includes, kept.code, dtypes)]),
-        f"/* @launch\n{shown}\n*/",
+        _plan_comment(plan),
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
         *definitions,
         joined(kept.code),
@@ -161,10 +160,9 @@ def including_text(
     """A file that includes the source as it is: it holds the launch, and `definitions` for it."""
     main = root_relative(translation.main, translation)
     includes = [f'#include "{main}"']
-    shown = "\n".join(f"   {line}" for line in plan.split("\n"))
     parts = [
         "\n".join([*includes, *_missing_includes(includes, [], dtypes)]),
-        f"/* @launch\n{shown}\n*/",
+        _plan_comment(plan),
         _torch_types(dtypes) if f"{TORCH_TYPE}<" in plan else "",
         *definitions,
     ]
@@ -172,6 +170,11 @@ def including_text(
     text = "\n\n".join(part for part in parts if part) + "\n"
     upstream = {root_relative(path, translation): path for path in translation.files}
     return Baseline(text, upstream, tuple(_unread(translation, set(translation.files))))
+
+
+def _plan_comment(plan: str) -> str:
+    shown = "\n".join(f"   {line}" for line in plan.split("\n"))
+    return f"/* @launch\n{shown}\n*/"
 
 
 def _missing_includes(

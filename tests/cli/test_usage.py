@@ -59,7 +59,7 @@ def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name
         (["check"], "name a task, or say --all", "astra-tui kernels lists the tasks"),
         (["check", "x", "--all"], "name a task, or say --all", "astra-tui kernels"),
         (["check", "silu_mul"], "no kernel task 'silu_mul'", "did you mean 'silu_and_mul'?"),
-        (["check", "qqq"], "no kernel task 'qqq'", "valid names: "),
+        (["check", "qqq"], "no kernel task 'qqq'", "valid names: flashinfer_fused_add_rmsnorm, "),
         (["check", "x" * 300], "there is no kernel task", "valid names: "),
         (["counters", "silu_mul", "a.cu"], "no kernel task", "did you mean 'silu_and_mul'?"),
         (
