@@ -11,7 +11,7 @@ from astra_tui.cuda_source.stand_ins import STAND_INS
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import printed
-from astra_tui.drafting.geometry import TORCH_TYPE, LaunchDraft
+from astra_tui.drafting.geometry import LaunchDraft
 from astra_tui.drafting.pieces import (
     TORCH_ELEMENT,
     Piece,
@@ -21,6 +21,7 @@ from astra_tui.drafting.pieces import (
     switched_off,
 )
 from astra_tui.drafting.reading import KernelText
+from astra_tui.drafting.template_arguments import TORCH_TYPE
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
 
