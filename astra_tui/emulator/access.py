@@ -4,51 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astra_tui.emulator.address_space import LOCAL, PARAM, SHARED, space_of
 from astra_tui.emulator.faults import Fault, first_true
+from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.memory import Buffer, require_aligned, views_of
 from astra_tui.emulator.registers import spread
+from astra_tui.emulator.step import AccessSpec
 from astra_tui.emulator.tally import GroupAccess
+from astra_tui.emulator.undefined_values import fault_of, note_load
 from astra_tui.model.findings import FindingKind
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.lanes import Group
 
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 _ANY = "generic"
-
-
-@dataclass(frozen=True)
-class AccessSpec:
-    """What an instruction does to memory: its place in the program, width and direction."""
-
-    index: int
-    size: int
-    """Bytes a lane."""
-    direction: str
-    """"load", "store" or "atomic"."""
-    synchronising: bool = False
-    """Whether it may meet atomics of other threads without a race."""
-    non_coherent: bool = False
-    """Whether it is a load through a cache that does not see writes of the same launch."""
-    results: tuple[frozenset[int], ...] = ()
-    """The register slots that a load writes, for each part of what it loads; none of a part that
-    it drops. Empty where its result goes elsewhere than to its own thread's registers.
-    """
-
-    @property
-    def writes(self) -> bool:
-        """Whether memory may change."""
-        return self.direction != "load"
-
-    @property
-    def reads(self) -> bool:
-        """Whether the old content matters."""
-        return self.direction != "store"
 
 
 @dataclass(frozen=True)
@@ -105,38 +76,39 @@ def _only_space(addresses: Any) -> str:
 def _global(
     group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
 ) -> Target:
-    machine, memory = group.chunk.machine, group.chunk.machine.memory
+    launch, memory = group.chunk.launch, group.chunk.launch.memory
     offsets = (addresses - np.uint64(memory.base)).view(np.int64)
     buffer = _located(group, spec, offsets)
     require_aligned(offsets, spec.size, spec.direction)
     if spec.writes:
         require_writable(memory, offsets, buffer, spec)
-    if machine.dependency is not None:
-        machine.dependency.require_waited(group, spec, buffer, offsets)
+    if launch.dependency is not None:
+        waited = group.chunk.waited[group.lanes]
+        launch.dependency.require_waited(waited, spec, memory, buffer, offsets)
     places = memory.physical(offsets)
     target = Target(memory.views, places, "global")
-    if machine.checked:
+    if launch.checked:
         if spec.reads:
             try:
                 memory.require_defined(places, spec.size, buffer)
             except Fault as fault:
-                if not machine.tolerates(fault, spec.index, group):
+                if not group.tolerates(fault, spec.index):
                     raise
         _check_global_race(group, spec, target, buffer, unchanged)
-    if machine.counted:
-        machine.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
+    if launch.counted:
+        launch.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
     return target
 
 
 def _located(group: Group, spec: AccessSpec, offsets: Any) -> Buffer | None:
     """The buffer of an access; a load may leave it where an engineer accepts that."""
-    machine = group.chunk.machine
+    launch = group.chunk.launch
     try:
-        return machine.memory.locate(offsets, spec.size, spec.direction)
+        return launch.memory.locate(offsets, spec.size, spec.direction)
     except Fault as fault:
-        if spec.writes or not machine.memory.near(offsets, spec.size):
+        if spec.writes or not launch.memory.near(offsets, spec.size):
             raise
-        if not machine.tolerates(fault, spec.index, group):
+        if not group.tolerates(fault, spec.index):
             raise
         return None
 
@@ -171,18 +143,18 @@ def _check_global_race(
 ) -> None:
     if buffer is not None and not buffer.tracked:
         return
-    machine = group.chunk.machine
-    memory, history = machine.memory, machine.history
+    launch = group.chunk.launch
+    memory, history = launch.memory, launch.history
     words = memory.words(target.offsets, spec.size)
     per_lane = len(words) // group.n
     if spec.non_coherent:
         written = history.writer[words] != 0
         if written.any():
             fault = _non_coherent(group, spec, target, written, per_lane)
-            if not machine.tolerates(fault, spec.index, group):
+            if not group.tolerates(fault, spec.index):
                 raise fault
     by = group.accessors("global", per_lane, spec.index)
-    acquired = machine.fences.ordered if machine.program.uses_release else None
+    acquired = launch.fences.ordered if launch.program.uses_release else None
     try:
         if spec.writes:
             history.store(
@@ -194,7 +166,7 @@ def _check_global_race(
             memory.note_loads(words, spec.writes)
     except Fault as fault:
         fault.lane //= per_lane
-        if not machine.tolerates(fault, spec.index, group):
+        if not group.tolerates(fault, spec.index):
             raise
         note = history.note_store if spec.writes else history.note_load
         note(words, by, spec.synchronising)
@@ -207,7 +179,7 @@ def _non_coherent(
 ) -> Fault:
     index, _ = first_true(written)
     lane = index // per_lane
-    place = group.chunk.machine.memory.describe_physical(int(target.offsets[lane]))
+    place = group.chunk.launch.memory.describe_physical(int(target.offsets[lane]))
     return Fault(
         FindingKind.NON_COHERENT_LOAD,
         f"a non-coherent load (ld.global.nc) of {spec.size} bytes at {place}, which this "
@@ -220,18 +192,18 @@ def _non_coherent(
 def _shared(
     group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
 ) -> Target:
-    chunk, machine = group.chunk, group.chunk.machine
-    shared = machine.shared
+    chunk, launch = group.chunk, group.chunk.launch
+    shared = launch.shared
     base = np.uint64(SHARED)
     local = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
     shared.require_inside(local, spec.size, spec.direction)
     require_aligned(local, spec.size, spec.direction)
     offsets = local + group.shared_base
     target = Target(chunk.shared_views, offsets, "shared")
-    if machine.checked:
+    if launch.checked:
         _check_shared_words(group, spec, target, unchanged)
-    if machine.counted:
-        machine.tally.count_shared(spec.index, spec.direction, spec.size, _counted(group, local))
+    if launch.counted:
+        launch.tally.count_shared(spec.index, spec.direction, spec.size, _counted(group, local))
     return target
 
 
@@ -243,7 +215,7 @@ def _check_shared_words(
     per_lane = len(words) // group.n
     if spec.reads:
         fault = _undefined_shared(group, spec, target, words, per_lane)
-        if fault is not None and not chunk.machine.tolerates(fault, spec.index, group):
+        if fault is not None and not group.tolerates(fault, spec.index):
             raise fault
     by, history = group.accessors("shared", per_lane, spec.index), chunk.shared_history
     try:
@@ -255,7 +227,7 @@ def _check_shared_words(
             history.load(words, by, None, spec.synchronising)
     except Fault as fault:
         fault.lane //= per_lane
-        if not chunk.machine.tolerates(fault, spec.index, group):
+        if not group.tolerates(fault, spec.index):
             raise
         note = history.note_store if spec.writes else history.note_load
         note(words, by, spec.synchronising)
@@ -265,7 +237,7 @@ def _check_shared_words(
 
 def shared_words(group: Group, offsets: Any, size: int) -> Any:
     """The granules of shared memory that an access touches, lane by lane."""
-    bits = group.chunk.machine.shared.granule_bits
+    bits = group.chunk.launch.shared.granule_bits
     first = offsets >> bits
     count = max(size >> bits, 1)
     return first if count == 1 else (first[:, None] + np.arange(count)).reshape(-1)
@@ -283,12 +255,12 @@ def _undefined_shared(
         missing = ~state.reshape(-1, per_lane)
         if not spec.results:
             lane, lanes = first_true(missing.any(axis=1))
-            return group.chunk.undefined.fault(int(target.offsets[lane]), lane, lanes)
-        group.chunk.undefined.note_load(spec, group, target.offsets, missing)
+            return fault_of(group.chunk, int(target.offsets[lane]), lane, lanes)
+        note_load(spec, group, target.offsets, missing)
     pending = group.chunk.pending_copies
     if pending is not None and pending[words].any():
         lane, _ = first_true(pending[words])
-        shared = group.chunk.machine.shared
+        shared = group.chunk.launch.shared
         place = shared.describe_offset(int(target.offsets[lane // per_lane]) % shared.stride)
         text = f"load of {place}: its cp.async copy has not been waited for"
         return Fault(FindingKind.UNINITIALISED_SHARED, text, lane // per_lane)
@@ -297,7 +269,7 @@ def _undefined_shared(
 
 def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:
     chunk = group.chunk
-    local = chunk.machine.local
+    local = chunk.launch.local
     base = np.uint64(LOCAL)
     inside = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
     local.require_inside(inside, spec.size, spec.direction)
@@ -307,22 +279,22 @@ def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:
 
 def _parameter(group: Group, spec: AccessSpec, addresses: Any) -> Target:
     """A load from the kernel's own parameters, whose address it took."""
-    machine = group.chunk.machine
+    launch = group.chunk.launch
     offsets = (addresses - np.uint64(PARAM)).view(np.int64)
     if spec.writes:
         raise Fault(FindingKind.WROTE_INPUT, f"{spec.direction} to a parameter of the kernel")
-    outside = offsets + spec.size > machine.parameter_bytes
+    outside = offsets + spec.size > launch.parameter_bytes
     if outside.any():
         lane, lanes = first_true(outside)
         raise Fault(
             FindingKind.LOCAL_OUT_OF_BOUNDS,
             f"load of {spec.size} bytes at byte {int(offsets[lane])} of the kernel's parameters, "
-            f"which have {machine.parameter_bytes}",
+            f"which have {launch.parameter_bytes}",
             lane,
             lanes,
         )
     require_aligned(offsets, spec.size, spec.direction)
-    return Target(views_of(machine.parameters), offsets, "param")
+    return Target(views_of(launch.parameters), offsets, "param")
 
 
 def _per_word(

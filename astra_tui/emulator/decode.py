@@ -1,282 +1,96 @@
-"""Decodes operands: register slots, readers and writers of PTX types, addresses.
+"""Turns a PTX function into steps: closures over register slots, checked against the opcode table.
 
-The opcode families in `ops/` build on this; `program.py` puts their steps together.
+All decisions that depend on the instruction alone (types, modes, widths) are taken here, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
-
-import numpy as np
-
-from astra_tui.emulator import special
-from astra_tui.emulator.address_space import GLOBAL, PARAM
 from astra_tui.emulator.faults import Unsupported
-from astra_tui.emulator.ptx.module import (
-    Address,
-    Function,
-    Immediate,
-    Instruction,
-    Negated,
-    Operand,
-    Pair,
-    Register,
-    Symbol,
-    Vector,
-)
-from astra_tui.emulator.ptx.parser import float_value
-from astra_tui.emulator.step import NO_SLOTS, Source, WriteAccess
-
-Reader = Callable[[dict[int, Any]], Any]
-Writer = Callable[[dict[int, Any], Any], None]
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(kind)
-    for name, kind in {
-        "b8": "u1", "u8": "u1", "s8": "i1",
-        "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
-        "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
-        "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8",
-        "pred": "?",
-    }.items()
-}  # fmt: skip
-"""How a value of a PTX type is held; bfloat16 and packed halves are held as their bits."""
-
-UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
-
-CARRY = "%carry"
-"""A hidden register for the carry flag of add.cc and its kin."""
-_GRID_SYNC = (
-    "the emulator does not run what reads %envreg registers, such as grid.sync() (cooperative "
-    "launches). End the launch where the grid is to wait, and start another."
-)
-GLOBAL_BASE = "%global_base"
-"""A hidden register: how far global memory lies from where variables are taken to be."""
+from astra_tui.emulator.opcodes import Opcode, opcode_of, refusal
+from astra_tui.emulator.operands import Decoder, type_of
+from astra_tui.emulator.ops import HANDLERS
+from astra_tui.emulator.program import Program, is_condition, possible_sides
+from astra_tui.emulator.ptx.module import Function, Instruction
+from astra_tui.emulator.ptx.parser import TYPE_SIZES
+from astra_tui.emulator.step import Flow, Step
+from astra_tui.model.compilation import UPSTREAM_PREFIX
 
 
-class Decoder:
-    """Shared by the opcode families: register slots, operand readers and writers."""
+def decode(function: Function, symbols: dict[str, int]) -> Program:
+    """Decodes a function whose calls are inlined. `symbols` are generic addresses of variables.
 
-    def __init__(self, function: Function, symbols: dict[str, int]):
-        self.function = function
-        self.symbols = symbols
-        self.params = {p.name: p for p in function.params}
-        self.slots: dict[str, int] = {}
-        self.slot_dtypes: list[np.dtype[Any]] = []
-        self.special_slots: dict[int, str] = {}
-        self.index = 0
-        """The number of the instruction that is being decoded."""
-        self.traits: set[str] = set()
-        """What leaves hardware some freedom in it; see `RunOutcome.reached`."""
-        self.reads: set[int] = set()
-        self.writes: set[int] = set()
-        self.addresses: set[int] = set()
-        """The slots that the instruction being decoded reads, writes, and takes addresses from."""
-        self.written: WriteAccess | None = None
-        """What it writes in memory."""
-        self.sources: tuple[Source, ...] = ()
-        """What its result depends on, where that is not all that it reads."""
-
-    def begin(self, index: int) -> None:
-        """Starts on the next instruction."""
-        self.index = index
-        self.reads, self.writes, self.addresses = set(), set(), set()
-        self.written = None
-        self.sources = ()
-        self.traits = set()
-
-    def label(self, name: str) -> int:
-        """The instruction that a label stands before."""
-        if name not in self.function.labels:
-            raise Unsupported(f"the label {name} does not exist")
-        return self.function.labels[name]
-
-    def refuse(self, instruction: Instruction, why: str = "") -> NoReturn:
-        """Raises Unsupported for an instruction."""
-        why = why or f"the emulator does not run this form: '{instruction.text}'"
-        raise Unsupported(instruction.location.of(why))
-
-    # -- registers -----------------------------------------------------------------------------
-
-    def slot(self, name: str) -> int:
-        """The slot of a register; it has to be declared, or be special."""
-        if name in special.MACHINE_DEPENDENT:
-            self.traits.add(name)
-        if name not in self.slots:
-            kind = self.function.registers.get(name)
-            if name == CARRY:
-                kind = "u32"
-            if kind is None and name in special.DTYPES:
-                kind = special.DTYPES[name]
-                self.special_slots[len(self.slots)] = name
-            if name == GLOBAL_BASE:
-                kind = "u64"
-                self.special_slots[len(self.slots)] = name
-            if kind is None and name.startswith("%envreg"):
-                raise Unsupported(_GRID_SYNC)
-            if kind is None:
-                raise Unsupported(f"the register {name} is not declared, or not emulated")
-            self.slots[name] = len(self.slot_dtypes)
-            self.slot_dtypes.append(DTYPES[kind])
-        return self.slots[name]
-
-    def slots_of(self, operand: Operand) -> frozenset[int]:
-        """The slot of an operand that is a register, or the negation of one."""
-        match operand:
-            case Negated(register=Register(name=name)):
-                return frozenset((self.slot(name),))
-            case Register(name=name) if name != "_":
-                return frozenset((self.slot(name),))
-        return NO_SLOTS
-
-    def register_size(self, name: str) -> int:
-        """Bytes of a register."""
-        return self.slot_dtypes[self.slot(name)].itemsize
-
-    def read(self, operand: Operand, kind: str) -> Reader:
-        """A function that reads an operand as a PTX type."""
-        dtype = DTYPES[kind]
-        match operand:
-            case Register(name=name):
-                return self._read_register(name, dtype)
-            case Immediate():
-                constant = _constant(operand, kind)
-                return lambda regs: constant
-            case Negated(register=register):
-                read = self._read_register(register.name, dtype)
-                return lambda regs: np.logical_not(read(regs))
-            case Symbol(name=name) if name in self.params and dtype.itemsize == 8:
-                parameter = np.array(PARAM + self.params[name].offset, np.uint64).view(dtype)[()]
-                return lambda regs: parameter
-            case Symbol(name=name):
-                if name not in self.symbols:
-                    raise Unsupported(f"'{name}' is not a variable that is emulated")
-                address = self.symbols[name]
-                if address >= GLOBAL and dtype.itemsize == 8:
-                    return self._moving(address, dtype)
-                value = dtype.type(address & ((1 << (8 * dtype.itemsize)) - 1))
-                return lambda regs: value
-            case _:
-                raise Unsupported("an operand of this form is not emulated")
-
-    def _moving(self, address: int, dtype: np.dtype[Any]) -> Reader:
-        """The address of a variable in global memory, wherever that lies in a launch."""
-        slot, absolute = self.slot(GLOBAL_BASE), np.uint64(address)
-        return lambda regs: (regs[slot] + absolute).view(dtype)
-
-    def _read_timer(self, slot: int, dtype: np.dtype[Any]) -> Reader:
-        def read(regs: dict[int, Any]) -> Any:
-            value = regs[slot]
-            regs[slot] = special.advanced(value)
-            return value.astype(dtype)
-
-        return read
-
-    def _read_register(self, name: str, dtype: np.dtype[Any]) -> Reader:
-        slot = self.slot(name)
-        self.reads.add(slot)
-        have = self.slot_dtypes[slot]
-        if name in special.TIMERS:
-            return self._read_timer(slot, dtype)
-        if have.itemsize == dtype.itemsize:
-
-            def read(regs: dict[int, Any]) -> Any:
-                value = regs[slot]
-                return value if value.dtype is dtype else value.view(dtype)
-
-            return read
-        if have.itemsize < dtype.itemsize:
-            if name in special.DTYPES:
-                return lambda regs: regs[slot].astype(dtype)
-            raise Unsupported(f"{name} is narrower than the instruction reads")
-        raw, narrow = UNSIGNED[have.itemsize], UNSIGNED[dtype.itemsize]
-
-        def read_low(regs: dict[int, Any]) -> Any:
-            value = regs[slot]
-            return value.view(raw).astype(narrow).view(dtype)
-
-        return read_low
-
-    def write(self, operand: Operand, kind: str) -> Writer:
-        """A function that writes a value of a PTX type; a wider register is extended into."""
-        if isinstance(operand, Register) and operand.name == "_":
-            return lambda regs, value: None
-        if not isinstance(operand, Register):
-            raise Unsupported("a destination of this form is not emulated")
-        slot = self.slot(operand.name)
-        self.writes.add(slot)
-        have, dtype = self.slot_dtypes[slot], DTYPES[kind]
-        if have.itemsize == dtype.itemsize:
-
-            def write(regs: dict[int, Any], value: Any) -> None:
-                regs[slot] = value
-
-            return write
-        if have.itemsize < dtype.itemsize:
-            raise Unsupported(f"{operand.name} is narrower than the instruction writes")
-        wide = np.dtype(f"i{have.itemsize}" if dtype.kind == "i" else f"u{have.itemsize}")
-        raw = dtype if dtype.kind in "iu" else UNSIGNED[dtype.itemsize]
-
-        def write_extended(regs: dict[int, Any], value: Any) -> None:
-            regs[slot] = value.view(raw).astype(wide)
-
-        return write_extended
-
-    def vector(self, operand: Operand) -> tuple[Operand, ...]:
-        """The parts of `{a, b}`; a plain operand is its own only part."""
-        return operand.items if isinstance(operand, Vector) else (operand,)
-
-    def pair(self, operand: Operand) -> tuple[Operand, Operand | None]:
-        """The parts of `a|b`; a plain operand has no second part."""
-        return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
-
-    def address(self, operand: Operand) -> Reader:
-        """A function that computes an address as uint64 (a scalar where all threads agree)."""
-        if not isinstance(operand, Address):
-            raise Unsupported("an address of this form is not emulated")
-        base, offset = operand.base, operand.offset
-        if isinstance(base, Immediate):
-            absolute = np.uint64((base.value + offset) & ((1 << 64) - 1))
-            return lambda regs: absolute
-        if isinstance(base, Symbol):
-            if base.name not in self.symbols:
-                raise Unsupported(f"'{base.name}' is not a variable that is emulated")
-            found = self.symbols[base.name]
-            if found >= GLOBAL:
-                return self._moving(found + offset, DTYPES["u64"])
-            absolute = np.uint64(found + offset)
-            return lambda regs: absolute
-        slot = self.slot(base.name)
-        self.reads.add(slot)
-        self.addresses.add(slot)
-        size = self.slot_dtypes[slot].itemsize
-        step = np.uint64(offset & ((1 << 64) - 1))
-        raw, wide = UNSIGNED[size], np.dtype(np.uint64)
-
-        def read(regs: dict[int, Any]) -> Any:
-            value = regs[slot].view(raw)
-            if size != 8:
-                value = value.astype(wide)
-            return value + step if offset else value
-
-        return read
+    Raises Unsupported, whose message begins with the source line, for what is not emulated.
+    """
+    decoder = Decoder(function, symbols)
+    steps = []
+    for index, instruction in enumerate(function.instructions):
+        decoder.begin(index)
+        steps.append(_step(decoder, instruction))
+        steps[-1].traits = frozenset(decoder.traits)
+    end = Step(Flow.EXIT)
+    end.text = "ret"
+    if steps:
+        end.location = steps[-1].location
+    return Program(
+        steps=(*steps, end),
+        instructions=function.instructions,
+        parameters=frozenset(p.name for p in function.params),
+        slot_dtypes=decoder.slot_dtypes,
+        special_slots=decoder.special_slots,
+        smallest_global_access=_smallest(function, "shared"),
+        smallest_shared_access=_smallest(function, "global"),
+        uses_release=any(map(_orders_blocks, function.instructions)),
+        conditions=possible_sides(function),
+    )
 
 
-def type_of(instruction: Instruction, index: int = -1) -> str:
-    """The type among an instruction's modifiers: the last one, or the one at `index`."""
-    found = [m for m in instruction.modifiers if m in DTYPES]
-    if not found:
-        raise Unsupported(f"no type in '{instruction.text}'")
-    return found[index]
+def _step(decoder: Decoder, instruction: Instruction) -> Step:
+    entry = None if is_condition(instruction) else _opcode(decoder, instruction)
+    try:
+        made = HANDLERS[entry.name if entry else "astra.cond"](decoder, instruction)
+    except Unsupported as error:
+        text = str(error)
+        is_placed = text.startswith(("line ", UPSTREAM_PREFIX[1:]))
+        raise Unsupported(text if is_placed else instruction.location.of(text)) from None
+    step = made if isinstance(made, Step) else Step(Flow.NEXT, made)
+    step.reads = frozenset(decoder.reads)
+    step.writes = frozenset(decoder.writes)
+    step.addresses = frozenset(decoder.addresses)
+    step.written = decoder.written
+    step.computes = entry is not None and entry.computes
+    step.sources = decoder.sources
+    step.location = instruction.location
+    step.text = instruction.text
+    if instruction.predicate is not None:
+        step.predicate = decoder.slot(instruction.predicate.name)
+        step.negated = instruction.negated
+    return step
 
 
-def _constant(immediate: Immediate, kind: str) -> Any:
-    dtype = DTYPES[kind]
-    if immediate.float_bytes and dtype.kind == "f":
-        return dtype.type(float_value(immediate))
-    size = dtype.itemsize
-    if dtype == np.bool_:
-        return np.bool_(immediate.value != 0)
-    bits = immediate.value & ((1 << (8 * size)) - 1)
-    return np.array(bits, UNSIGNED[size]).view(dtype)[()]
+def _opcode(decoder: Decoder, instruction: Instruction) -> Opcode:
+    why_not = refusal(instruction.operation, instruction.modifiers)
+    entry = opcode_of(instruction.operation, instruction.modifiers)
+    if why_not or entry is None:
+        decoder.refuse(instruction, why_not)
+    return entry
+
+
+def _orders_blocks(instruction: Instruction) -> bool:
+    return instruction.operation in ("fence", "membar") or bool(
+        {"acquire", "release", "acq_rel"} & set(instruction.modifiers)
+    )
+
+
+def _smallest(function: Function, other_space: str) -> int:
+    """Bytes of the narrowest access to a space; `other_space` is the one that is left out."""
+    sizes = [16]
+    for instruction in function.instructions:
+        if instruction.operation in ("ld", "ldu", "st", "atom", "red"):
+            spaces = {m.split("::")[0] for m in instruction.modifiers}
+            if spaces & {other_space, "local", "param", "const"}:
+                continue
+            count = next((int(m[1]) for m in instruction.modifiers if m in ("v2", "v4")), 1)
+            sizes.append(TYPE_SIZES[type_of(instruction)] * count)
+        elif instruction.operation in ("cp", "ldmatrix", "stmatrix"):
+            sizes.append(4)
+    return min(sizes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from astra_tui.emulator.address_space import GLOBAL, other_base, to_generic
+from astra_tui.emulator.decode import decode
 from astra_tui.emulator.faults import EmulationStopped, Unsupported
 from astra_tui.emulator.grid_dependency import GridDependency, dependency_of
 from astra_tui.emulator.machine import MAX_BLOCKS, Machine
@@ -18,7 +19,7 @@ from astra_tui.emulator.memory import (
     SharedMemory,
     variable_addresses,
 )
-from astra_tui.emulator.program import Program, decode
+from astra_tui.emulator.program import Program
 from astra_tui.emulator.ptx.inline import inline_calls
 from astra_tui.emulator.ptx.module import Address, Function, Module, PtxError, Symbol, Variable
 from astra_tui.emulator.ptx.parser import parse_ptx

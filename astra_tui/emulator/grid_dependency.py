@@ -7,18 +7,15 @@ and what would be wrong on hardware is a finding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astra_tui.emulator.faults import Fault, first_true
+from astra_tui.emulator.memory import Buffer, GlobalMemory
+from astra_tui.emulator.step import AccessSpec
 from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.model.findings import FindingKind
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.access import AccessSpec
-    from astra_tui.emulator.lanes import Chunk, Group
-    from astra_tui.emulator.memory import Buffer
 
 _ADVICE = "call cudaGridDependencySynchronize() before it"
 
@@ -32,19 +29,18 @@ class GridDependency:
         self.waited = False
         """Whether any thread has waited."""
 
-    def wait(self, group: Group) -> None:
-        """These threads wait until the launches before have ended."""
-        self.waited = True
-        group.chunk.waited[group.lanes] = True
-
     def require_waited(
-        self, group: Group, spec: AccessSpec, buffer: Buffer | None, offsets: Any
+        self,
+        waited: Any,
+        spec: AccessSpec,
+        memory: GlobalMemory,
+        buffer: Buffer | None,
+        offsets: Any,
     ) -> None:
-        """Raises Fault for threads that touch global memory too early."""
-        early = ~group.chunk.waited[group.lanes]
+        """Raises Fault for lanes that touch global memory before they have `waited`."""
+        early = ~waited
         if not early.any():
             return
-        memory = group.chunk.machine.memory
         if not spec.writes:
             if buffer is not None and self._is_final(buffer):
                 return
@@ -66,9 +62,11 @@ class GridDependency:
         return buffer.use is None or buffer.name in self._final
 
 
-def share_waits(chunk: Chunk, lanes: Any, meeting: Any) -> None:
-    """Threads met, `meeting` by number: those of one number that has a thread that waited have."""
-    waited = chunk.waited
+def share_waits(waited: Any, lanes: Any, meeting: Any) -> None:
+    """Threads met, `meeting` by number: those of one number that has a thread that waited have.
+
+    `waited` tells of each lane of a chunk whether it has, and is changed.
+    """
     numbers = meeting[lanes]
     having = np.zeros(int(numbers.max()) + 1 if len(numbers) else 0, np.bool_)
     having[numbers[waited[lanes]]] = True

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from astra_tui.emulator import special
 from astra_tui.emulator.address_space import GLOBAL
 from astra_tui.emulator.copies import PendingCopies
-from astra_tui.emulator.decode import GLOBAL_BASE
+from astra_tui.emulator.faults import EmulationStopped, Fault
+from astra_tui.emulator.launch import WARP, Launch
 from astra_tui.emulator.memory import views_of
+from astra_tui.emulator.operands import GLOBAL_BASE
 from astra_tui.emulator.races import AccessHistory, Accessors, PartOfWarp
 from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
-from astra_tui.emulator.undefined_values import UndefinedValues
-from astra_tui.model.findings import FindingKind
+from astra_tui.emulator.step import Step
+from astra_tui.model.findings import Finding, FindingKind
 
-if TYPE_CHECKING:
-    from astra_tui.emulator.machine import Machine
-
-WARP = 32
 _ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF
 _LARGE = (
     *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
-    *("copies", "undefined"),
+    *("copies", "marks"),
 )
 
 
@@ -59,13 +58,13 @@ def _places(blocks: int, threads: int, order: tuple[int, ...] | None) -> _Places
 class Chunk:
     """Some blocks that run together, one lane a thread."""
 
-    def __init__(self, machine: Machine, blocks: Any):
+    def __init__(self, launch: Launch, blocks: Any):
         """`blocks` are the linear indices of its blocks, in order."""
-        self.machine = machine
+        self.launch = launch
         self.blocks = len(blocks)
-        self.grid, self.block = machine.grid, machine.block
-        threads = machine.threads
-        places = _places(self.blocks, threads, machine.thread_order)
+        self.grid, self.block = launch.grid, launch.block
+        threads = launch.threads
+        places = _places(self.blocks, threads, launch.thread_order)
         self.width = self.blocks * threads
         self.lanes, self.thread, self.block_slot = places.lanes, places.thread, places.block
         self.lane, self.warp = places.lane, places.warp
@@ -77,22 +76,27 @@ class Chunk:
         self.all_live = True
         self.live_in_block = np.full(self.blocks, threads)
         self.live_bits = places.live_bits.copy()
-        self.dynamic_shared = machine.dynamic_shared
-        self.shared_size = machine.shared.static_size + machine.dynamic_shared
-        self.registers = HomeRegisters(self.width, machine.program.slot_dtypes)
-        for slot, name in machine.program.special_slots.items():
-            moved = (machine.memory.base - GLOBAL) & _ALL_BITS
+        self.dynamic_shared = launch.dynamic_shared
+        self.shared_size = launch.shared.static_size + launch.dynamic_shared
+        self.registers = HomeRegisters(self.width, launch.program.slot_dtypes)
+        for slot, name in launch.program.special_slots.items():
+            moved = (launch.memory.base - GLOBAL) & _ALL_BITS
             self.registers[slot] = (
                 np.uint64(moved)
                 if name == GLOBAL_BASE
-                else special.value(name, self, machine.variation)
+                else special.value(name, self, launch.variation)
             )
+        self.marks: dict[int, Any] = {}
+        """By register slot, a mark for each lane: zero where its value is defined, else which step
+        loaded what it follows from, and from which offset of shared memory. Slots without any mark
+        are left out. See undefined_values.py.
+        """
         self.everyone = Group(self, self.lanes, self.registers)
 
     @cached_property
     def shared(self) -> Any:
         """Shared memory of all blocks of the chunk, one after another."""
-        return np.full(self.blocks * self.machine.shared.stride, _UNDEFINED_BYTE, np.uint8)
+        return np.full(self.blocks * self.launch.shared.stride, _UNDEFINED_BYTE, np.uint8)
 
     @cached_property
     def shared_views(self) -> dict[int, Any]:
@@ -102,12 +106,12 @@ class Chunk:
     @cached_property
     def shared_state(self) -> Any:
         """Which words of shared memory someone has written."""
-        return np.zeros(self.blocks * self.machine.shared.words_per_block, np.bool_)
+        return np.zeros(self.blocks * self.launch.shared.words_per_block, np.bool_)
 
     @cached_property
     def shared_history(self) -> AccessHistory:
         """Who touched shared memory."""
-        shared = self.machine.shared
+        shared = self.launch.shared
         words = self.blocks * shared.words_per_block
         bits = shared.granule_bits
         return AccessHistory(
@@ -122,11 +126,6 @@ class Chunk:
         """Asynchronous copies that no one has waited for yet."""
         return PendingCopies(self.width, len(self.shared_state))
 
-    @cached_property
-    def undefined(self) -> UndefinedValues:
-        """Which registers follow from shared memory that no one has written."""
-        return UndefinedValues(self)
-
     @property
     def pending_copies(self) -> Any:
         """Which words of shared memory an asynchronous copy will write, or None."""
@@ -135,7 +134,7 @@ class Chunk:
     @cached_property
     def local(self) -> Any:
         """The threads' own arrays, one thread after another."""
-        return np.zeros(max(self.width * self.machine.local.size, 16), np.uint8)
+        return np.zeros(max(self.width * self.launch.local.size, 16), np.uint8)
 
     @cached_property
     def local_views(self) -> dict[int, Any]:
@@ -149,8 +148,8 @@ class Chunk:
 
     def note_meeting(self, group: Group, mask: Any, synchronises: bool) -> None:
         """Lanes of warps have met: all that are left of a warp, or those of a mask."""
-        machine = self.machine
-        machine.time += 1
+        launch = self.launch
+        launch.time += 1
         live = self.live_bits[group.warps]
         whole = np.broadcast_to((mask & live) == live, (group.n,))
         if whole.all():
@@ -161,10 +160,10 @@ class Chunk:
                 self.partly = Meetings(self.warp)
             some = np.flatnonzero(~whole)
             masks = np.broadcast_to(mask, (group.n,))[some]
-            self.partly.note(group.lanes[some], masks, machine.time, synchronises)
-        self.exchange[lanes] = machine.time
+            self.partly.note(group.lanes[some], masks, launch.time, synchronises)
+        self.exchange[lanes] = launch.time
         if synchronises:
-            self.sync[lanes] = machine.time
+            self.sync[lanes] = launch.time
 
     def release(self) -> None:
         """Gives back the memory of a chunk that has run, before the next one takes as much."""
@@ -282,7 +281,7 @@ class Group:
     @cached_property
     def shared_base(self) -> Any:
         """Where each lane's block begins in the chunk's shared memory."""
-        return self.block_slots * self.chunk.machine.shared.stride
+        return self.block_slots * self.chunk.launch.shared.stride
 
     @cached_property
     def whole_warps(self) -> bool:
@@ -290,7 +289,7 @@ class Group:
         if self.n % WARP:
             return False
         if self.everyone:
-            return bool(self.chunk.machine.threads % WARP == 0)
+            return bool(self.chunk.launch.threads % WARP == 0)
         rows = self.warps.reshape(-1, WARP)
         return bool((rows[:, 0] == rows[:, -1]).all()) and bool(
             (self.lanes_in_warp.reshape(-1, WARP)[:, 0] == 0).all()
@@ -312,9 +311,9 @@ class Group:
 
     @cached_property
     def _global_threads(self) -> Any:
-        machine = self.chunk.machine
+        launch = self.chunk.launch
         thread = self._of_lanes(self.chunk.thread)
-        return ((self.block_index << machine.block_bits) + thread + 1).astype(np.int32)
+        return ((self.block_index << launch.block_bits) + thread + 1).astype(np.int32)
 
     @cached_property
     def _shared_threads(self) -> Any:
@@ -323,12 +322,12 @@ class Group:
     def accessors(self, space: str, per_lane: int, step: int = 0) -> Accessors:
         """Who accesses memory by a step, for the race checker; each lane `per_lane` times."""
         thread = self._global_threads if space == "global" else self._shared_threads
-        chunk, machine = self.chunk, self.chunk.machine
+        chunk, launch = self.chunk, self.chunk.launch
         epoch = self._of_lanes(chunk.epoch)
         sync, exchange = self._of_lanes(chunk.sync), self._of_lanes(chunk.exchange)
         fences = None
-        if space == "global" and machine.program.uses_release:
-            fences = machine.fences.counts(thread)
+        if space == "global" and launch.program.uses_release:
+            fences = launch.fences.counts(thread)
             fences = np.repeat(fences, per_lane) if per_lane > 1 else fences
         if per_lane > 1:
             thread, epoch = np.repeat(thread, per_lane), np.repeat(epoch, per_lane)
@@ -337,14 +336,74 @@ class Group:
         return Accessors(
             thread,
             epoch,
-            machine.time,
+            launch.time,
             sync,
             exchange,
             partly,
             fences,
             step,
-            lambda: machine.program.dependence.awaited(step),
+            lambda: launch.program.dependence.awaited(step),
         )
+
+    # -- findings --------------------------------------------------------------------------------
+
+    def stop(self, fault: Fault, step: Step) -> EmulationStopped:
+        """The exception for a fault of one instruction."""
+        finding = self.finding(fault.kind, fault.message, step, fault.lane, fault.lanes)
+        return EmulationStopped(finding)
+
+    def tolerates(self, fault: Fault, index: int) -> bool:
+        """Whether an engineer accepts a fault of an instruction: then it becomes a warning."""
+        launch = self.chunk.launch
+        step = launch.program.steps[index]
+        finding = self.finding(fault.kind, fault.message, step, fault.lane, fault.lanes)
+        reason = launch.accepts(finding)
+        if reason:
+            key = (fault.kind, step.location.line, step.location.header)
+            accepted = msgspec.structs.replace(finding, accepted=reason)
+            launch.warnings.setdefault(key, accepted)
+        return bool(reason)
+
+    def warn(self, kind: FindingKind, message: str, step: Step, lane: int) -> None:
+        """Keeps a warning, once for each source line."""
+        key, warnings = (kind, step.location.line, step.location.header), self.chunk.launch.warnings
+        if key not in warnings:
+            warnings[key] = self.finding(kind, message, step, lane, 1)
+
+    def finding(
+        self, kind: FindingKind, message: str, step: Step, lane: int, lanes: int
+    ) -> Finding:
+        """A finding about the lane at a position within the group."""
+        block, thread = self.chunk.place_of(int(self.lanes[lane]))
+        return Finding(
+            kind=kind,
+            message=message,
+            line=step.location.line,
+            callers=step.location.callers,
+            header=step.location.header,
+            kernel=self.chunk.launch.kernel,
+            block=block,
+            thread=thread,
+            lanes=lanes,
+            instruction=step.text,
+            launch_line=self.chunk.launch.launch_line,
+        )
+
+    # -- fences and atomics between blocks -------------------------------------------------------
+
+    def note_fence(self) -> None:
+        """These lanes make a fence that other blocks can see."""
+        by = self.accessors("global", 1)
+        self.chunk.launch.fences.fence(by.thread, by.epoch, by.sync)
+
+    def note_atomic(self, offsets: Any, *, acquires: bool = True, releases: bool = True) -> None:
+        """These lanes access addresses through atomics, in their order."""
+        launch = self.chunk.launch
+        if launch.program.uses_release:
+            by = self.accessors("global", 1)
+            launch.fences.atomic(
+                by.thread, by.epoch, launch.time, offsets, acquires=acquires, releases=releases
+            )
 
 
 def _indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:

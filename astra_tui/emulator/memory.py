@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator.address_space import GLOBAL
-from astra_tui.emulator.decode import UNSIGNED
 from astra_tui.emulator.faults import Fault, first_true
+from astra_tui.emulator.operands import UNSIGNED
 from astra_tui.emulator.ptx.module import PtxError, Variable
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES, BufferUse, DeviceBuffer
 from astra_tui.model.findings import FindingKind

@@ -11,6 +11,7 @@ from astra_tui.emulator.grid_dependency import share_waits
 from astra_tui.emulator.lanes import Chunk, Group
 from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import Flow, Step, WarpOrder
+from astra_tui.emulator.undefined_values import follow
 from astra_tui.model.findings import FindingKind
 
 _FAR = 1 << 60
@@ -22,8 +23,8 @@ class Scheduler:
 
     def __init__(self, chunk: Chunk):
         self.chunk = chunk
-        self.machine = chunk.machine
-        self.steps = chunk.machine.program.steps
+        self.launch = chunk.launch
+        self.steps = chunk.launch.program.steps
         self.ready: dict[int, list[Any]] = {0: [chunk.lanes]}
         self.at_barrier: dict[int, list[Any]] = {}
         self.at_warp_step: dict[int, Any] = {}
@@ -50,25 +51,24 @@ class Scheduler:
     def _advance(self, lanes: Any, index: int, stop: int) -> None:
         """Runs lanes from one instruction on, until they split, wait, end, or reach `stop`."""
         group = Group.of(self.chunk, lanes)
-        steps, tally, machine = self.steps, self.machine.tally, self.machine
+        steps, tally, launch = self.steps, self.launch.tally, self.launch
         warp_hits, lane_hits = tally.warp_hits, tally.lane_hits
         warps, n = group.warp_count, group.n
         registers = group.registers
-        undefined = self.chunk.undefined
-        marks = undefined.marks
+        marks = self.chunk.marks
         cost = 1 + (n >> 10)
         try:
             while index < stop:
                 step = steps[index]
                 warp_hits[index] += warps
                 lane_hits[index] += n
-                machine.budget -= cost
-                if machine.budget < 0:
+                launch.budget -= cost
+                if launch.budget < 0:
                     raise Fault(
                         FindingKind.BUDGET, "the instruction budget is spent: an endless loop?"
                     )
                 if marks:
-                    undefined.follow(step, group)
+                    follow(step, group)
                 flow = step.flow
                 if flow is Flow.NEXT:
                     if step.predicate < 0:
@@ -82,7 +82,7 @@ class Scheduler:
                     return
                 index = following
         except Fault as fault:
-            raise machine.stop(fault, steps[index], group) from None
+            raise group.stop(fault, steps[index]) from None
         group.flush()
         self._make_ready(index, lanes)
 
@@ -106,7 +106,7 @@ class Scheduler:
             try:
                 step.run(part.registers, part)
             except Fault as fault:
-                raise self.machine.stop(fault, step, part) from None
+                raise part.stop(fault, step) from None
             part.flush()
 
     # -- where control goes ----------------------------------------------------------------------
@@ -158,18 +158,15 @@ class Scheduler:
         choice = np.broadcast_to(step.selector(group.registers), (group.n,))
         for value in np.unique(choice):
             if value >= len(step.targets):
-                raise self.machine.stop(
-                    Fault(FindingKind.TRAP, f"a switch jumped to entry {value} of its table"),
-                    step,
-                    group,
-                )
+                text = f"a switch jumped to entry {value} of its table"
+                raise group.stop(Fault(FindingKind.TRAP, text), step)
             self._make_ready(step.targets[int(value)], lanes[choice == value])
 
     # -- warp operations ---------------------------------------------------------------------------
 
     def _is_complete(self, group: Group, step: Step) -> bool:
         """Whether the lanes that a warp operation names are all here."""
-        if group.everyone and self.chunk.machine.threads % 32 == 0:
+        if group.everyone and self.chunk.launch.threads % 32 == 0:
             mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
             if not mask.ndim and int(mask) == _FULL_MASK:
                 return True
@@ -206,22 +203,22 @@ class Scheduler:
             step.run(group.registers, group)  # type: ignore[misc]
             self._order(step, group)
         except Fault as fault:
-            raise self.machine.stop(fault, step, group) from None
+            raise group.stop(fault, step) from None
         group.flush()
         self._make_ready(index + 1, lanes)
         return True
 
     def _order(self, step: Step, group: Group) -> None:
         """Notes what a warp operation that has run orders."""
-        shares = self.machine.dependency is not None and step.orders is WarpOrder.ALL
-        if step.orders is WarpOrder.NOTHING or not (self.machine.checked or shares):
+        shares = self.launch.dependency is not None and step.orders is WarpOrder.ALL
+        if step.orders is WarpOrder.NOTHING or not (self.launch.checked or shares):
             return
         mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
-        if self.machine.checked:
+        if self.launch.checked:
             self.chunk.note_meeting(group, mask, step.orders is WarpOrder.ALL)
         if shares:
             whole = np.broadcast_to(mask == _FULL_MASK, (group.n,))
-            share_waits(self.chunk, group.lanes[whole], self.chunk.warp)
+            share_waits(self.chunk.waited, group.lanes[whole], self.chunk.warp)
 
     # -- block barriers ----------------------------------------------------------------------------
 
@@ -244,19 +241,18 @@ class Scheduler:
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
         chunk.epoch[group.lanes] += 1
-        if self.machine.dependency is not None:
-            share_waits(chunk, group.lanes, chunk.block_slot)
+        if self.launch.dependency is not None:
+            share_waits(chunk.waited, group.lanes, chunk.block_slot)
         if step.run is not None:
             step.run(group.registers, group)
         if chunk.all_live:
             return
-        left = chunk.live_in_block[group.block_slots] < self.machine.threads
+        left = chunk.live_in_block[group.block_slots] < self.launch.threads
         if left.any():
-            self.machine.warn(
+            group.warn(
                 FindingKind.EXITED_BEFORE_BARRIER,
                 "some threads of this block have left the kernel before this barrier",
                 step,
-                group,
                 int(left.argmax()),
             )
 
@@ -308,13 +304,13 @@ class Scheduler:
                         0,
                         len(mine),
                     )
-                    raise self.machine.stop(fault, step, self._group(mine))
+                    raise self._group(mine).stop(fault, step)
 
     def _pass_blocks(self, here: list[tuple[Any, Any]], complete: Any) -> None:
-        if self.machine.dependency is not None:
+        if self.launch.dependency is not None:
             together = np.concatenate([lanes for _, lanes in here])
             together = together[complete[self.chunk.block_slot[together]]]
-            share_waits(self.chunk, together, self.chunk.block_slot)
+            share_waits(self.chunk.waited, together, self.chunk.block_slot)
         for index, lanes in here:
             going = complete[self.chunk.block_slot[lanes]]
             staying = lanes[~going]
@@ -337,7 +333,7 @@ class Scheduler:
             lanes = np.sort(np.concatenate(pieces))
             text = "threads wait at this barrier for others that never arrive"
         fault = Fault(FindingKind.DEADLOCK, text, 0, len(lanes))
-        return self.machine.stop(fault, self.steps[index], self._group(lanes))
+        return self._group(lanes).stop(fault, self.steps[index])
 
     def _group(self, lanes: Any) -> Group:
         return Group.of(self.chunk, lanes)

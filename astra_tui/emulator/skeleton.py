@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator import special
-from astra_tui.emulator.access import AccessSpec, require_writable
+from astra_tui.emulator.access import require_writable
 from astra_tui.emulator.address_space import GLOBAL, space_of
 from astra_tui.emulator.faults import Fault
 from astra_tui.emulator.memory import Buffer, GlobalMemory, require_aligned
 from astra_tui.emulator.registers import HomeRegisters
 from astra_tui.emulator.sliced_program import Op, sliced_program
 from astra_tui.emulator.slicing import DataDecision, Slice
-from astra_tui.emulator.step import Flow, Step, WriteAccess
+from astra_tui.emulator.step import AccessSpec, Flow, Step, WriteAccess
 from astra_tui.emulator.stores import StoreMap
 from astra_tui.emulator.tiles import Sample, Tile, joined
 from astra_tui.model.findings import Finding, FindingKind
@@ -218,7 +218,7 @@ class _Launched:
         self.grid, self.block = launch.grid, launch.block
         self.block_index, self.thread, self.lane = block, thread, thread % 32
         self.dynamic_shared = self.shared_size = launch.dynamic_shared
-        self.machine = self
+        self.launch = self
         self.chunk = self
         self.parameters = np.frombuffer(launch.parameters.ljust(8, b"\0"), np.uint8)
 

@@ -5,14 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from astra_tui.emulator.ptx.module import Location
 
-if TYPE_CHECKING:
-    from astra_tui.emulator.access import AccessSpec
-
 NO_SLOTS: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class AccessSpec:
+    """What an instruction does to memory: its place in the program, width and direction."""
+
+    index: int
+    size: int
+    """Bytes a lane."""
+    direction: str
+    """"load", "store" or "atomic"."""
+    synchronising: bool = False
+    """Whether it may meet atomics of other threads without a race."""
+    non_coherent: bool = False
+    """Whether it is a load through a cache that does not see writes of the same launch."""
+    results: tuple[frozenset[int], ...] = ()
+    """The register slots that a load writes, for each part of what it loads; none of a part that
+    it drops. Empty where its result goes elsewhere than to its own thread's registers.
+    """
+
+    @property
+    def writes(self) -> bool:
+        """Whether memory may change."""
+        return self.direction != "load"
+
+    @property
+    def reads(self) -> bool:
+        """Whether the old content matters."""
+        return self.direction != "store"
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.decode import type_of
+from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.numerics import bf16_to_f32, flush
+from astra_tui.emulator.operands import Decoder, type_of
 from astra_tui.emulator.ops.arithmetic import join_halves, pack_half, unpack_half
 from astra_tui.emulator.ops.registry import Run
+from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.model.device import APPROXIMATE
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction
 
 _SPACING = {"f32": (2.0**-149, 23), "f16": (2.0**-24, 10), "bf16": (2.0**-133, 7)}
 """The smallest number of each type, and the bits of its fraction."""
@@ -97,7 +94,7 @@ def at_error_bound(
         return _moved(bound, half, function(*wide), _bits(result, half), wide[0], signs, limit)
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        variation = group.chunk.machine.variation
+        variation = group.chunk.launch.variation
         edges = variation.error_bounds
         if not edges or variation.error_bounds_line not in (0, line):
             exact(regs, group)
@@ -189,7 +186,7 @@ def _signs(group: Group, index: int, seed: int) -> Any:
     """
     block = (group.block_index + seed) & 3
     thread = group.chunk.thread[group.lanes]
-    thread = (group.block_index * group.chunk.machine.threads + thread).astype(np.uint64)
+    thread = (group.block_index * group.chunk.launch.threads + thread).astype(np.uint64)
     mixed = (thread * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64((index + 1) * 0xBF58476D + seed)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
     drawn = np.where((mixed >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)

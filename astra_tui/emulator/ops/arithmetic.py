@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.decode import CARRY, DTYPES, type_of
 from astra_tui.emulator.numerics import (
     bf16_to_f32,
     f64_to_bf16,
@@ -19,12 +18,9 @@ from astra_tui.emulator.numerics import (
     saturate,
     sum_f32,
 )
+from astra_tui.emulator.operands import CARRY, DTYPES, Decoder, type_of
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Register
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.ptx.module import Instruction, Register
 
 Function = Callable[..., Any]
 

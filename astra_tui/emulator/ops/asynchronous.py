@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.access import AccessSpec, resolve, shared_words
+from astra_tui.emulator.access import resolve, shared_words
+from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.operands import Decoder
 from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Immediate
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.ptx.module import Immediate, Instruction
+from astra_tui.emulator.step import AccessSpec
 
 
 @opcode("cp.async")
@@ -88,7 +86,7 @@ def _wait(group: Group, keep: int, uncommitted_too: bool) -> None:
     for copy in chunk.copies.complete(group.lanes, keep, uncommitted_too):
         size = copy.data.shape[1]
         chunk.shared[copy.targets[:, None] + np.arange(size)] = copy.data
-        if chunk.machine.checked:
+        if chunk.launch.checked:
             _record_writes(chunk, copy)
 
 
@@ -100,4 +98,4 @@ def _record_writes(chunk: Any, copy: Any) -> None:
     thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
     history.writer[words.reshape(-1)] = thread
     history.write_epoch[words.reshape(-1)] = np.repeat(chunk.epoch[copy.lanes], per_lane)
-    history.write_time[words.reshape(-1)] = chunk.machine.time
+    history.write_time[words.reshape(-1)] = chunk.launch.time

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.access import AccessSpec, resolve
-from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
+from astra_tui.emulator.access import resolve
+from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
 from astra_tui.emulator.ops.arithmetic import is_float, join_halves, pack_half, unpack_half
 from astra_tui.emulator.ops.memory import releases, space_of_instruction
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.step import WriteAccess
+from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.step import AccessSpec, WriteAccess
 from astra_tui.model.device import COMMUNICATES, COMPARE_AND_SWAP, FLOAT_ATOMIC
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction
 
 Update = Callable[[Any, Any, Any], Any]
 """From the old value and one or two operands to the new value."""
@@ -71,8 +68,8 @@ def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
         old = _in_turns(target.views[size].view(dtype), index, values, update)
         if target.space == "global":
             if releasing:
-                group.chunk.machine.note_fence(group)
-            group.chunk.machine.note_atomic(group, target.offsets)
+                group.note_fence()
+            group.note_atomic(target.offsets)
         if write is not None:
             write(regs, old.view(raw).view(DTYPES[held]))
 

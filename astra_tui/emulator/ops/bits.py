@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
 from astra_tui.emulator.numerics import bit_length, reverse_bits
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
 from astra_tui.emulator.ops.arithmetic import Function, elementwise
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Immediate
+from astra_tui.emulator.ptx.module import Immediate, Instruction
 from astra_tui.emulator.step import Source
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.ptx.module import Instruction
 
 _U32, _U64 = np.uint32, np.uint64
 

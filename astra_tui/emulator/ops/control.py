@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from astra_tui.emulator.faults import Fault
+from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.operands import Decoder
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Immediate, Symbol, Vector
+from astra_tui.emulator.ptx.module import Immediate, Instruction, Symbol, Vector
 from astra_tui.emulator.step import BOTH_SIDES, Flow, Step, side_bit
 from astra_tui.model.findings import FindingKind
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction
 
 _MAX_MESSAGE = 200
 
@@ -65,9 +62,10 @@ def _nothing(decoder: Decoder, instruction: Instruction) -> Run:
 @opcode("griddepcontrol.wait")
 def _wait_for_launches_before(decoder: Decoder, instruction: Instruction) -> Run:
     def run(regs: dict[int, Any], group: Group) -> None:
-        dependency = group.chunk.machine.dependency
+        dependency = group.chunk.launch.dependency
         if dependency is not None:
-            dependency.wait(group)
+            dependency.waited = True
+            group.chunk.waited[group.lanes] = True
 
     return run
 
@@ -81,7 +79,7 @@ def _condition(decoder: Decoder, instruction: Instruction) -> Run:
     read = decoder.read(operand, "u32")
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        sides = group.chunk.machine.sides
+        sides = group.chunk.launch.sides
         known = sides.get(key, 0)
         if known == BOTH_SIDES:
             return
@@ -117,10 +115,9 @@ def _call(decoder: Decoder, instruction: Instruction) -> Run:
     step.location, step.text = instruction.location, instruction.text
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        machine = group.chunk.machine
-        machine.warn(FindingKind.PRINTF, "printf was called; its text is not shown", step, group, 0)
+        group.warn(FindingKind.PRINTF, "printf was called; its text is not shown", step, 0)
         if returned is not None:
-            places = (group.lanes * machine.local.size + returned) >> 2
+            places = (group.lanes * group.chunk.launch.local.size + returned) >> 2
             group.chunk.local_views[4][places] = 0
 
     return run
@@ -140,14 +137,14 @@ def _local_pointer(decoder: Decoder, passed: Vector) -> Any:
     assert offset is not None
 
     def read(group: Group) -> int:
-        place = (int(group.lanes[0]) * group.chunk.machine.local.size + offset) >> 3
+        place = (int(group.lanes[0]) * group.chunk.launch.local.size + offset) >> 3
         return int(group.chunk.local_views[8][place])
 
     return read
 
 
 def _text_at(group: Group, address: int) -> str:
-    memory = group.chunk.machine.memory
+    memory = group.chunk.launch.memory
     offset = address - memory.base
     if not 0 <= offset < memory.size - _MAX_MESSAGE:
         return "..."

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.decode import DTYPES
 from astra_tui.emulator.numerics import (
     bf16_to_f32,
     f32_to_bf16,
@@ -15,14 +14,12 @@ from astra_tui.emulator.numerics import (
     flush,
     saturate,
 )
+from astra_tui.emulator.operands import DTYPES, Decoder
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves
 from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import encode, narrow_values
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.ptx.module import Instruction
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _FP8 = {"e4m3x2": DType.FLOAT8_E4M3FN, "e5m2x2": DType.FLOAT8_E5M2}

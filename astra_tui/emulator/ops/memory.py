@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.access import AccessSpec, Target, resolve
-from astra_tui.emulator.decode import DTYPES, UNSIGNED, type_of
+from astra_tui.emulator.access import Target, resolve
 from astra_tui.emulator.faults import Fault, Unsupported, first_true
+from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Address, Immediate, Operand, Register, Symbol
+from astra_tui.emulator.ptx.module import Address, Immediate, Instruction, Operand, Register, Symbol
 from astra_tui.emulator.registers import spread
-from astra_tui.emulator.step import WriteAccess
+from astra_tui.emulator.step import AccessSpec, WriteAccess
 from astra_tui.model.device import COMMUNICATES
 from astra_tui.model.findings import FindingKind
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction
 
 _SPACES = ("global", "shared", "local", "const", "param")
 _SYNCHRONISING = ("relaxed", "acquire", "release", "acq_rel")
@@ -82,7 +78,7 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
     def run(regs: dict[int, Any], group: Group) -> None:
         target = resolve(group, spec, space, address(regs))
         if spec.synchronising and target.space == "global":
-            group.chunk.machine.note_atomic(group, target.offsets, releases=False)
+            group.note_atomic(target.offsets, releases=False)
         for write, column in zip(writers, read_columns(target, unit, len(writers)), strict=True):
             write(regs, column.view(dtype))
 
@@ -112,7 +108,7 @@ def _load_parameter(decoder: Decoder, instruction: Instruction, kind: str) -> Ru
     size = dtype.itemsize
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        parameters = group.chunk.machine.parameters
+        parameters = group.chunk.launch.parameters
         for number, write in enumerate(writers):
             at = begin + number * size
             write(regs, parameters[at : at + size].view(dtype)[0])
@@ -151,14 +147,14 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
         target = resolve(group, spec, space, address(regs), unchanged)
         if spec.synchronising and target.space == "global":
             if releasing:
-                group.chunk.machine.note_fence(group)
-            group.chunk.machine.note_atomic(group, target.offsets, acquires=False)
+                group.note_fence()
+            group.note_atomic(target.offsets, acquires=False)
         write_columns(target, unit, columns)
-        if group.n > 1 and target.space != "local" and group.chunk.machine.checked:
+        if group.n > 1 and target.space != "local" and group.chunk.launch.checked:
             try:
                 require_one_value(group, target, unit, columns)
             except Fault as fault:
-                if not group.chunk.machine.tolerates(fault, spec.index, group):
+                if not group.tolerates(fault, spec.index):
                     raise
 
     return run
@@ -195,13 +191,13 @@ def require_one_value(group: Group, target: Target, unit: int, columns: list[Any
         lost = column != value
         if lost.any():
             lane, lanes = first_true(lost)
-            machine = group.chunk.machine
+            launch = group.chunk.launch
             if target.space == "shared":
                 kind = FindingKind.SHARED_RACE
-                place = machine.shared.describe_offset(int(offsets[lane]) % machine.shared.stride)
+                place = launch.shared.describe_offset(int(offsets[lane]) % launch.shared.stride)
             else:
                 kind = FindingKind.GLOBAL_RACE
-                place = machine.memory.describe_physical(int(offsets[lane]))
+                place = launch.memory.describe_physical(int(offsets[lane]))
             raise Fault(kind, f"threads store different values at once to {place}", lane, lanes)
 
 
@@ -216,7 +212,7 @@ def _fence(decoder: Decoder, instruction: Instruction) -> Run:
 
     def run(regs: dict[int, Any], group: Group) -> None:
         if wide:
-            group.chunk.machine.note_fence(group)
+            group.note_fence()
 
     return run
 

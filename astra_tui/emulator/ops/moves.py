@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,12 @@ from astra_tui.emulator.address_space import (
     space_of,
     to_generic,
 )
-from astra_tui.emulator.decode import DTYPES, UNSIGNED, Reader, type_of
 from astra_tui.emulator.numerics import bf16_to_f32, flush
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Reader, type_of
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Vector
+from astra_tui.emulator.ptx.module import Instruction, Vector
 from astra_tui.emulator.step import Source
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.ptx.module import Instruction
 
 
 @opcode("mov")

@@ -1,18 +1,17 @@
-"""Collects the functions that decode instructions, by the opcode names of the model's table."""
+"""Collects the functions that decode instructions, by the opcode names of `opcodes.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.ptx.module import Instruction
-    from astra_tui.emulator.step import Step
+from astra_tui.emulator.operands import Decoder
+from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.step import Step
 
-Handler = Callable[["Decoder", "Instruction"], "Step | Run"]
 Run = Callable[[dict[int, Any], Any], None]
 """Executes one instruction: registers and the group of lanes that run it."""
+Handler = Callable[[Decoder, Instruction], Step | Run]
 
 HANDLERS: dict[str, Handler] = {}
 

@@ -6,19 +6,17 @@ m16n8k32).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.access import AccessSpec, resolve
+from astra_tui.emulator.access import resolve
+from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.operands import Decoder
 from astra_tui.emulator.ops.arithmetic import unpack_half
 from astra_tui.emulator.ops.registry import opcode
-from astra_tui.emulator.step import Flow, Step
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.step import AccessSpec, Flow, Step
 
 _LANE = np.arange(32)
 _GROUP, _MEMBER = _LANE // 4, _LANE % 4

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.decode import type_of
 from astra_tui.emulator.numerics import f64_to_f32
+from astra_tui.emulator.operands import Decoder, type_of
 from astra_tui.emulator.ops.approximation import at_error_bound
 from astra_tui.emulator.ops.arithmetic import (
     Function,
@@ -17,10 +17,7 @@ from astra_tui.emulator.ops.arithmetic import (
     rounding,
 )
 from astra_tui.emulator.ops.registry import Run, opcode
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.emulator.ptx.module import Instruction
 
 
 def _through_f64(function: Function) -> Function:

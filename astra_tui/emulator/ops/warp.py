@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.decode import DTYPES, type_of
+from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.operands import DTYPES, Decoder, type_of
 from astra_tui.emulator.ops.registry import Run, opcode
-from astra_tui.emulator.ptx.module import Immediate, Negated
+from astra_tui.emulator.ptx.module import Immediate, Instruction, Negated, Operand
 from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.decode import Decoder
-    from astra_tui.emulator.lanes import Group
-    from astra_tui.emulator.ptx.module import Instruction, Operand
 
 _U32 = np.uint32
 _EVERYONE = _U32(0xFFFF_FFFF)
@@ -123,12 +119,11 @@ def _warn_inactive(members: _Members, source: Any, step: Step) -> None:
     absent = ~members.present[members.row, source]
     if absent.any():
         lane = int(absent.argmax())
-        group.chunk.machine.warn(
+        group.warn(
             FindingKind.INACTIVE_SHUFFLE,
             f"a shuffle reads lane {int(np.broadcast_to(source, (group.n,))[lane])}, which does "
             "not take part; its value is undefined",
             step,
-            group,
             lane,
         )
 
