@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from astra_tui.engine.process_tree import descendants
 from astra_tui.gpu.nvml import GpuReader, GpuSampler
 from astra_tui.model.events import GpuSampled
 from astra_tui.model.gpu import GpuIdentity, GpuSample
@@ -19,7 +20,7 @@ class GpuWatch:
     def __init__(self, uuid: str, emit: Callable[[GpuSampled], None]):
         self._emit = emit
         self._loop = asyncio.get_running_loop()
-        self._reader = GpuReader(uuid, own_processes=_family, own_are_holders=False)
+        self._reader = GpuReader(uuid, own_processes=_process_tree, own_are_holders=False)
         self._sampler = GpuSampler(self._reader.sample, self._sampled)
 
     def start(self) -> GpuIdentity:
@@ -43,5 +44,24 @@ class GpuWatch:
         self._loop.call_soon_threadsafe(self._emit, GpuSampled(sample))
 
 
-def _family() -> frozenset[int]:
+def _process_tree() -> frozenset[int]:
     return descendants(os.getpid())
+
+
+def descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
+    """Ids of the children of a process, of their children and so on; none where /proc is not."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for stat in proc.glob("[0-9]*/stat"):
+        try:
+            # The name before it is in parentheses, and may hold some itself.
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            children[int(fields[1])].append(int(stat.parent.name))
+        except (OSError, IndexError, ValueError):  # It has ended meanwhile.
+            continue
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        new = [child for child in children[waiting.pop()] if child not in found]
+        found.update(new)
+        waiting.extend(new)
+    return frozenset(found)

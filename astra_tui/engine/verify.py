@@ -6,20 +6,21 @@ kernel sources is run, and these as in any check.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from astra_tui.engine.agreement import disagreement, tolerance
 from astra_tui.engine.judging import judge_counters
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, named_source, time_pair
+from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict, worst_error
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
 from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.model.timing import WRONG_OUTPUT, Timing
+from astra_tui.model.timing import WRONG_OUTPUT, Ratio, Timing
 from astra_tui.model.verdict import Profile, RoundVerdict, WorkloadProfile
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
 
@@ -246,3 +247,38 @@ def _timing_pair(recorded: Timing, measured: Timing | None) -> TimingPair:
     wrong = (d for w in measured.workloads for d in w.caveats if d.kind == WRONG_OUTPUT)
     why = next((d.message for d in wrong), "") or disagreement(recorded, measured)
     return TimingPair(recorded.base, recorded, measured, tolerance(recorded, measured), why)
+
+
+MIN_TOLERANCE = 0.02
+"""Between two machines, or two days on one, less is not to be had: clocks and heat differ."""
+
+
+def tolerance(recorded: Timing, measured: Timing) -> float:
+    """How far two ratios may be apart, as a fraction.
+
+    The sum of both half-widths and of the larger minimum detectable difference, 2 % or more.
+    Nothing is allowed where one has no usable numbers, as in a session that no engine wrote.
+    """
+    if not all(_usable(r) for t in (recorded, measured) for r in (t.speedup, t.control)):
+        return 0.0
+    widths = recorded.speedup.half_width + measured.speedup.half_width
+    detectable = max(minimum_detectable(t.control) for t in (recorded, measured))
+    return max(MIN_TOLERANCE, widths + detectable)
+
+
+def disagreement(recorded: Timing, measured: Timing) -> str:
+    """Why two timings do not say the same, in words; empty where they do."""
+    if recorded.verdict is not measured.verdict:
+        return f"the verdict was {recorded.verdict.value}, and is {measured.verdict.value}"
+    allowed = tolerance(recorded, measured)
+    if not allowed:
+        return "one of the timings has no usable numbers"
+    apart = abs(measured.speedup.value / recorded.speedup.value - 1)
+    if apart <= allowed:
+        return ""
+    return f"the ratios are {apart:.1%} apart, and {allowed:.1%} is allowed"
+
+
+def _usable(ratio: Ratio) -> bool:
+    numbers = (ratio.low, ratio.value, ratio.high)
+    return all(math.isfinite(n) and n > 0 for n in numbers) and ratio.low <= ratio.high

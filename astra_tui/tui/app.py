@@ -75,7 +75,7 @@ class AstraApp(AppBase, inherit_bindings=False):
             self.open_session(self._begin, self._found)
 
     def _set_keys(self, keys: Mapping[str, str]) -> None:
-        from astra_tui.tui.key_ids import check_keys
+        from astra_tui.tui.commands import check_keys
 
         try:
             check_keys(keys, type(self))

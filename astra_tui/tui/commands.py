@@ -1,14 +1,17 @@
-"""The command palette: every action that applies now, in words."""
+"""Every action by name: the command palette, and the ids by which settings give keys to actions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from textual.app import App, SystemCommand
+from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
+
+from astra_tui.model.errors import UserError, nearest
 
 
 def commands_of(app: App[Any], screen: Screen[object]) -> Iterable[SystemCommand]:
@@ -39,3 +42,35 @@ def _about(node: DOMNode, action: str) -> str:
     name = action.partition("(")[0].rpartition(".")[2]
     method = getattr(node, f"action_{name}", None)
     return (getattr(method, "__doc__", "") or "").strip().partition("\n")[0]
+
+
+def check_keys(keys: Mapping[str, str], app: type[App[Any]]) -> None:
+    """Raises UserError for an id that no action of the app, or of anything in it, has."""
+    known = binding_ids(app)
+    for name in keys:
+        if name not in known:
+            raise UserError(f"keys: there is no action '{name}'", hint=nearest(name, known))
+
+
+def binding_ids(app: type[App[Any]]) -> frozenset[str]:
+    """Every id, of the app, of screens, panes and dialogs."""
+    from astra_tui.tui.screens.compare import CompareScreen
+    from astra_tui.tui.screens.home import HomeScreen
+    from astra_tui.tui.screens.session import SessionScreen
+    from astra_tui.tui.widgets.code.pane import AskField, CodePane
+    from astra_tui.tui.widgets.code.view import CodeView
+    from astra_tui.tui.widgets.diff.lines import DiffLines
+    from astra_tui.tui.widgets.line_view import LinesView, RowsView
+    from astra_tui.tui.widgets.plan import PlanPane
+    from astra_tui.tui.widgets.source.lines import SourceLines
+    from astra_tui.tui.widgets.source.pane import SourcePane
+
+    owners: tuple[type[DOMNode], ...] = (
+        app, CompareScreen, HomeScreen, SessionScreen, AskField, CodePane, CodeView,
+        DiffLines, LinesView, PlanPane, RowsView, SourceLines, SourcePane,
+    )  # fmt: skip
+    return frozenset(b.id for owner in owners for b in _bindings(owner) if b.id)
+
+
+def _bindings(owner: type[DOMNode]) -> Iterable[Binding]:
+    return (b for b in owner.BINDINGS if isinstance(b, Binding))

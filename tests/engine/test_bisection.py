@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from astra_tui.engine.agreement import MIN_TOLERANCE, disagreement, tolerance
 from astra_tui.engine.bisection import Trial, bisect, culprit
-from astra_tui.engine.verify import Accepted
+from astra_tui.engine.verify import MIN_TOLERANCE, Accepted, disagreement, tolerance
 from astra_tui.model.timing import Ratio, TimingVerdict
 from tests.sessions.samples import timing
 

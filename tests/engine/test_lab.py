@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from astra_tui.engine.concurrency import ReadWriteLock
+from astra_tui.engine.gpu_watch import descendants
 from astra_tui.engine.lab import Lab, NamedSource
-from astra_tui.engine.process_tree import descendants
 from astra_tui.engine.rerun import check, time_pair
 from astra_tui.model.timing import Timing
 from astra_tui.processes.child import Child

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.engine.process_tree import descendants
+from astra_tui.engine.gpu_watch import descendants
 from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import Kernel, RunCase, encode
 from astra_tui.model.task import load_task

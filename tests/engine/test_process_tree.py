@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.engine.process_tree import descendants
+from astra_tui.engine.gpu_watch import descendants
 
 _PARENT = """
 import subprocess, sys

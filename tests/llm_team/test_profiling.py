@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.llm.roles.facts import profile_text
-from astra_tui.llm.roles.numbers import REMOVED, strike_numbers
+from astra_tui.llm.roles.profiling import REMOVED, strike_numbers
 from astra_tui.model.task import KernelTask
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import Team, brief_of, profile_of, reply, with_team

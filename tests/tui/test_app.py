@@ -12,7 +12,7 @@ import pytest
 from astra_tui.model.errors import UserError
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import Preferences
-from astra_tui.tui.key_ids import check_keys
+from astra_tui.tui.commands import check_keys
 from astra_tui.tui.source import open_saved
 from tests.conftest import ROOT
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated

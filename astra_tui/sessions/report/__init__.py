@@ -1,7 +1,6 @@
 """A session as one HTML file and one Markdown file, made from its journal and sources alone."""
 
-from astra_tui.sessions.report.compose import compose
-from astra_tui.sessions.report.files import WrittenReport, write_report
+from astra_tui.sessions.report.compose import WrittenReport, compose, write_report
 from astra_tui.sessions.report.html import as_html
 from astra_tui.sessions.report.markdown import as_markdown
 
