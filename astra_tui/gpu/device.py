@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from astra_tui.gpu.elf import STRING_LITERAL, ElfError, writable_globals
 from astra_tui.gpu.faults import finding_of
 from astra_tui.gpu.gpu_process import MODULE, GpuFailure, GpuProcess
+from astra_tui.gpu.hidden_state import hidden_state
 from astra_tui.gpu.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.model.compilation import Compilation
@@ -61,7 +61,6 @@ class CudaDevice:
         self._module = module
         self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
         self._spare: GpuProcess | None = None
-        self._hidden: dict[bytes, tuple[Finding, ...]] = {}
 
     @property
     def attributes(self) -> Mapping[str, int]:
@@ -112,7 +111,7 @@ class CudaDevice:
         Nothing is counted here, whatever `counted` says, and hardware varies as it likes.
         """
         del counted, variation, accepts
-        hidden = self._hidden_state(compilation.cubin) if checked else ()
+        hidden = hidden_state(compilation) if checked else ()
         if hidden:
             return RunOutcome({b.name: b.content for b in buffers}, hidden)
         process, is_new = self._process(compilation.cubin)
@@ -143,12 +142,6 @@ class CudaDevice:
         finally:
             if is_new or not process.is_running:  # `run` has not loaded the cubin there.
                 self._forget(cubin)
-
-    def _hidden_state(self, cubin: bytes) -> tuple[Finding, ...]:
-        """Variables that would carry something from one launch to the next."""
-        if cubin not in self._hidden:
-            self._hidden = {cubin: _writable(cubin)}
-        return self._hidden[cubin]
 
     def _process(self, cubin: bytes) -> tuple[GpuProcess, bool]:
         """The process that has this cubin loaded, or a fresh one."""
@@ -202,21 +195,6 @@ def _case_buffer(buffer: DeviceBuffer) -> CaseBuffer:
         buffer.misalignment,
         not buffer.stable,
         buffer.use.starts_undefined,
-    )
-
-
-def _writable(cubin: bytes) -> tuple[Finding, ...]:
-    try:
-        symbols = writable_globals(cubin)
-    except ElfError:  # The driver will not load it either.
-        return ()
-    return tuple(
-        Finding(
-            FindingKind.HIDDEN_STATE,
-            f"__device__ variable {symbol.name} of {symbol.size} bytes can be written",
-        )
-        for symbol in symbols
-        if not symbol.name.startswith(STRING_LITERAL)
     )
 
 

@@ -86,6 +86,18 @@ def test_without_inout_nothing_is_restored() -> None:
     assert (sets.restored_bytes, driver.now_us) == (0, clock)
 
 
+def test_the_digest_of_a_set_does_not_tell_how_many_there_are() -> None:
+    """Warm launches use one set of those whose outputs were judged."""
+    found = []
+    for count in (SETS, 1):
+        driver = ScriptedDriver()
+        sets = make(driver, count)
+        target = driver.allocate(8 * SETS)
+        sets.digest_outputs(77, target, count)
+        found.append(driver.download(target, 8).tolist())
+    assert found[0] == found[1]
+
+
 def test_all_memory_is_given_back() -> None:
     driver = ScriptedDriver()
     sets = make(driver)

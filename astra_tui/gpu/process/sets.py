@@ -111,7 +111,7 @@ class BufferSets:
         for which, buffer in enumerate(self.buffers if self.red_zone else ()):
             for number in range(self.count):
                 at = self.address(buffer, number) + slot_bytes(buffer.size)
-                own = key + which * self.count + number
+                own = _key_of(key, which, number)
                 self._digest_bytes(at, 0, self.red_zone, own, target, 1)
 
     def free(self) -> None:
@@ -125,9 +125,9 @@ class BufferSets:
         self, buffers: list[SetBuffer], key: int, target: int, count: int, first: int = 0
     ) -> None:
         for which, buffer in enumerate(buffers):
-            own = key + which * self.count + first
-            stride = self._stride[buffer.use]
-            self._digest_bytes(self.address(buffer, first), stride, buffer.size, own, target, count)
+            at, stride = self.address(buffer, first), self._stride[buffer.use]
+            own = _key_of(key, which, first)
+            self._digest_bytes(at, stride, buffer.size, own, target, count)
 
     def _digest_bytes(
         self, address: int, stride: int, size: int, key: int, target: int, count: int
@@ -165,6 +165,11 @@ class BufferSets:
         blocks = min(-(-buffer.elements // _DRAW_THREADS), _DRAW_BLOCKS)
         grid, block = (blocks, self.count, 1), (_DRAW_THREADS, 1, 1)
         self._driver.launch(Launch(self._tools.function("draw"), grid, block, 0, pointer + drawn))
+
+
+def _key_of(key: int, which: int, number: int) -> int:
+    """The key for one buffer of one set, the same however many sets there are."""
+    return key + (which << 32) + number
 
 
 def slot_bytes(size: int) -> int:
