@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from astra_tui.cuda_source.syntax import one_line
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
@@ -19,7 +18,6 @@ from astra_tui.drafting.instances import Instances, Template
 from astra_tui.drafting.launching import (
     Sizes,
     can_run,
-    moved_pointers,
     with_checked_types,
 )
 from astra_tui.drafting.linear import combined
@@ -98,9 +96,6 @@ def draft_task(
     _require_template(kernel, launch, answers)
     if launch is not None:
         kernel = with_checked_types(source, kernel, launch)
-        for pointer, text in moved_pointers(kernel, launch):
-            shown = one_line(text, 80)
-            ask(f"{pointer}: the launch passes '{shown}'; the plan passes the tensor's beginning")
     elements = read_element_types(source, kernel, launch, assumed, answers, ask)
     sizes = Sizes(accepted=accepted, taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, answers, ask)

@@ -113,6 +113,7 @@ def read_launch(
     host.numbers.update(thread_counts(source, launch, answers, ask))
     host.read_checks()
     host.bind_arguments()
+    host.read_moved_pointers(ask)
     _bind_rest(source, kernel, sizes, ask)
     _restrict_divisors(kernel, sizes, ask)
     _answer_arguments(kernel, sizes, answers)
@@ -290,13 +291,14 @@ def plan_arguments(
 ) -> tuple[str, ...]:
     """What the plan passes for each parameter of the source's kernel."""
     values = []
+    passed = {**sizes.arguments, **sizes.moved}
     for parameter in kernel.parameters:
         if parameter.name in answers.plan.args:
             values.append(answers.plan.args[parameter.name])
         elif parameter.name in launch.nulls:
             values.append("null")
-        elif parameter.name in sizes.arguments:
-            values.append(printed(sizes.arguments[parameter.name]) or "0")
+        elif parameter.name in passed:
+            values.append(printed(passed[parameter.name]) or "0")
         else:
             values.append(free_name(parameter.name))
     found: list[str] = []

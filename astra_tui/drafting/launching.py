@@ -17,6 +17,7 @@ from astra_tui.cuda_source.syntax import (
     integer_value,
     one_line,
     parse_expression,
+    template_arguments,
     text_of,
     without_wrapping,
 )
@@ -81,6 +82,8 @@ class Sizes:
     """Text in host code to the name of the size."""
     arguments: dict[str, Expression] = field(default_factory=dict)
     """What is passed for each whole-number parameter of the kernel."""
+    moved: dict[str, Expression] = field(default_factory=dict)
+    """Pointers of the kernel that are passed from another place than a tensor's beginning."""
 
     def add(self, wanted: str, text: str = "", value: int | None = None) -> str:
         """A new size under a free name; the text in host code is the same from now on."""
@@ -508,6 +511,29 @@ class HostCode:
         names = names_in(found) - _TYPE_NAMES - set(self.tensors.values())
         return not names or bool(names & (set(known.values()) | set(DEVICE_ATTRIBUTES)))
 
+    def read_moved_pointers(self, ask: Ask) -> None:
+        """Takes pointers that the launch passes from another place than a tensor's beginning."""
+        for parameter, argument in zip(self.kernel.parameters, self.launch.arguments, strict=False):
+            plain = without_wrapping(argument)
+            plain = without_wrapping(self.values.get(text_of(plain), plain))
+            moved = _moved_by(plain) if parameter.is_pointer else None
+            if moved is None:
+                continue
+            sign, node, counts_bytes = moved
+            name = free_name(parameter.name)
+            distance = self.expression(node)
+            if distance is None:
+                said = f"the launch passes '{one_line(text_of(plain), 80)}'"
+                ask(f"{name}: {said}; the plan passes the tensor's beginning", f"plan.args.{name}")
+                continue
+            if counts_bytes:
+                item = Call("sizeof", (Name(self.element_types.get(name, ELEMENT_TYPE)),))
+                distance = linear.combined("//", distance, item)
+            self.sizes.moved[parameter.name] = Binary(sign, Name(name), distance)
+            if name not in self.shapes:
+                said = "the shape follows from the kernel's indices, which begin there"
+                ask(f"{name}: the launch passes a moved pointer; {said}", f"args.{name}.shape")
+
     # -- failures --------------------------------------------------------------------------------
 
     def described(self, node: Node) -> str:
@@ -574,19 +600,19 @@ def with_checked_types(source: SourceText, kernel: KernelText, launch: HostLaunc
     return replace(kernel, parameters=tuple(found))
 
 
-def moved_pointers(kernel: KernelText, launch: HostLaunch) -> Iterator[tuple[str, str]]:
-    """Pointers that a launch passes from another place than a tensor's beginning, with how."""
-    values = local_values(launch)
-    for parameter, argument in zip(kernel.parameters, launch.arguments, strict=False):
-        plain = without_wrapping(argument)
-        plain = without_wrapping(values.get(text_of(plain), plain))
-        is_sum = plain.type == "binary_expression" or (
-            plain.type == "call_expression" and len(arguments_of(plain)) > 1
-        )
-        if parameter.is_pointer and is_sum and "data_ptr" in text_of(plain):
-            moved = text_of(plain.child_by_field_name("operator")) or called_name(plain)
-            if moved in ("+", "-", "offset"):
-                yield parameter.name, text_of(plain)
+def _moved_by(pointer: Node) -> tuple[str, Node, bool] | None:
+    """How `x + n`, `x - n` and `offset(x, n)` move a pointer: the sign, n, whether n counts bytes.
+
+    None for a pointer that is passed as it is.
+    """
+    operator = text_of(pointer.child_by_field_name("operator"))
+    right = pointer.child_by_field_name("right")
+    if pointer.type == "binary_expression" and operator in ("+", "-") and right is not None:
+        return operator, right, False
+    if pointer.type == "call_expression" and called_name(pointer) == "offset":
+        moved = arguments_of(pointer)[1:]
+        return ("+", moved[0], not template_arguments(pointer)) if len(moved) == 1 else None
+    return None
 
 
 def _is_always(condition: Expression) -> bool:

@@ -418,7 +418,9 @@ def parameters_of(launch: PackedLaunch, memory: GlobalMemory) -> bytes:
     """The parameters of a launch, with the addresses that its buffers have."""
     data = bytearray(launch.parameters)
     for offset, name in launch.pointers:
-        data[offset : offset + 8] = memory.address_of(name).to_bytes(8, "little")
+        distance = int.from_bytes(data[offset : offset + 8], "little", signed=True)
+        address = (memory.address_of(name) + distance) % (1 << 64)
+        data[offset : offset + 8] = address.to_bytes(8, "little")
     return bytes(data)
 
 

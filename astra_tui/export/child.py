@@ -112,7 +112,7 @@ def _open_plan(path: Path, name: str) -> Handler:
         if isinstance(argument, host.Struct):
             members = [[offset, dtype, _plain(v)] for offset, dtype, v in argument.members]
             return [argument.size, argument.alignment, members]
-        return [argument.name] if isinstance(argument, host.Buffer) else argument
+        return [argument.name, argument.distance] if isinstance(argument, host.Buffer) else argument
 
     return answer
 

@@ -32,7 +32,14 @@ from astra_tui.model.launch import (
     Workspace,
 )
 from astra_tui.model.launch.evaluate import Evaluator, Value
-from astra_tui.model.launch.expression import Expression, Name, names_in
+from astra_tui.model.launch.expression import (
+    Binary,
+    Expression,
+    Integer,
+    Name,
+    names_in,
+    split_pointer,
+)
 from astra_tui.model.launch.plan import Branch, Step, Struct, TemplateArgument, Verbatim
 from astra_tui.model.launch.resolve import WORKSPACE_ALIGNMENT, contiguous_strides
 from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, Bindings
@@ -43,8 +50,18 @@ _HARMLESS = re.compile(r"[\w :<>,*&()\[\]+\-/%=!|^~.?']+", re.ASCII)
 _PAIRS = {"(": ")", "<": ">", "[": "]"}
 
 
-Source = str | int | None
-"""A tensor's or workspace's name, the number of a Number of the launch, or a null pointer."""
+@dataclass(frozen=True)
+class MovedPointer:
+    """A pointer so many bytes from a tensor or workspace; their number of the launch's Numbers."""
+
+    name: str
+    number: int
+
+
+Source = str | MovedPointer | int | None
+"""A tensor's or workspace's name, such a pointer, the number of a Number of the launch, or a null
+pointer.
+"""
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,7 @@ class _Writer:
         self.calls = calls
         self.refusals = refusals
         self.cpp = CppExpressions(element)
-        self.buffers = {a.name for a in self.task.tensors}
+        self.buffers = {a.name: self.task.dtype_of(a, element) for a in self.task.tensors}
 
     def lines(self) -> Iterator[str]:
         name = self.task.name
@@ -130,7 +147,7 @@ class _Writer:
     def _contract(self, *, of_layouts: bool) -> Iterator[str]:
         """The conditions on dimensions, or those on addresses and strides."""
         for condition in self.task.accepts:
-            if bool(names_in(condition) & self.buffers) == of_layouts:
+            if bool(names_in(condition) & self.buffers.keys()) == of_layouts:
                 text = bare(self.cpp.write(condition))
                 yield f"{_IN}astra::require({text}, astra::kOutsideContract);"
 
@@ -148,8 +165,8 @@ class _Writer:
         for declaration in self.plan.declarations:
             match declaration:
                 case Workspace(name=name, dtype=dtype, shape=shape):
-                    size = (self.element if dtype == ELEMENT_TYPE else DType(dtype)).size
-                    self.buffers.add(name)
+                    self.buffers[name] = self.element if dtype == ELEMENT_TYPE else DType(dtype)
+                    size = self.buffers[name].size
                     call = f"astra::workspace(plan_, {size}, {self._shape(shape)})"
                     yield _constant(name, call)
                 case Tune(name=name, value=value):
@@ -271,8 +288,14 @@ class _Writer:
 
     def _source(self, expression: Expression, numbers: list[str]) -> Source:
         """Where a value comes from; a number is added to those of the launch."""
-        if isinstance(expression, Name) and expression.id in self.buffers:
-            return expression.id
+        pointer = split_pointer(expression)
+        if pointer is not None and pointer[0].id in self.buffers:
+            name, elements = pointer[0].id, pointer[1]
+            if elements == Integer(0):
+                return name
+            item = Integer(self.buffers[name].size)
+            numbers.append(self.cpp.number(Binary("*", elements, item, expression.place)))
+            return MovedPointer(name, len(numbers) - 1)
         if isinstance(expression, Name) and expression.id == NULL:
             return None
         numbers.append(self.cpp.number(expression))

@@ -8,6 +8,7 @@ from astra_tui.export.cpp_plan import (
     CallArgument,
     CppPlan,
     KernelCall,
+    MovedPointer,
     Source,
     StructCall,
     cpp_plan,
@@ -217,6 +218,8 @@ def _value(call: KernelCall, source: Source) -> str:
             return "static_cast<void*>(nullptr)"
         case int():
             return f"l.numbers[{source}]"
+        case MovedPointer(name=name, number=number):
+            return f"astra::moved({_value(call, name)}, l.numbers[{number}])"
         case _ if source in call.workspaces:
             return f"scratch[{call.workspaces.index(source)}]"
         case _:

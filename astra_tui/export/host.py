@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,13 @@ from typing import Any
 from astra_tui.export.artefact import Subject
 from astra_tui.export.cases import Artefact
 from astra_tui.export.cpp_expression import cpp_name
-from astra_tui.export.cpp_plan import CallArgument, CppPlan, StructCall, cpp_plan
+from astra_tui.export.cpp_plan import (
+    CallArgument,
+    CppPlan,
+    MovedPointer,
+    StructCall,
+    cpp_plan,
+)
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Layout, PlanError, Refused, resolve
 from astra_tui.model.launch.resolve import (
@@ -53,7 +59,11 @@ def expected(subject: Subject, call: Bindings) -> HostAnswer | None:
         resolved = resolve(subject.plan, call)
     except PlanError:
         return None
-    return HostAnswer(None if isinstance(resolved, Refused) else _launches(resolved))
+    if isinstance(resolved, Refused):
+        return HostAnswer(None)
+    types = {a.name: subject.task.dtype_of(a, call.element) for a in subject.task.tensors}
+    types |= {w.name: w.dtype for w in resolved.workspaces}
+    return HostAnswer(_launches(resolved, types))
 
 
 def differences(
@@ -197,31 +207,31 @@ def _address(number: int, layout: Layout) -> int:
     return _FIRST_ADDRESS * (number + 1) + layout.alignment % 256
 
 
-def _launches(resolved: ResolvedPlan) -> Launches:
+def _launches(resolved: ResolvedPlan, types: Mapping[str, DType]) -> Launches:
     return tuple(
         (
             launch.kernel,
             launch.grid,
             launch.block,
             launch.shared_bytes,
-            tuple(map(_argument, launch.args)),
+            tuple(_argument(argument, types) for argument in launch.args),
             launch.pdl,
         )
         for launch in resolved.launches
     )
 
 
-def _argument(argument: ResolvedArgument) -> Any:
+def _argument(argument: ResolvedArgument, types: Mapping[str, DType]) -> Any:
     """An argument as plain data, alike for all kinds of host code."""
     match argument:
-        case BufferArgument(name=name):
-            return (name,)
+        case BufferArgument(name=name, elements=elements):
+            return (name, elements * types[name].size)
         case NullArgument():
             return None
         case NumberArgument(value=value):
             return value
         case StructArgument(extent=extent, leaves=leaves):
-            members = ((x.offset, _type(x.dtype), _argument(x.value)) for x in leaves)
+            members = ((x.offset, _type(x.dtype), _argument(x.value, types)) for x in leaves)
             return (extent.size, extent.alignment, tuple(members))
 
 
@@ -255,7 +265,9 @@ def _passed(argument: CallArgument, numbers: Sequence[str]) -> Any:
         case int():
             return _number(numbers[argument])
         case str():
-            return (argument,)
+            return (argument, 0)
+        case MovedPointer(name=name, number=number):
+            return (name, _number(numbers[number]))
         case None:
             return None
 

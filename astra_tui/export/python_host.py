@@ -8,7 +8,7 @@ not have, is lost.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from astra_tui.export.dims import DimSource, dim_sources
@@ -32,6 +32,7 @@ from astra_tui.model.launch.expression import (
     Name,
     map_expressions,
     names_in,
+    split_pointer,
 )
 from astra_tui.model.launch.plan import (
     KernelArgument,
@@ -101,8 +102,8 @@ def python_contract(task: KernelTask) -> str:
 
 def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
     """A module with a function `plan` that says what a call launches."""
-    names = {*(a.name for a in task.tensors), *(w.name for w in plan.workspaces)}
-    writer = _PlanWriter(names, {ELEMENT_TYPE, *_declared(plan), *task.dims})
+    types = {a.name: _type(a) for a in task.tensors} | {w.name: w.dtype for w in plan.workspaces}
+    writer = _PlanWriter(types, {ELEMENT_TYPE, *_declared(plan), *task.dims})
     scalars = [a.name for a in task.scalars]
     used = names_of_plan(plan)
     lines = [
@@ -137,7 +138,7 @@ def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
 
 
 class _PlanWriter:
-    def __init__(self, tensors: set[str], values: set[str]):
+    def __init__(self, tensors: Mapping[str, str], values: set[str]):
         self.tensors = tensors
         self.values = values | set(PLAN_TYPES) | set(DEVICE_ATTRIBUTES)
 
@@ -226,8 +227,12 @@ class _PlanWriter:
         return f"({dtype}, {python_expression(member.value)})"
 
     def _value(self, expression: Expression) -> str:
-        if isinstance(expression, Name) and expression.id in self.tensors:
-            return f"_host.Buffer({expression.id!r})"
+        pointer = split_pointer(expression)
+        if pointer is not None and (type_ := self.tensors.get(pointer[0].id)):
+            name, elements = pointer[0].id, python_expression(pointer[1])
+            element = type_ if type_ == ELEMENT_TYPE else repr(type_)
+            distance = "" if elements == "0" else f", ({elements}) * sizeof({element})"
+            return f"_host.Buffer({name!r}{distance})"
         if isinstance(expression, Name) and expression.id == NULL:
             return "None"
         return python_expression(expression)

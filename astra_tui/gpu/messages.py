@@ -40,7 +40,10 @@ class DeviceFacts(msgspec.Struct, frozen=True):
 
 
 class Kernel(msgspec.Struct, frozen=True):
-    """A launch whose pointers are still names: (offset in `parameters`, buffer)."""
+    """A launch whose pointers are still names: (offset in `parameters`, buffer).
+
+    The buffer's address is added to the word there.
+    """
 
     symbol: str
     grid: tuple[int, int, int]

@@ -74,7 +74,9 @@ class PackedLaunch:
     shared_bytes: int
     parameters: bytes
     pointers: tuple[tuple[int, str], ...]
-    """Offset in `parameters`, and the name of the buffer whose address goes there."""
+    """Offset in `parameters`, and the name of the buffer whose address is added to the word there,
+    which is 0 for a pointer to its beginning.
+    """
     line: int
     """Line of the launch plan."""
     pdl: bool = False

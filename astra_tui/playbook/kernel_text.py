@@ -11,7 +11,7 @@ from tree_sitter import Node
 from astra_tui.cuda_source.syntax import field, of_type, parse, text_of
 from astra_tui.model.contents import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
-from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch.expression import Expression, split_pointer
 from astra_tui.model.launch.scope import NULL
 from astra_tui.playbook.edits import Edit, apply, replace, rewritten
 from astra_tui.playbook.names import Function, Variable, all_names, functions_of
@@ -74,8 +74,8 @@ class KernelText:
 
     def buffers(self, kernel: Function, parameter: Variable) -> frozenset[str]:
         """The tensor arguments and workspaces that a pointer parameter stands for."""
-        passed = self.passed(kernel, parameter)
-        return frozenset(e.id for e in passed if isinstance(e, Name) and e.id != NULL)
+        pointers = map(split_pointer, self.passed(kernel, parameter))
+        return frozenset(p[0].id for p in pointers if p is not None and p[0].id != NULL)
 
     def changed(self, edits: Iterable[Edit], plan: LaunchPlan | None = None) -> str:
         """The source after edits of the code and, if given, with another launch plan."""

@@ -1,4 +1,4 @@
-"""What launchers pass: null pointers, floating-point values, structures by value."""
+"""What launchers pass: null and moved pointers, floating-point values, structures by value."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ __global__ void scale(const __grid_constant__ Params<T> p, const T* bias, float 
                       T half_eps, bool is_wide, float4 ones) {
   const long long i = blockIdx.x * 256LL + threadIdx.x;
   if (i >= p.count) return;
-  float value = (float)p.input[i] * p.parts[0].inverse + three * (float)p.parts[0].eps;
+  float value = (float)p.input[i - p.count] * p.parts[0].inverse + three * (float)p.parts[0].eps;
   if (bias != nullptr) value += (float)bias[i];
   if (p.bias != nullptr) value += (float)p.bias[i];
   if (!p.doubled) value = 0;
   if (is_wide) value += 2 * (float)half_eps - (float)p.parts[1].eps;
-  p.out[i] = (T)(value * ones.w);
+  p.out[i + 8] = (T)(value * ones.w);
 }
 /* @launch
    let part = 1.0 / d
    scale<T> grid=ceil_div(n * d, 256) block=256
-       args=({out, input, null, bool true, int64 n * d, {float32 part, T eps},
+       args=({out - 8, input + n * d, null, bool true, int64 n * d, {float32 part, T eps},
               {float32 part, T eps}}, null, sqrt(9), {}, eps / 2, d > 7,
              alignas(16) {float32 1, float32 1, float32 1, float32 1.0})
 */
@@ -139,8 +139,8 @@ def test_an_access_through_null_is_a_finding(check: Check) -> None:
 def test_null_in_place_of_a_tensor_is_wrong(check: Check) -> None:
     report = check(
         ("value += (float)p.bias[i]", "value = (float)p.bias[i] * p.parts[0].inverse"),
-        ("{out, input, null,", "{out, null, null,"),
-        ("(float)p.input[i] *", "0.f *"),
+        ("{out - 8, input + n * d, null,", "{out - 8, null, null,"),
+        ("(float)p.input[i - p.count] *", "0.f *"),
         cases=("float32/typical*",),
     )
     assert report.verdict is CheckVerdict.FAILED

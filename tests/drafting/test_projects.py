@@ -61,7 +61,8 @@ def test_a_translation_has_macros_expanded_and_every_declaration_in_its_place() 
             "and aligned(output, 16):\n"
             '       toy::gate_kernel<T, "toy::Gate::kSquare", "false", "false"> '
             "grid=ceil_div(rows * (width_out // (16 // sizeof(T))), 128) block=128",
-            "args=({input, output, null, uint32 width_out, uint32 rows, uint32 1, float32 scale})",
+            "args=({input - width_out, output, null, uint32 width_out, uint32 rows, uint32 1, "
+            "float32 scale})",
             {"input": ("rows", "width_out * 2"), "output": ("rows", "width_out")},
         ),
     ],

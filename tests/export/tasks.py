@@ -87,14 +87,14 @@ EVERYTHING_SOURCE = """/* @launch
        refuse "x is not where it should be"
    when fits and T == float32 and aligned(bias, 16):
        only_float<small, fits> grid=n block=min(max(m, 1), 1024) shared=m * sizeof(T)
-           args=(out, null, bias, stride(out, 0), is_half, eps, 0.5 if m > 8 else eps / 3,
-                 {bias, int8 count, T scale, {bool fits, int64 m, null}, own},
+           args=(out - 2 * m, null, bias, stride(out, 0), is_half, eps, 0.5 if m > 8 else eps / 3,
+                 {bias + count, int8 count, T scale, {bool fits, int64 m, null}, own},
                  alignas(16) {float64 1 / m, T 2}, {}, sqrt(2.0) * n) pdl=true
    when fits and (m == 64 or m == 128 or m == 8):
        by_width<T, m> grid=(min(n, sm_count * 2), 2) block=max_threads_per_block // 4
            args=(out, own, by_scalar, count, -n // 3, -n % 3, n > 5)
            pdl=(n % 2 == 0 and aligned(out, 16) or not fits)
-       twice<"Pair<T, rows>", "(m > 64) ? 1 : width"> grid=n block=m args=(partial, out)
+       twice<"Pair<T, rows>", "(m > 64) ? 1 : width"> grid=n block=m args=(partial + m, out)
    when m != 96 and m < 30000:
        plain grid=ceil_div(n * m, 256) block=256 args=(flags, 1 if aligned(out, 16) else 0)
    when m == 96:

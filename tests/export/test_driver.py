@@ -54,7 +54,7 @@ numbers = json.loads(sys.argv[2])
 whole = _host.struct(
     16, ("int8", -3), None, _host.struct(1, ("bfloat16", 1 + 2**-8 + 2**-40)), _host.Buffer("x")
 )
-args = (_host.Buffer("x"), *numbers, whole, None)
+args = (_host.Buffer("x", -48), *numbers, whole, None)
 early = [sys.argv[6] == "True"] if sys.argv[6:] else []
 wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else (), *early)
 try:
@@ -126,7 +126,7 @@ def test_a_launch(scripted_driver: Path, tmp_path: Path) -> None:
     ]
     packed = bytes(byte for word, byte, _ in asked if word == "byte")
     half, bfloat = 0x2E66, 0x3DCD  # 0.1, rounded to nearest
-    expected = struct.pack("<QixxxxQfHH?7x", ADDRESS, -5, 1 << 63, 0.1, half, bfloat, True)
+    expected = struct.pack("<QixxxxQfHH?7x", ADDRESS - 48, -5, 1 << 63, 0.1, half, bfloat, True)
     rounded_once = 0x3F81  # the nearest float32 is a tie, which would go down to 1.0
     expected += struct.pack("<b7xQH6xQQ", -3, 0, rounded_once, ADDRESS, 0)
     assert packed == expected

@@ -81,10 +81,11 @@ def test_missing_sizes_are_one_and_missing_shared_memory_is_none() -> None:
 
 
 def test_arguments_are_buffers_and_numbers() -> None:
-    text = "workspace w: T[n]\nk grid=1 block=1 args=(x, w, n + 1, eps, count, n > 4, stride(x, 0))"
+    passed = "x, w - 8 + n, n + 1, eps, count, n > 4, stride(x, 0)"
+    text = f"workspace w: T[n]\nk grid=1 block=1 args=({passed})"
     assert launched(text).args == (
         BufferArgument("x"),
-        BufferArgument("w"),
+        BufferArgument("w", 92),
         NumberArgument(101),
         NumberArgument(1e-6),
         NumberArgument(3),

@@ -107,7 +107,9 @@ def test_every_expression_has_a_kind(text: str, kind: Kind) -> None:
             "chosen by 'when'",
         ),
         # operators
-        ("k grid=▶x + 1 block=1 args=()", "the left side of '+' is a tensor", ""),
+        ("k grid=x ▶+ 1 block=1 args=()", "grid= of k is a tensor", ""),
+        ("k grid=1 block=1 args=(x + ▶eps)", "the distance from a tensor's beginning is a", ""),
+        ("k grid=1 block=1 args=(n + ▶x)", "the right side of '+' is a tensor", ""),
         ("k grid=1 ▶* eps block=1 args=()", "grid= of k is a floating-point number", ""),
         ("k grid=n // ▶eps block=1 args=()", "the right side of '//' is a floating-point", ""),
         ("k grid=n ▶/ 2 block=1 args=()", "is a floating-point number", "use // for integer"),

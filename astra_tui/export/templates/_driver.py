@@ -48,7 +48,8 @@ class DriverError(RuntimeError):
 class Launch:
     """A launch that is ready but for its pointers and its stream.
 
-    `pointers` says which word of the parameters, in units of 8 bytes, is which address of a call.
+    `pointers` says to which word of the parameters, in units of 8 bytes, which address of a call
+    is added.
     Several threads may launch at a time: each fills memory that no other uses meanwhile.
     """
 
@@ -62,7 +63,9 @@ class Launch:
     ):
         self.sizes = (*wanted.grid, *wanted.block, wanted.shared)
         self.parameters = parameters
-        self.pointers = pointers
+        words = struct.iter_unpack("<q", parameters[: len(parameters) // 8 * 8])
+        distances = [word for (word,) in words]
+        self.pointers = tuple((w, place, distances[w]) for w, place in pointers)
         self._ordinal = ordinal
         self._function = function
         self._launch = _library().cuLaunchKernel
@@ -85,8 +88,8 @@ class Launch:
             # <pdl>
             filled = self._filled(self._function, self.sizes, self.parameters)
             # </pdl>
-        for word, place in self.pointers:
-            filled.words[word] = addresses[place]
+        for word, place, distance in self.pointers:
+            filled.words[word] = addresses[place] + distance
         filled.stream.value = stream
         status = self._launch(*filled.arguments)
         if status == _INVALID_CONTEXT:  # A thread in which PyTorch has not used the device yet.
@@ -192,6 +195,7 @@ class Kernels:
             for place, dtype, value in members:
                 offset = parameter["offset"] + place
                 if isinstance(value, Buffer):
+                    struct.pack_into("<q", packed, offset, value.distance)
                     pointers.append((offset // 8, order.index(value.name)))
                 elif value is not None:
                     _pack(packed, offset, dtype, value)

@@ -48,9 +48,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A kernel argument: the address of a tensor or workspace of this name."""
+    """A kernel argument: an address so many bytes from a tensor or workspace of this name."""
 
     name: str
+    distance: int = 0
 
 
 Value = Buffer | int | float | bool | None

@@ -21,6 +21,10 @@ inline void check(cudaError_t error) {
   require(error == cudaSuccess, kCuda + static_cast<int>(error));
 }
 
+inline void* moved(void* pointer, const Number& bytes) {
+  return static_cast<char*>(pointer) + bytes.whole;
+}
+
 template <typename P>
 P to_parameter(void* pointer) {
   static_assert(std::is_pointer_v<P>, "the launch plan passes a tensor, the kernel takes a number");

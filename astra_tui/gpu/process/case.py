@@ -143,7 +143,8 @@ def bind(driver: Driver, module: int, kernel: Kernel, addresses: dict[str, int])
     """A launch with the addresses of its buffers filled in."""
     packed = bytearray(kernel.parameters)
     for offset, name in kernel.pointers:
-        struct.pack_into("<Q", packed, offset, addresses[name])
+        (distance,) = struct.unpack_from("<q", packed, offset)
+        struct.pack_into("<Q", packed, offset, (addresses[name] + distance) % (1 << 64))
     function = driver.function(module, kernel.symbol, kernel.shared_bytes)
     return Launch(
         function, kernel.grid, kernel.block, kernel.shared_bytes, bytes(packed), kernel.pdl

@@ -66,6 +66,7 @@ def bind_launch(
                 offset, value = parameter.offset + leaf.offset, leaf.value
                 if isinstance(value, BufferArgument):
                     pointers.append((offset, value.name))
+                    packed[offset : offset + 8] = _distance(value, buffer_types[value.name])
                     if parameter.kind != "struct":
                         _check_pointer(value.name, buffer_types[value.name], parameter)
                 elif isinstance(value, NumberArgument):
@@ -140,6 +141,14 @@ def _check_pointer(name: str, dtype: DType, parameter: Parameter) -> None:
     if same or carrier or pointee in dtype.vectors:
         return
     raise _Unfit(f"'{name}' holds {dtype.value}, the kernel takes a pointer to {pointee}")
+
+
+def _distance(value: BufferArgument, dtype: DType) -> bytes:
+    """How far from its buffer's address a pointer is, as the parameter's word. Raises _Unfit."""
+    try:
+        return (value.elements * dtype.size).to_bytes(8, "little", signed=True)
+    except OverflowError:
+        raise _Unfit(f"no address is {value.elements} elements from '{value.name}'") from None
 
 
 def _number_bytes(argument: NumberArgument, dtype: DType | None, type_: str) -> bytes:

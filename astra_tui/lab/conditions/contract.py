@@ -29,6 +29,7 @@ from astra_tui.model.launch.expression import (
     Integer,
     Name,
     Unary,
+    split_pointer,
 )
 from astra_tui.model.launch.plan import (
     Branch,
@@ -326,16 +327,10 @@ class _Model:
         argument, dtype = leaf.value, leaf.dtype
         if isinstance(argument, Name) and argument.id == NULL:
             return z3.BitVecVal(0, _BITS)
-        if isinstance(argument, Name) and argument.id in self.task.args:
-            given = self.task.args[argument.id]
-            if given.is_tensor:
-                return self._pointer(argument.id)
-            if argument.id not in self.scalars:
-                return None
-        if isinstance(argument, Name) and any(
-            w.name == argument.id for w in self.source.plan.workspaces
-        ):
-            return self._address(f"base_{argument.id}", z3.BitVecVal(0, _BITS))
+        pointer = split_pointer(argument)
+        if pointer is not None and (size := self._item_bytes(pointer[0].id)):
+            distance = self._times(self.number(pointer[1]), _constant(size))
+            return self._pointer(pointer[0].id, size) + distance.term
         if dtype is None or dtype.is_float:
             return None
         number = self._passed(argument)
@@ -350,14 +345,23 @@ class _Model:
         except NotModelled:
             return _either(self.truth(argument), _constant(1), _constant(0))
 
-    def _pointer(self, name: str) -> Any:
-        size = self.task.dtype_of(self.task.args[name], self.dtype).size
-        return self._address(f"base_{name}", self.shifts[name].term * size)
+    def _item_bytes(self, name: str) -> int:
+        """Bytes of an item of a tensor argument or workspace, 0 for any other name."""
+        for argument in self.task.tensors:
+            if argument.name == name:
+                return self.task.dtype_of(argument, self.dtype).size
+        for workspace in self.source.plan.workspaces:
+            if workspace.name == name:
+                element = workspace.dtype == ELEMENT_TYPE
+                return (self.dtype if element else DType(workspace.dtype)).size
+        return 0
 
-    def _address(self, name: str, shift: Any) -> Any:
-        base = z3.BitVec(name, _BITS)
+    def _pointer(self, name: str, size: int) -> Any:
+        """The address of a tensor argument or workspace."""
+        shifted = self.shifts[name].term * size if name in self.shifts else 0
+        base = z3.BitVec(f"base_{name}", _BITS)
         mask = BASE_ALIGNMENT - 1
-        self.facts += [(base & mask) == (shift & mask), base > 0]
+        self.facts += [(base & mask) == (shifted & mask), base > 0]
         return base
 
     # -- expressions -------------------------------------------------------------------------------

@@ -111,6 +111,25 @@ def names_in(expression: Expression) -> set[str]:
             return names_in(condition) | names_in(a) | names_in(b)
 
 
+def split_pointer(expression: Expression) -> tuple[Name, Expression] | None:
+    """`x` as x and 0, `x + n - m` as x and n - m: a name, and a distance in elements from it.
+
+    None for any other expression. Whether the name is a tensor's is for the caller to know.
+    """
+    match expression:
+        case Name():
+            return expression, Integer(0, expression.place)
+        case Binary(operator="+" | "-" as sign, left=left, right=right, place=place):
+            found = split_pointer(left)
+            if found is None:
+                return None
+            name, before = found
+            begins = before == Integer(0) and sign == "+"
+            return name, right if begins else Binary(sign, before, right, place)
+        case _:
+            return None
+
+
 def map_expressions(
     expression: Expression, change: Callable[[Expression], Expression]
 ) -> Expression:

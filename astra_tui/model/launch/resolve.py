@@ -10,7 +10,7 @@ from astra_tui.model.c_layout import Extent
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place
 from astra_tui.model.launch.evaluate import Evaluator, Value
-from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch.expression import Expression, Name, split_pointer
 from astra_tui.model.launch.plan import (
     Dispatch,
     KernelArgument,
@@ -35,9 +35,10 @@ _BLOCK_LIMITS = (1024, 1024, 64)
 
 @dataclass(frozen=True, slots=True)
 class BufferArgument:
-    """A pointer to the first element of a tensor argument or workspace."""
+    """A pointer to a tensor argument or workspace, so many elements from its first."""
 
     name: str
+    elements: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +243,10 @@ class _Resolver:
         return self._struct(argument) if isinstance(argument, Struct) else self._value(argument)
 
     def _value(self, expression: Expression) -> SimpleArgument:
-        if isinstance(expression, Name) and expression.id in self.layouts:
-            return BufferArgument(expression.id)
+        pointer = split_pointer(expression)
+        if pointer is not None and pointer[0].id in self.layouts:
+            name, elements = pointer
+            return BufferArgument(name.id, self.evaluator.integer(elements))
         if isinstance(expression, Name) and expression.id == NULL:
             return NullArgument()
         value = self.evaluator.value(expression)

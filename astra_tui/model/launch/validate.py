@@ -242,6 +242,9 @@ class _Checker:
     def _binary(self, expression: Binary) -> Kind:
         operator = expression.operator
         sides = {"left": expression.left, "right": expression.right}
+        if operator in ("+", "-") and self.kind(expression.left) is Kind.TENSOR:
+            self.require(expression.right, Kind.INTEGER, "the distance from a tensor's beginning")
+            return Kind.TENSOR
         if operator in ("+", "-", "*", "/"):
             kinds = {self.number(e, f"the {s} side of '{operator}'") for s, e in sides.items()}
             return Kind.INTEGER if operator != "/" and kinds == {Kind.INTEGER} else Kind.FLOAT

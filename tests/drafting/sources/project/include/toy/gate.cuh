@@ -31,8 +31,9 @@ __global__ void gate_kernel(const GateParams __grid_constant__ params) {
     if (params.skipped[row / params.step] < 0) return;
   }
   pack_t gate, up;
-  gate.load(static_cast<const T*>(params.input) + (row * 2 * packs + i % packs) * kWidth);
-  up.load(static_cast<const T*>(params.input) + ((row * 2 + 1) * packs + i % packs) * kWidth);
+  // The launcher passes a pointer that lies one row of the output before the input.
+  gate.load(static_cast<const T*>(params.input) + ((row * 2 + 1) * packs + i % packs) * kWidth);
+  up.load(static_cast<const T*>(params.input) + ((row * 2 + 2) * packs + i % packs) * kWidth);
   for (uint32_t j = 0; j < kWidth; ++j) {
     const float g = float(gate.items[j]) * params.scale;
     up.items[j] = T((kGate == Gate::kSquare ? g * g : g) * float(up.items[j]));
@@ -70,7 +71,7 @@ struct GateKernel {
     RuntimeCheck(width * 2 == D_in.unwrap(), "two halves");
     RuntimeCheck(width % kWidth == 0 && width <= 4096, "whole packs");
     const auto rows = static_cast<uint32_t>(N.unwrap());
-    const auto params = GateParams{.input = x.data_ptr(),
+    const auto params = GateParams{.input = static_cast<const T*>(x.data_ptr()) - width,
                                    .output = kInPlace ? nullptr : y.data_ptr(),
                                    .skipped = skipped,
                                    .width = width,
