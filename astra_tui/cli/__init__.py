@@ -54,7 +54,7 @@ def _finished(code: int) -> int:
 
 
 def _is_output_lost() -> bool:
-    """Whether stdout could not be written, which is said."""
+    """Whether stdout could not be written, which is reported."""
     from astra_tui.cli.streams import stdout_error
 
     error = stdout_error()
@@ -115,7 +115,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         from astra_tui.cli.failures import report_failure
 
         return report_failure(error, as_json=False)
-    except click.exceptions.Exit as ended:  # --help or --version, about which all is said
+    except click.exceptions.Exit as ended:  # --help or --version, which are done
         return ended.exit_code
 
 

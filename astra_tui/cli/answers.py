@@ -234,7 +234,7 @@ class NewAnswer(msgspec.Struct, frozen=True):
 
 
 class KernelsFoundAnswer(msgspec.Struct, frozen=True):
-    """`new --json` of a folder or package where it has to be said which kernel is meant."""
+    """`new --json` of a folder or package that does not say which kernel is meant."""
 
     exit_code: int
     error: ErrorEntry

@@ -1,4 +1,4 @@
-"""`astra-tui bisect`: which accepted round of a session brought a loss."""
+"""`astra-tui bisect`: which accepted round of a session introduced a regression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
 
 if TYPE_CHECKING:
-    from astra_tui.engine.bisection import Question, Sources, Trial
+    from astra_tui.engine.bisection import Regression, Sources, Trial
     from astra_tui.engine.verify import Accepted
     from astra_tui.model.state import SessionState
     from astra_tui.model.task import KernelTask
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @command(
     "find the round that introduced a regression",
     "Tries accepted candidates from their stored sources, halving what is left each time. Exit "
-    "code 1 where the last one has no such loss, or the first has it already.",
+    "code 1 where the last one has no regression, or the first has it already.",
     argument(
         "session",
         "SESSION",
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
         "--error",
         metavar="BOUND",
         type=positive_number,
-        help="the loss: an output's error above this share of what is allowed, such as 0.6",
+        help="the regression: an output's error above this share of what is allowed, such as 0.6",
     ),
     flag(
         "--slower",
         metavar="WORKLOAD",
-        help="the loss: this workload is slower than with the first candidate",
+        help="the regression: this workload is slower than with the first candidate",
     ),
     flag(
         "--by",
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     JSON,
 )
 def run(options: Options) -> int:
-    """Prints every trial as it ends, then the round; exit code 1 where there is no loss."""
+    """Prints every trial as it ends, then the round; exit code 1 where there is none."""
     import asyncio
 
     from astra_tui.cli.devices import fetch_upstream
@@ -97,7 +97,9 @@ def run(options: Options) -> int:
 
 def _check_flags(options: Options) -> None:
     if (options.error is None) == (options.slower is None):
-        raise UserError("it looks for one loss", hint="say --error BOUND, or --slower WORKLOAD")
+        raise UserError(
+            "it looks for one regression", hint="say --error BOUND, or --slower WORKLOAD"
+        )
     if options.counter and options.slower is None:
         raise UserError("a counter is of a workload", hint="name one: --slower WORKLOAD")
 
@@ -138,24 +140,24 @@ async def _bisect(
     chain: tuple[Accepted, ...],
 ) -> list[Trial]:
     from astra_tui.engine.bisection import Sources, bisect
-    from astra_tui.engine.lab import Lab, LabTrouble
+    from astra_tui.engine.lab import Lab, LabFailed
     from astra_tui.sessions.folder import read_blob
 
     lab, trials = Lab(task, device), []
     sources = Sources(lab, lambda h: read_blob(folder, h), state.cases)
     try:
-        async for trial in bisect(chain, _question(options, sources, chain)):
+        async for trial in bisect(chain, _regression(options, sources, chain)):
             trials.append(trial)
             if not options.json:
                 plain.note(_line(trial), sys.stdout)
-    except LabTrouble as error:
+    except LabFailed as error:
         raise UnavailableHere(str(error), hint="see: astra-tui doctor") from None
     finally:
         lab.close()
     return trials
 
 
-def _question(options: Options, sources: Sources, chain: tuple[Accepted, ...]) -> Question:
+def _regression(options: Options, sources: Sources, chain: tuple[Accepted, ...]) -> Regression:
     from astra_tui.engine.bisection import CounterRose, ErrorAbove, Slower
 
     good = chain[0].hash
@@ -168,7 +170,7 @@ def _question(options: Options, sources: Sources, chain: tuple[Accepted, ...]) -
 
 
 def _line(trial: Trial) -> str:
-    what = "lost" if trial.lost else "not lost"
+    what = "regressed" if trial.regressed else "as before"
     return f"{_where(trial.accepted):<10} {trial.accepted.hash[:12]}  {what:<9} {trial.text}"
 
 
@@ -192,7 +194,8 @@ def _report(
     if options.json:
         assert state.opened is not None
         steps = tuple(
-            BisectStep(t.accepted.round, t.accepted.hash, t.value, t.lost, t.text) for t in trials
+            BisectStep(t.accepted.round, t.accepted.hash, t.value, t.regressed, t.text)
+            for t in trials
         )
         answer = BisectAnswer(
             exit_code=int(code),
@@ -214,10 +217,10 @@ def _report(
 def _message(found: Accepted | None, chain: tuple[Accepted, ...], trials: list[Trial]) -> str:
     tried = f"{len(trials)} of {len(chain)} candidates were tried"
     if found is not None:
-        return f"{_where(found)} brought it: {found.hash[:12]}; {tried}"
-    if trials[-1].lost:
-        return f"{_where(chain[0])} has the loss already; {tried}"
-    return f"{_where(chain[-1])} has no such loss; {tried}"
+        return f"{_where(found)} introduced it: {found.hash[:12]}; {tried}"
+    if trials[-1].regressed:
+        return f"{_where(chain[0])} has the regression already; {tried}"
+    return f"{_where(chain[-1])} has no such regression; {tried}"
 
 
 def _words(options: Options) -> str:

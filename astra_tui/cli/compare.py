@@ -127,7 +127,7 @@ async def _time(
     options: Options, first: Side, second: Side, device: str
 ) -> tuple[Timing | None, str]:
     from astra_tui.cli.session_lookup import local_task
-    from astra_tui.engine.lab import Lab, LabTrouble
+    from astra_tui.engine.lab import Lab, LabFailed
     from astra_tui.engine.rerun import check, named_source, time_pair
 
     _, task = local_task(first.state, first.folder, options.task, trust=options.trust)
@@ -139,7 +139,7 @@ async def _time(
             if not checked.passed:
                 return None, f"{side.name} does not pass its check: {checked.report.message}"
         return await time_pair(lab, base, candidate), ""
-    except (UserError, LabTrouble) as error:
+    except (UserError, LabFailed) as error:
         return None, str(error)
     finally:
         lab.close()

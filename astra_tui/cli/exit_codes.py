@@ -32,7 +32,7 @@ MEANINGS = {
     ExitCode.COMPILE_ERROR: "the kernel source does not compile",
     ExitCode.UNSUPPORTED: "this machine or device cannot do it",
     ExitCode.NEEDS_DECISION: "a run waits for a decision and no one is there; it can be resumed",
-    ExitCode.TROUBLE: "a run met trouble outside of the kernel, such as a model's server",
+    ExitCode.TROUBLE: "an error outside of the kernel, such as a model's server",
     ExitCode.INCONCLUSIVE: "nothing wrong was found, but the check could not establish everything",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.PIPE_CLOSED: "whatever read the output went away",

@@ -15,7 +15,7 @@ from astra_tui.cli.flags import JSON
     JSON,
 )
 def run(options: Options) -> int:
-    """Prints a table, or JSON. Whatever listens but does not greet is named on stderr."""
+    """Prints a table, or JSON. A socket that listens but does not greet is named on stderr."""
     import asyncio
 
     from astra_tui.cli.answers import EngineEntry, EnginesAnswer

@@ -24,7 +24,7 @@ from astra_tui.model.errors import UserError
     JSON,
 )
 def run(options: Options) -> int:
-    """Writes the files and names them; damage of the journal is said on stderr and in them."""
+    """Writes the files and names them; damage of the journal is reported on stderr and in them."""
     from astra_tui.cli.answers import ReportAnswer
     from astra_tui.sessions.report import write_report
     from astra_tui.sessions.store import find_session, sessions_folder

@@ -107,7 +107,7 @@ def _say(folder: Path, found: tuple[Difference, ...]) -> None:
 
 @command(
     "resume a session",
-    "However it ended, on this machine or another. What differs from when it ran is said first. "
+    "However it ended, on this machine or another. What differs from when it ran is shown first. "
     "Settings that are not given are those of the session; --rounds counts all its rounds.",
     argument(
         "session",

@@ -50,7 +50,7 @@ def leave_engine(
     as_json: bool,
     settings: RunSettings | None = None,
 ) -> ExitCode:
-    """Ends a front end, whatever the engine does next; returns the exit code."""
+    """Ends a front end, which may keep running; returns the exit code."""
     if followed.reason is LeaveReason.ENDED:
         return end_session(followed.state, folder, as_json=as_json, settings=settings)
     if as_json:

@@ -10,7 +10,7 @@ from astra_tui.cli.flags import JSON
 
 @command(
     "list sessions",
-    "Each is listed with its result; what is damaged in a journal is said on stderr.",
+    "Each is listed with its result; damage of a journal is reported on stderr.",
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
     JSON,
 )

@@ -1,4 +1,4 @@
-"""stdin, stdout and stderr as every command can use them, whatever the shell made of them."""
+"""stdin, stdout and stderr as every command can use them, however the shell opened them."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
 async def _verify(
     folder: Path, state: SessionState, task: KernelTask, device: str, *, quiet: bool
 ) -> tuple[CandidateVerification, ...]:
-    from astra_tui.engine.lab import Lab, LabTrouble
+    from astra_tui.engine.lab import Lab, LabFailed
     from astra_tui.engine.verify import Verifier
     from astra_tui.plain.verify import print_candidate
     from astra_tui.sessions.folder import read_blob
@@ -243,7 +243,7 @@ async def _verify(
             done.append(verified)
             if not quiet:
                 print_candidate(verified)
-    except LabTrouble as error:
+    except LabFailed as error:
         raise UnavailableHere(str(error), hint="see: astra-tui doctor") from None
     finally:
         lab.close()

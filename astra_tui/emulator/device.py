@@ -354,7 +354,7 @@ class _Call:
                 self.sides[name] = sides.joined(self.sides.get(name))
 
     def _look_at_outputs(self, launches: tuple[PackedLaunch, ...]) -> None:
-        """What shows only at the end: unwritten parts of outputs, bytes changed beside buffers."""
+        """What shows only at the end: unwritten parts of outputs, bytes changed next to buffers."""
         if self.checked:
             for buffer in self.buffers:
                 missing = self.memory.unwritten(buffer) if buffer.use is BufferUse.OUT else None
@@ -363,7 +363,7 @@ class _Call:
         outside = self.memory.red_zones_changed()
         if outside is not None:
             self.findings.append(
-                Finding(FindingKind.WROTE_OUTSIDE, f"bytes beside {outside.name} have changed")
+                Finding(FindingKind.WROTE_OUTSIDE, f"bytes next to {outside.name} have changed")
             )
 
     def _unwritten(

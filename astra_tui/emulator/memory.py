@@ -232,7 +232,7 @@ class GlobalMemory:
         return first_true(missing)
 
     def red_zones_changed(self) -> Buffer | None:
-        """A buffer beside which bytes have changed, or None."""
+        """A buffer whose red zones have changed, or None."""
         pattern = np.resize(_RED_ZONE_PATTERN, self.size)
         changed = self.heap != pattern
         for buffer in self.buffers:

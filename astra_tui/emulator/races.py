@@ -207,10 +207,10 @@ class AccessHistory:
         same_warp = self._same_warp(other, thread)
         elsewhere = recent & ~same_warp
         self.other_warp_epoch[word[elsewhere]] = by.epoch[at][elsewhere]
-        beside = recent & same_warp
-        self.second_time[word[beside]] = self.read_time[word[beside]]
-        self.second_step[word[beside]] = self.read_step[word[beside]]
-        self.second_epoch[word[beside]] = by.epoch[at][beside]
+        within = recent & same_warp
+        self.second_time[word[within]] = self.read_time[word[within]]
+        self.second_step[word[within]] = self.read_step[word[within]]
+        self.second_epoch[word[within]] = by.epoch[at][within]
 
     def _check_writers(
         self,

@@ -1,4 +1,4 @@
-"""Finds which accepted candidate of a session brought a loss, with as few trials as it takes."""
+"""Finds the accepted candidate that introduced a regression, in as few trials as it takes."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ class Trial:
 
     accepted: Accepted
     value: float
-    lost: bool
+    regressed: bool
     text: str
 
 
-class Question(Protocol):
-    """What may have been lost."""
+class Regression(Protocol):
+    """A regression to look for."""
 
-    async def ask(self, accepted: Accepted) -> Trial:
+    async def test(self, accepted: Accepted) -> Trial:
         """Tries one candidate. Raises UserError where it cannot be tried."""
         ...
 
 
-async def bisect(chain: Sequence[Accepted], question: Question) -> AsyncIterator[Trial]:
-    """Tries candidates until two neighbours are known of which only the later one has the loss.
+async def bisect(chain: Sequence[Accepted], regression: Regression) -> AsyncIterator[Trial]:
+    """Tries candidates until of two neighbours only the later one is known to have the regression.
 
-    `chain` is in order. The ends come first: where the last has no loss, or the first has it
-    already, there is nothing to look for. At most 2 + log2(len(chain)) trials.
+    `chain` is in order. The ends come first: where the last has no regression, or the
+    first has it already, there is nothing to look for. At most 2 + log2(len(chain)) trials.
     """
-    last = await question.ask(chain[-1])
+    last = await regression.test(chain[-1])
     yield last
-    if not last.lost or len(chain) == 1:
+    if not last.regressed or len(chain) == 1:
         return
-    first = await question.ask(chain[0])
+    first = await regression.test(chain[0])
     yield first
-    if first.lost:
+    if first.regressed:
         return
     good, bad = 0, len(chain) - 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        trial = await question.ask(chain[middle])
+        trial = await regression.test(chain[middle])
         yield trial
-        if trial.lost:
+        if trial.regressed:
             bad = middle
         else:
             good = middle
 
 
 def culprit(chain: Sequence[Accepted], trials: Sequence[Trial]) -> Accepted | None:
-    """The first candidate with the loss, where the one before it was tried and has none."""
-    lost = {t.accepted: t.lost for t in trials}
+    """The first candidate with the regression, where the one before it was tried and has none."""
+    regressed = {t.accepted: t.regressed for t in trials}
     for before, after in pairwise(chain):
-        if lost.get(before) is False and lost.get(after) is True:
+        if regressed.get(before) is False and regressed.get(after) is True:
             return after
     return None
 
@@ -93,7 +93,7 @@ class ErrorAbove:
     sources: Sources
     bound: float
 
-    async def ask(self, accepted: Accepted) -> Trial:
+    async def test(self, accepted: Accepted) -> Trial:
         """Checks the candidate."""
         checked = await self.sources.check(accepted.hash)
         if not checked.passed:
@@ -113,7 +113,7 @@ class CounterRose:
     good: str
     by: float
 
-    async def ask(self, accepted: Accepted) -> Trial:
+    async def test(self, accepted: Accepted) -> Trial:
         """Profiles the candidate and the one that it is compared with."""
         if accepted.hash == self.good:
             return _reference(accepted)
@@ -137,7 +137,7 @@ class Slower:
     good: str
     by: float | None
 
-    async def ask(self, accepted: Accepted) -> Trial:
+    async def test(self, accepted: Accepted) -> Trial:
         """Times the candidate against the one that it is compared with, once it has passed."""
         if accepted.hash == self.good:
             return _reference(accepted)

@@ -12,7 +12,7 @@ from astra_tui.model.team import Brief, Tried
 
 
 def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
-    """The brief for a round: the base, its profile, what was tried and what the engineer said."""
+    """The brief for a round: the base, its profile, what was tried and the engineer's notes."""
     state = record.state
     base = state.round(round_).base
     known = state.candidate(base)

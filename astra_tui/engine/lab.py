@@ -65,7 +65,7 @@ class NamedSource:
     file: str
 
 
-class LabTrouble(Exception):
+class LabFailed(Exception):
     """The lab itself failed, not the candidate; the message says how."""
 
 
@@ -291,7 +291,7 @@ class Lab:
         try:
             await _in_thread(fresh, fresh.ask, {"do": "rest"}, CASE_SECONDS)
         except (ChildTimeout, ChildDied):
-            return LabTrouble(str(error))
+            return LabFailed(str(error))
         finally:
             fresh.close()
         return LabEnded(str(error), hint="the session continues without it")
@@ -334,7 +334,7 @@ def _timing_step(key: str, value: Any) -> TimingStep:
 
 def _error(message: dict[str, Any]) -> Exception:
     if message.get("unavailable"):
-        return LabTrouble(message["error"])
+        return LabFailed(message["error"])
     return UserError(
         message["error"],
         file=message["file"],

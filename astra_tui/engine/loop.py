@@ -29,7 +29,7 @@ from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
 from astra_tui.engine.environment import current_versions
 from astra_tui.engine.gpu_watch import GpuWatch
-from astra_tui.engine.lab import Lab, LabTrouble
+from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.proposal import Proposal, RoundContext
 from astra_tui.engine.record import Record, Store
@@ -69,7 +69,7 @@ from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.sessions.client import user_at_terminal
 
 MAX_LOST = 2
-"""Rounds in a row that may be lost to trouble of the model or its server."""
+"""Rounds in a row that may be lost to failures of the model or its server."""
 
 
 class Engine:
@@ -163,7 +163,7 @@ class Engine:
                 stop = Stop(
                     StopReason.CANCELLED, f"cancelled by {self.control.cancelled.describe()}"
                 )
-        except (TeamUnavailable, LabTrouble, UserError) as error:
+        except (TeamUnavailable, LabFailed, UserError) as error:
             stop = Stop(StopReason.TROUBLE, str(error))
             self.record.emit(ErrorOccurred(type(error).__name__, str(error)))
         except BaseException as error:

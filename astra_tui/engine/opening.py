@@ -59,7 +59,7 @@ async def open_run(
 ) -> OpenRun:
     """Opens or resumes the session of a request. The key of a model is in the environment.
 
-    Raises UserError; whatever is refused leaves no new folder behind.
+    Raises UserError; a request that is refused leaves no new folder.
     """
     task = find_task(request.task)
     await asyncio.to_thread(task_headers, task)  # Fetched here, and not by each lab process.

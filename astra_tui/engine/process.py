@@ -1,6 +1,6 @@
 """The engine process: reads a request, opens the session, says that it listens, and works.
 
-See sessions/engines.py for what is said. No one waits for this process and no one reads its output:
+See sessions/engines.py for the protocol. No one waits for this process and no one reads its output:
 what it has to say is in the journal, and what goes wrong with itself in the session's engine.log.
 """
 

@@ -1,6 +1,6 @@
 """The engine behind a Unix socket, so that front ends can come and go while it works.
 
-See sessions/wire.py for what is said. The engine never waits for a front end: it works on when
+See sessions/wire.py for the messages. The engine never waits for a front end: it works on when
 they are slow, hang up, or are not there.
 """
 

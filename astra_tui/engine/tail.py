@@ -44,5 +44,5 @@ class Tail:
         return [encode_record(r.seq, r.time, r.mono, r.event, r.seal) for r in found.records]
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self._open.close()

@@ -34,7 +34,7 @@ class Accepted:
 
 
 def accepted_candidates(state: SessionState) -> tuple[Accepted, ...]:
-    """The baseline and whatever became the best after it, in order."""
+    """The baseline and every candidate that became the best after it, in order."""
     if state.opened is None:
         return ()
     better = (Accepted(r.best, r.number) for r in state.rounds if r.best)

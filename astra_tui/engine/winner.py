@@ -14,7 +14,7 @@ from astra_tui.model.task import KernelTask
 async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
     """Leaves two timings in the journal, where the device times and something was won.
 
-    One that cannot be taken is a trouble in the journal, and no reason for the session to fail.
+    One that cannot be taken is an error in the journal, and no reason for the session to fail.
     """
     state = record.state
     assert state.opened is not None

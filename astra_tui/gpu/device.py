@@ -77,7 +77,7 @@ class CudaDevice:
     def settle(self) -> None:
         """Waits until no process is about to take hold of the GPU, so that nothing disturbs it."""
         if self._spare is not None:
-            with contextlib.suppress(GpuFailure):  # Whoever needs it next is told.
+            with contextlib.suppress(GpuFailure):  # The next request is told.
                 self._spare.settle()
 
     def close(self) -> None:

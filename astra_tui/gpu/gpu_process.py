@@ -35,7 +35,7 @@ class GpuFailure(Exception):
 
 
 class CudaFailed(GpuFailure):
-    """The driver said no. `code` is 0 for failures of our own process."""
+    """The driver refused. `code` is 0 for failures of our own process."""
 
     def __init__(self, failed: Failed):
         super().__init__(failed.message)
@@ -49,7 +49,7 @@ class GpuHung(GpuFailure):
 
 
 class GpuProcessDied(GpuFailure):
-    """The process ended, or said something that is no answer."""
+    """The process ended, or sent something that is no answer."""
 
 
 class GpuProcess:

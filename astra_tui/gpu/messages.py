@@ -125,8 +125,8 @@ class Prepare(msgspec.Struct, frozen=True, tag="prepare"):
     buffers: tuple[SetBuffer, ...]
     versions: tuple[Version, ...]
     seed: int
-    families: int = 1
-    """How often all buffer sets are there, with the same values in other places."""
+    replicas: int = 1
+    """How many replicas of all buffer sets there are: the same values in other places."""
     estimate: bool = True
     red_zone: int = 0
     """Bytes after every buffer that nothing may write."""
@@ -185,8 +185,8 @@ class Rounds(msgspec.Struct, frozen=True, tag="rounds"):
 
     orders: tuple[tuple[int, ...], ...]
     """Order of the versions, a round each."""
-    families: tuple[tuple[int, ...], ...] = ()
-    """The family of sets that each version uses, a round each; empty: all use the first."""
+    replicas: tuple[tuple[int, ...], ...] = ()
+    """The replica of the sets that each version uses, a round each; empty: all use the first."""
     short: tuple[int, ...] = ()
     """The rounds, counted from 0, in which the short graphs are replayed as well."""
     stale: tuple[int, ...] = ()

@@ -33,7 +33,7 @@ class Watch:
         return EnergyMeter(self.reader.counters)
 
     def close(self) -> None:
-        """Lets go of NVML."""
+        """Releases NVML."""
         self.reader.close()
 
     def _look(self) -> tuple[GpuCounters, GpuSample]:

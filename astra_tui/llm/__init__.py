@@ -1,4 +1,4 @@
-"""The seam between the agents and a language model, and everything behind it.
+"""The seam between the agents and a language model, and all that implements it.
 
 `LLM.complete` is the only door. `OpenAILLM` speaks to servers over two wires (Responses and chat
 completions), `Recorder` and `Replayer` wrap or replace it. Importing this package is cheap: the

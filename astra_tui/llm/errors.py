@@ -1,6 +1,6 @@
 """What can go wrong with a language model: one class for each thing a user can do about it.
 
-No text of these errors holds the key: whatever a server says passes `safe_text` first.
+No text of these errors holds the key: all words of a server pass `safe_text` first.
 """
 
 from __future__ import annotations

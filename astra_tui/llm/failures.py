@@ -1,6 +1,6 @@
 """From the failures of the `openai` package to our own errors.
 
-Whatever a server said passes `safe_text`; the package's own exceptions, whose requests hold the
+All words of a server pass `safe_text`; the package's own exceptions, whose requests hold the
 key, are never chained to ours.
 """
 
@@ -153,7 +153,7 @@ def _of_code(code: str, said: str) -> LLMError:
 
 
 def _words(failure: Exception) -> str:
-    """What the server said, else what the exception says, with the cause of a lost connection."""
+    """The server's words, else the exception's, with the cause of a lost connection."""
     body = getattr(failure, "body", None)
     if isinstance(body, dict):
         for name in ("message", "detail", "error"):

@@ -1,4 +1,4 @@
-"""What is said to a language model and what it answers, independent of any wire."""
+"""The messages to a language model and its answers, independent of any wire."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     `input_tokens` includes `cached_tokens`, `output_tokens` includes `reasoning_tokens`.
     `reported` is False where some count is an estimate from the bytes that were sent and received:
-    the server said nothing, said less than it can have sent, or the answer broke off.
+    the server gave none, gave less than it can have sent, or the answer broke off.
     """
 
     input_tokens: int = 0
@@ -160,7 +160,7 @@ class Attempts(Protocol):
 
 
 class LLM(Protocol):
-    """The seam: whatever answers requests."""
+    """Answers requests: the one interface to a model."""
 
     async def complete(
         self,

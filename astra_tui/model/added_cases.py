@@ -60,7 +60,7 @@ def _check_contract(case: Case, task: KernelTask) -> None:
         if violated and not case.outside_contract:
             raise UserError(f"it breaks the contract: {violated}")
         if case.outside_contract and not violated:
-            raise UserError("it is said to break the contract, and keeps it")
+            raise UserError("it is marked to break the contract, and keeps it")
         elements = task.elements(case.dims, case.dtype)
         cut = task.cut_item(case.dims, case.dtype)
     except UserError as error:  # One of an expression names a place in the task's file.

@@ -17,7 +17,7 @@ class Group(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What the gate said of one kernel."""
+    """The gate's verdict on one kernel."""
 
     PASSED = "passed"
     WRONG = "wrong"
@@ -44,7 +44,7 @@ NOT_COUNTED = (Outcome.SAME_PROGRAM, Outcome.PROVED_EQUIVALENT, Outcome.NOT_COMP
 
 
 class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One kernel of the zoo and what the gate said; `text` is the hash of what was judged.
+    """One kernel of the zoo and the gate's verdict; `text` is the hash of what was judged.
 
     `kind` is the kind of a planted or honest kernel, the rule of a mutant. `seconds` are of CPU
     time, in the process that asks the gate.

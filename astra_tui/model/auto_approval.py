@@ -1,4 +1,4 @@
-"""Which questions are accepted without asking anyone, once an engineer has said so."""
+"""Which questions are accepted without asking anyone, once an engineer has allowed it."""
 
 from __future__ import annotations
 

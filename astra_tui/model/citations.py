@@ -80,15 +80,15 @@ class CheckedCitation(msgspec.Struct, frozen=True):
     def describe(self) -> str:
         """As in "sectors at line 7: says 5,200; the profile has 4,260"."""
         cited = self.citation
-        said = number_words(cited.value)
+        quoted = number_words(cited.value)
         match self.standing:
             case CitationStatus.AGREES:
-                says = f"{said}, as in the profile"
+                says = f"{quoted}, as in the profile"
             case CitationStatus.DIFFERS:
                 assert self.known is not None
-                says = f"says {said}; the profile has {number_words(self.known)}"
+                says = f"says {quoted}; the profile has {number_words(self.known)}"
             case CitationStatus.MISSING:
-                says = f"says {said}; not in the profile"
+                says = f"says {quoted}; not in the profile"
         return f"{citation_words(cited)}: {says}"
 
 

@@ -298,10 +298,10 @@ NUMBERS = {name: dtype for name, dtype in PLAN_TYPES.items() if not dtype.is_nar
 OF_CPP_TYPE = {
     name: dtype for dtype in DType for name in (*dtype.cpp_types, dtype.torch_cuda) if name
 }
-"""The element type behind a C++ type, as the compiler prints it."""
+"""The element type of a C++ type, as the compiler prints it."""
 
 OF_SPELLING = {name: dtype for dtype in DType for name in dtype.spellings}
-"""The element type behind a C++ type, as sources name it."""
+"""The element type of a C++ type, as sources name it."""
 
 
 def _float(dtype: DType) -> _Row:

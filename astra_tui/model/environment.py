@@ -1,4 +1,4 @@
-"""On what results came about, and how two such places differ."""
+"""What results depend on besides the sources, and how two such environments differ."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class BestChanged(Event, frozen=True, tag="best_changed"):
 
 
 class RoundClosed(Event, frozen=True, tag="round_closed"):
-    """A round ended. One that was `lost` to trouble of the model or its server is not done."""
+    """A round ended. One that was `lost` to a failure of the model or its server is not done."""
 
     round: int
     lost: bool = False
@@ -290,7 +290,7 @@ class CallReserved(Event, frozen=True, tag="call_reserved"):
 
 
 class ExchangeMade(Event, frozen=True, tag="exchange_made"):
-    """One call of a model. `request` and `reply` are hashes of what was said.
+    """One call of a model. `request` and `reply` are hashes of the texts.
 
     Tokens of all sendings of it; `estimated` where the server did not count some of them.
     """

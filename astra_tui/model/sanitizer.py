@@ -27,7 +27,7 @@ class SanitizerVerdict(StrEnum):
     UNAVAILABLE = "unavailable"
     """There is no such tool on this machine: nothing was looked at."""
     FAILED = "failed"
-    """The tool or the launcher did not get to the end: nothing can be said."""
+    """The tool or the launcher did not finish: there is no result."""
 
 
 class SanitizerReport(msgspec.Struct, frozen=True, omit_defaults=True):

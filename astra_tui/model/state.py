@@ -114,7 +114,7 @@ class RoundState(msgspec.Struct, frozen=True):
     no_answer: bool = False
     """Whether there is no plan because the model or its server gave nothing that can be used."""
     lost: bool = False
-    """Whether it was lost to trouble of the model or its server: it is closed and not done."""
+    """Whether it was lost to a failure of the model or its server: it is closed and not done."""
 
 
 class SessionStatus(StrEnum):

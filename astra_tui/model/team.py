@@ -68,7 +68,7 @@ class Brief:
 
 @dataclass(frozen=True)
 class Failure:
-    """Code of this plan that did not do: what was wrong with it, for the coding agent."""
+    """Code of this plan that failed: what was wrong with it, for the coding agent."""
 
     source: str
     stage: str
@@ -121,7 +121,7 @@ class TeamUnavailable(Exception):
 
 
 class Team(Protocol):
-    """Four agents. Every method may be cancelled at any time and then leaves nothing behind."""
+    """Four agents. Every method may be cancelled at any time and then leaves nothing running."""
 
     author: Author
 
@@ -148,5 +148,5 @@ class Team(Protocol):
         ...
 
     async def close(self) -> None:
-        """Lets go of connections."""
+        """Closes connections."""
         ...

@@ -1,4 +1,4 @@
-"""Times of versions of a kernel on a GPU, always in pairs, and what may be said about them."""
+"""Times of versions of a kernel on a GPU, always in pairs, and what follows from them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ BEHIND_PRODUCER = (
     "each launch follows a kernel of the judge's that writes part of its inputs, since a plan says "
     "pdl=: the times are of both"
 )
-"""What has to be said of times where `WorkloadTiming.producer`."""
+"""The caveat about times where `WorkloadTiming.producer`."""
 
 WRONG_OUTPUT = "wrong_output"
 """The kind of caveat that is a certainty: a timed launch gave a wrong result."""

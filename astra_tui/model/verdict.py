@@ -115,7 +115,7 @@ class Outcome(StrEnum):
     NOT_COMPILED = "not_compiled"
     UNSUPPORTED = "unsupported"
     REJECTED = "rejected"
-    """The engineer said no, to the plan or to the code."""
+    """The engineer rejected the plan or the code."""
     NOT_WRITTEN = "not_written"
     """There is no usable code for the plan."""
 

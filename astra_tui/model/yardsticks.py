@@ -1,4 +1,4 @@
-"""What is said of yardsticks: what they are, which shapes they serve, and their times."""
+"""Results about yardsticks: what they are, which shapes they serve, and their times."""
 
 from __future__ import annotations
 

@@ -143,8 +143,8 @@ def read_answer(
 ) -> Answer | Edited | Auto | TerminalCommand:
     """The answer in a line. `shown` is the plan, or the source as written.
 
-    `kept` is an edit that was not taken, which is gone on with. Raises NotUnderstood for anything
-    else.
+    `kept` is an edit that was not taken, with which editing continues. Raises NotUnderstood for
+    anything else.
     """
     word, _, rest = line.strip().partition(" ")
     rest = rest.strip()

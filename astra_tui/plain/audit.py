@@ -10,7 +10,7 @@ from astra_tui.plain.output import visible
 
 
 def print_audit(summary: AuditSummary, messages: Mapping[str, str]) -> None:
-    """A row for each kind, then every kernel that speaks against the gate, with what it said."""
+    """A row for each kind, then every kernel that speaks against the gate, with its reason."""
     out = console()
     head = summary.head
     out.print(f"gate {head.gate[:12]} on {head.device}, {head.compiler}; {head.machine}")

@@ -19,7 +19,7 @@ _PIPE_WIDTH = 240
 
 
 class _Console(Console):
-    """A console on which no text can act, whatever it is part of.
+    """A console on which no text can act, wherever it appears.
 
     It lets the caller know when the reader of its output is gone.
     """

@@ -70,7 +70,7 @@ class _FrontEnd:
                 following.cancel()
                 asking.cancel()
                 await asyncio.gather(following, asking, return_exceptions=True)
-        # What the engine said last counts more than what the terminal did at the same time.
+        # The engine's last message counts more than what the terminal did at the same time.
         way = next(way for way in ways if way in done)
         return Followed(self._state, way.result())
 

@@ -87,7 +87,7 @@ def steps() -> Iterator[Steps]:
 
 
 class Steps:
-    """Told what is being done, and how many bytes have come of it."""
+    """Told what is being done, and how many bytes of it have arrived."""
 
     def __init__(self) -> None:
         self._name = ""

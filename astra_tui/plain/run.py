@@ -173,7 +173,7 @@ class RunLines:
                 return f"  {again} against {base}: {overall_words(event.timing)}"
 
     def _sanitizer(self, event: Sanitized) -> str:
-        """What no one looked at is said once, and again when its reason is another."""
+        """What no tool looked at is reported once, and again when its reason is another."""
         lines = sanitizer_lines(event.reports)
         before, self._sanitized = self._sanitized, lines
         looked = any(report.looked for report in event.reports)
@@ -202,7 +202,7 @@ class RunLines:
             case Paused():
                 return "  paused" + (", the step was dropped" if event.interrupted else "")
             case ErrorOccurred():
-                return f"  trouble in {event.where}: {event.message}"
+                return f"  error in {event.where}: {event.message}"
             case SessionClosed():
                 return f"\nended ({event.reason.value}): {event.message}"
         return ""

@@ -88,8 +88,8 @@ def _print_kernel(
     for instruction in kernel.instructions:
         if instruction.address in starts:
             _print_line(out, f"{starts[instruction.address]}:", "")
-        beside = _beside(source.lines, instruction, place)
-        _print_line(out, f"{_code(instruction):<{_CODE_WIDTH}}  {beside}", "")
+        line = _source_line(source.lines, instruction, place)
+        _print_line(out, f"{_code(instruction):<{_CODE_WIDTH}}  {line}", "")
         place = instruction.line, instruction.header
 
 
@@ -109,7 +109,7 @@ def _code(instruction: Instruction) -> str:
     return f"{instruction.address:5x} {depth:<4}  {instruction.text}"
 
 
-def _beside(lines: Sequence[str], instruction: Instruction, before: tuple[int, str]) -> str:
+def _source_line(lines: Sequence[str], instruction: Instruction, before: tuple[int, str]) -> str:
     """The source line of an instruction, where it is not that of the instruction before."""
     number, header = instruction.line, instruction.header
     if (number, header) == before:
@@ -184,8 +184,8 @@ def _print_steps(out: Console, before: _Side, after: _Side, diff: KernelDiff) ->
         for step in steps:
             mark, (source, instruction) = _side(step, before, after)
             last = shown[1] if shown[0] == source.file else (0, "")
-            beside = _beside(source.lines, instruction, last)
-            text = f"{mark} {_code(instruction):<{_CODE_WIDTH - 2}}  {beside}"
+            line = _source_line(source.lines, instruction, last)
+            text = f"{mark} {_code(instruction):<{_CODE_WIDTH - 2}}  {line}"
             _print_line(out, text, _MARK_STYLES[mark])
             shown = (source.file, (instruction.line, instruction.header))
 

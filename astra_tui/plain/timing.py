@@ -250,9 +250,9 @@ def _print_title(out: Console, timing: Timing, base: str, candidate: str) -> Non
     if clocks:
         low, high = min(clocks), max(clocks)
         clock = f", at {low:.0f} MHz" if high - low < 1 else f", at {low:.0f} to {high:.0f} MHz"
-    beside = "itself" if timing.base == timing.candidate else visible(base)
+    base_name = "itself" if timing.base == timing.candidate else visible(base)
     out.print("")
-    out.print(Text(f"{visible(candidate)} against {beside}", style="bold"), end="")
+    out.print(Text(f"{visible(candidate)} against {base_name}", style="bold"), end="")
     out.print(f"  ({timing.device}{clock}, {timing.seconds:.1f} s)")
 
 

@@ -157,7 +157,7 @@ def _added(
     if place.best and place.best != state.best:
         yield BestChanged(place.round, place.best)
     if state.auto.is_on:
-        yield AutoApprovalSet(AutoMode.ASK, by)  # No one has said so of the branch.
+        yield AutoApprovalSet(AutoMode.ASK, by)  # Of the branch that is not known.
     if note:
         yield NoteAdded(note, by)
     if plan is not None and place.question:

@@ -56,7 +56,7 @@ class EngineGone(UserError):
 
 
 class NoListener(EngineGone):
-    """A socket that no engine listens at: there is none, or a dead engine left it behind."""
+    """A socket that no engine listens at: there is none, or it is left from a dead engine."""
 
 
 class RequestRefused(UserError):
@@ -87,7 +87,7 @@ class EngineClient:
     async def connect(
         cls, path: Path, by: Author | None = None, *, answers: bool = True, follows: bool = True
     ) -> EngineClient:
-        """Connects to the engine behind a socket.
+        """Connects to the engine at a socket.
 
         Raises EngineGone when no one is there, and UserError when it speaks another version.
         """
@@ -233,7 +233,7 @@ def user_at_terminal() -> Author:
 
 
 async def ask_welcome(path: Path) -> Welcome:
-    """What the engine behind a socket says of itself. Raises EngineGone when no one is there."""
+    """What the engine at a socket says of itself. Raises EngineGone when no one is there."""
     reader, writer = await _open(path)
     try:
         return await _welcome(path, reader)
@@ -244,7 +244,7 @@ async def ask_welcome(path: Path) -> Welcome:
 async def running_engines(folder: Path) -> tuple[list[tuple[Path, Welcome]], list[UserError]]:
     """The engines whose sockets are in the runtime folder, and those that do not greet.
 
-    Sockets that dead engines left behind are removed: an engine listens before its socket gets
+    Sockets that are left from dead engines are removed: an engine listens before its socket gets
     its name, so that a refused connection means that it is dead.
     """
     engines: list[tuple[Path, Welcome]] = []
@@ -277,7 +277,7 @@ async def _welcome(path: Path, reader: asyncio.StreamReader) -> Welcome:
             raise EngineGone("the engine ended the connection at once", file=str(path))
         welcome = decode_from_engine(line)
     except TimeoutError:
-        message = f"the engine has said nothing for {WELCOME_SECONDS:.0f} s"
+        message = f"the engine has sent nothing for {WELCOME_SECONDS:.0f} s"
         raise UserError(message, file=str(path)) from None
     except (OSError, ValueError) as error:
         message = f"this is no engine that can be talked to: {error}"

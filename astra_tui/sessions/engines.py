@@ -131,7 +131,7 @@ END_SECONDS = 30.0
 _LOOK_SECONDS = 0.02
 
 Running = tuple[Path, Welcome]
-"""An engine's socket, and what it said of itself."""
+"""An engine's socket, and its Welcome."""
 
 
 class NoSuchEngine(UserError):

@@ -58,7 +58,7 @@ _Value = TypeVar("_Value")
 
 
 class Redactor:
-    """Replaces secrets with `[redacted]`: the given ones, and whatever has the shape of a key.
+    """Replaces secrets with `[redacted]`: the given ones, and all that has the shape of a key.
 
     Given are `secrets` and the values of environment variables named like a key, a token or a
     password. They are also found as JSON and URLs escape them, so that text which quotes a request

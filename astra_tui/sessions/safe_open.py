@@ -1,9 +1,9 @@
 """The one door to the files of a session's folder, for reading and for writing.
 
 A folder is opened as if a stranger had made it. Every file is reached from a handle of the folder,
-name by name, so that nothing outside of it is read or written, whatever links it holds. Only plain
-files are opened, none is waited for, and none is read that is too large. What is written is created
-exclusively, put in place by a rename, or added to a file that has no other name.
+name by name, so that nothing outside of it is read or written, even where it holds links. Only
+plain files are opened, none is waited for, and none is read that is too large. What is written is
+created exclusively, put in place by a rename, or added to a file that has no other name.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def lines_inside(folder: Path, name: str, longest: int) -> Iterator[bytes]:
 def reading(folder: Path, name: str) -> Iterator[BinaryIO]:
     """A plain file below a folder, open for reading.
 
-    Raises FileNotFoundError, and UserError for whatever else stands in the way.
+    Raises FileNotFoundError, and UserError for anything else in the way.
     """
     handle = _plain_handle(folder, name, os.O_RDONLY)
     try:
@@ -82,7 +82,7 @@ def reading(folder: Path, name: str) -> Iterator[BinaryIO]:
 def files_inside(folder: Path) -> list[str]:
     """The relative names of all files below a folder, in order.
 
-    Raises UserError for a link, which could lead out of it, for whatever else is no plain file,
+    Raises UserError for a link, which could lead out of it, for all else that is no plain file,
     and where there are too many.
     """
     names: list[str] = []
@@ -223,7 +223,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _plain_handle(folder: Path, name: str, flags: int) -> int:
-    """Raises FileNotFoundError, FileExistsError, and UserError for whatever else is in the way."""
+    """Raises FileNotFoundError, FileExistsError, and UserError for anything else in the way."""
     path = folder / name
     try:
         with _parent(folder, name) as (parent, last):

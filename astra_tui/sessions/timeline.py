@@ -53,7 +53,7 @@ class MomentKind(StrEnum):
     VERDICT = "verdict"
     BEST = "best"
     ERROR = "error"
-    """Code that was not written, not compiled or wrong, or trouble outside of the candidates."""
+    """Code that was not written, not compiled or wrong, or an error outside of the candidates."""
     END = "end"
     """An engine closed the session; a session that was resumed has several."""
 

@@ -1,4 +1,4 @@
-"""What an engine and its front ends say to each other: one JSON message a line, both ways.
+"""The messages between an engine and its front ends: one JSON message a line, both ways.
 
 The engine greets with `Welcome`, the front end answers with `Greeting`. A front end that follows
 then gets every record of the journal from the first, without a gap, and what passes while it is
@@ -117,7 +117,7 @@ class AddCase(Request, frozen=True, tag="case"):
 
 class SetAutoApproval(Request, frozen=True, tag="auto"):
     """Says which questions of those to come are accepted without asking; `left` of them are,
-    whatever their risk.
+    at any risk.
     """
 
     mode: AutoMode
@@ -161,7 +161,7 @@ def recorded_line(line: bytes) -> bytes:
 
 
 def decode_from_engine(line: bytes) -> FromEngine:
-    """What the engine said. Raises MalformedMessage."""
+    """A message of the engine. Raises MalformedMessage."""
     try:
         message: FromEngine = _from_engine.decode(line)
         return message
@@ -170,7 +170,7 @@ def decode_from_engine(line: bytes) -> FromEngine:
 
 
 def decode_from_front_end(line: bytes) -> FromFrontEnd:
-    """What a front end said. Raises MalformedMessage."""
+    """A message of a front end. Raises MalformedMessage."""
     try:
         message: FromFrontEnd = _from_front_end.decode(line)
         return message

@@ -18,7 +18,7 @@ SPEEDS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf)
 """So many seconds of the session pass in one of the replay; infinity is at once."""
 
 MIN_SHOWN_IDLE = 1.0
-"""Seconds that are left out of a wait and said so."""
+"""Seconds left out of a wait from which on they are shown."""
 
 
 @dataclass(frozen=True, slots=True)

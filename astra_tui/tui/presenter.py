@@ -81,7 +81,7 @@ class Presenter:
         self._shown_at = float("-inf")
         self._chosen: Choice | None = None
         self._position = 0
-        self.trouble: UserError | None = None
+        self.error: UserError | None = None
         """Why the source broke off, if it did."""
         self._state = SessionState()
         self._held = CaseCache()
@@ -173,10 +173,10 @@ class Presenter:
                 if count % _BATCH == 0:  # A long journal comes in one piece.
                     await asyncio.sleep(0)
         except UserError as error:
-            self.trouble = error
+            self.error = error
         except ImpossibleEvent as error:
             message = f"this session tells of something that cannot be: {error}"
-            self.trouble = UserError(message, file=str(self._source.folder))
+            self.error = UserError(message, file=str(self._source.folder))
         self._ended = True
         self._awaited.clear()
         self._stage = None

@@ -39,7 +39,7 @@ class Source(Protocol):
         """What happens, from the first event on; of a saved session, scenes without end."""
 
     async def close(self) -> None:
-        """Lets go. An engine continues."""
+        """Disconnects. An engine keeps running."""
 
 
 class LiveSource:
@@ -98,7 +98,7 @@ async def attach(socket: Path) -> LiveSource:
 async def open_saved(
     folder: Path, *, speed: float | None = None, to: int | None = None
 ) -> SavedSource:
-    """Opens a session from the disk behind the event `to`, or at its end.
+    """Opens a session from the disk after the event `to`, or at its end.
 
     With a speed it plays from the beginning until there. Raises UserError when the session cannot
     be read, or has no such event.

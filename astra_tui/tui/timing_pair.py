@@ -42,23 +42,23 @@ async def time_pair(
         stderr=PIPE,
     )
     try:
-        answer, said = await process.communicate()
+        answer, stderr = await process.communicate()
     finally:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-    return timing_of(answer, said.decode(errors="replace"))
+    return timing_of(answer, stderr.decode(errors="replace"))
 
 
-def timing_of(answer: bytes, said: str = "") -> tuple[Timing | None, str]:
-    """What of the command's JSON is about times; `said` is what else it wrote.
+def timing_of(answer: bytes, stderr: str = "") -> tuple[Timing | None, str]:
+    """What of the command's JSON is about times; `stderr` is what else it wrote.
 
     Raises UserError where the command failed.
     """
     try:
         found = msgspec.json.decode(answer, type=_Answer)
     except msgspec.MsgspecError:
-        words = "; ".join(said.strip().splitlines()[-2:])
+        words = "; ".join(stderr.strip().splitlines()[-2:])
         raise UserError("the comparison broke down", hint=words) from None
     if found.error is not None:
         raise UserError(found.error.message, hint=found.error.hint)

@@ -23,7 +23,7 @@ class Choice(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """One event in words. `number` is that of its record; `exchange` leads to what was said."""
+    """One event in words, with the number of its record. `exchange` leads to prompt and reply."""
 
     number: int
     time: str
@@ -79,7 +79,7 @@ class View:
 
     @property
     def candidate(self) -> CandidateState | None:
-        """The candidate of the choice, also where nothing better came of code that failed; None
+        """The candidate of the choice, also where its code failed and nothing replaced it; None
         where no code was written yet.
         """
         if self.choice.round == 0:

@@ -140,9 +140,9 @@ def best_words(state: SessionState) -> str:
     if opened is None or state.best == opened.baseline:
         return ""
     final = {found.beside: found.timing.speedup for found in final_timings(state)}
-    for beside in (TUNED, BASELINE):
-        if beside in final:
-            return f"{final[beside].value:.3f}x {beside}"
+    for file in (TUNED, BASELINE):
+        if file in final:
+            return f"{final[file].value:.3f}x {file}"
     decisive = _decisive_timing(state)
     if decisive is not None:
         return f"{decisive.speedup.value:.2f}x over its base"
@@ -290,7 +290,7 @@ def _of_session(event: Event) -> _Said | None:
         case Resumed():
             return f"continued by {event.by.describe()}", Tone.PLAIN
         case ErrorOccurred():
-            return f"trouble in {event.where}: {event.message}", Tone.BAD
+            return f"error in {event.where}: {event.message}", Tone.BAD
         case SessionClosed():
             return f"ended ({event.reason.value}): {event.message}", Tone.TITLE
     return None

@@ -46,7 +46,7 @@ REFUSED = [
     (sizes(-1, 8), "tokens is -1; sizes go from 0 to 2147483648"),
     (sizes(1 << 70, 8), "sizes go from 0 to 2147483648"),
     (sizes(1, 0), "it breaks the contract: d >= 1"),
-    (case(outside_contract="d >= 1"), "is said to break the contract, and keeps it"),
+    (case(outside_contract="d >= 1"), "is marked to break the contract, and keeps it"),
     (replace(sizes(1 << 20, 0), outside_contract="d >= 1", offsets={"out": -1}), "not 0 to"),
     (drawn(name="out"), "'out' is no input tensor"),
     (drawn(name="inptu"), "'inptu' is no input tensor"),

@@ -137,7 +137,7 @@ def test_a_lab_that_does_not_work_blames_no_candidate(monkeypatch: pytest.Monkey
     async def steps() -> None:
         lab = Lab(TASK)
         monkeypatch.setattr(lab, "_new", broken)
-        with pytest.raises(lab_module.LabTrouble, match="no_such_module"):
+        with pytest.raises(lab_module.LabFailed, match="no_such_module"):
             await events_of(lab, BASELINE, kill=False)
 
     asyncio.run(steps())

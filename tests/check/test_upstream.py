@@ -11,7 +11,7 @@ import pytest
 
 from astra_tui.cli.devices import fetch_upstream
 from astra_tui.emulator.device import Emulator
-from astra_tui.engine.lab import Lab, LabTrouble
+from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.lab.check.counting import count, workload_case
 from astra_tui.lab.check.execution import accepts_of, read_source
 from astra_tui.lab.check.oracle import Oracle
@@ -162,14 +162,14 @@ def test_a_lab_process_does_not_work_on_another_version_of_the_task(tmp_path) ->
         (task.folder / name).write_bytes(content)
     lab = Lab(task)
     try:
-        with pytest.raises(LabTrouble, match="the task has changed while a session works on it"):
+        with pytest.raises(LabFailed, match="the task has changed while a session works on it"):
             asyncio.run(lab.compile(OWN, "candidate.cu"))
     finally:
         lab.close()
     (task.folder / "upstream" / "LICENSE").write_text("altered\n")
     lab = Lab(task)
     try:
-        with pytest.raises(LabTrouble, match="upstream/LICENSE: this is not the file"):
+        with pytest.raises(LabFailed, match="upstream/LICENSE: this is not the file"):
             asyncio.run(lab.compile(OWN, "candidate.cu"))
     finally:
         lab.close()

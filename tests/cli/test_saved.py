@@ -307,7 +307,7 @@ def test_bisect_asks_the_ends_first(shell: Shell) -> None:
     outcome = shell.run("bisect", "one", *flags, "--json")
     answer = decoded(outcome, answers.BisectAnswer)
     assert (outcome.code, answer.round, len(answer.steps)) == (ExitCode.FAILED, None, 1)
-    assert "has no such loss; 1 of 3 candidates" in answer.message
+    assert "has no such regression; 1 of 3 candidates" in answer.message
     for flags, told in (
         ((), "say --error BOUND, or --slower"),
         (("--slower", "16x409"), "did you mean '16x4096'"),

@@ -23,7 +23,7 @@ class Asked:
         self.lost = lost
         self.asked: list[int] = []
 
-    async def ask(self, accepted: Accepted) -> Trial:
+    async def test(self, accepted: Accepted) -> Trial:
         self.asked.append(accepted.round)
         return Trial(accepted, 0.0, self.lost[accepted.round], "")
 

@@ -44,11 +44,11 @@ def version(kernel: Scripted, nonce: str = "", workspace: int = 0) -> Version:
 
 
 def a_replayer(
-    *versions: Version, driver: ScriptedDriver | None = None, families: int = 1
+    *versions: Version, driver: ScriptedDriver | None = None, replicas: int = 1
 ) -> Replayer:
     driver = driver or ScriptedDriver()
     tools = scripted_tools(QUIET)
-    request = Prepare((STATE,), versions, SEED, families)
+    request = Prepare((STATE,), versions, SEED, replicas)
     tool_kernels = Tools(driver, tools.cubin, tools.symbols)
     return Replayer(driver, tool_kernels, request, window_fd())
 
@@ -139,23 +139,23 @@ def test_a_cold_graph_takes_one_set_after_the_other() -> None:
     assert short == long[:4]
 
 
-def test_versions_use_the_family_of_sets_that_a_round_says() -> None:
+def test_versions_use_the_replica_of_the_sets_that_a_round_names() -> None:
     driver = Watching()
-    replayer = a_replayer(FAST, SLOW, driver=driver, families=2)
+    replayer = a_replayer(FAST, SLOW, driver=driver, replicas=2)
     replayer.build(Build(2, 2, 0))
     driver.places.clear()
-    replayer.rounds(Rounds(((0, 1), (1, 0)), families=((0, 1), (1, 0)), short=(0,)))
+    replayer.rounds(Rounds(((0, 1), (1, 0)), replicas=((0, 1), (1, 0)), short=(0,)))
     first, second = driver.places[0][:2], driver.places[1][:2]
     assert not set(first) & set(second)
     short_too = [first, second, first, second]
     assert [place[:2] for place in driver.places] == [*short_too, first, second]
 
 
-def test_families_of_sets_hold_the_same_numbers() -> None:
+def test_replicas_of_sets_hold_the_same_numbers() -> None:
     one, two = ScriptedDriver(), ScriptedDriver()
     sizes = []
-    for driver, families in ((one, 1), (two, 2)):
-        replayer = a_replayer(FAST, SLOW, driver=driver, families=families)
+    for driver, replicas in ((one, 1), (two, 2)):
+        replayer = a_replayer(FAST, SLOW, driver=driver, replicas=replicas)
         before = driver.memory.used
         replayer.build(Build(2, 4, 0))
         sizes.append(driver.memory.used - before)
@@ -201,7 +201,7 @@ def held(driver: ScriptedDriver) -> tuple[int, int, int]:
 def test_everything_is_given_back() -> None:
     driver = ScriptedDriver()
     replayer = a_replayer(
-        FAST, version(Scripted("add_one"), "w", workspace=4096), driver=driver, families=2
+        FAST, version(Scripted("add_one"), "w", workspace=4096), driver=driver, replicas=2
     )
     replayer.prepare()
     replayer.build(Build(4, 4, 1024))

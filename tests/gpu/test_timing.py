@@ -335,12 +335,12 @@ def test_where_buffers_lie_cancels_where_they_are_swapped(
     assert same.timing.verdict is TimingVerdict.SAME
     assert same.timing.cold.speedup.value == pytest.approx(1, abs=0.001)
     assert slower.timing.verdict is TimingVerdict.SLOWER
-    rows = [row for request in asked for row in request.families]
+    rows = [row for request in asked for row in request.replicas]
     assert {row[0] for row in rows} == {0, 1}
     for row, mirror in zip(rows[::2], rows[1::2], strict=True):
         base, *others = row
         assert others == [1 - base] * 3
-        assert mirror == tuple(1 - family for family in row)
+        assert mirror == tuple(1 - replica for replica in row)
 
 
 def test_too_little_memory_for_cold_launches_is_a_caveat(

@@ -106,7 +106,7 @@ class Variable:
     """A variable of a state space; `initial` holds its bytes where PTX gives them.
 
     `addresses` are the variables whose addresses it begins with: an offset in it, a name, and how
-    far behind that variable's first byte.
+    far after that variable's first byte.
     """
 
     name: str

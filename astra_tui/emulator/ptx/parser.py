@@ -56,7 +56,7 @@ _VARIABLE = re.compile(
 )
 _INITIAL_NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[fFdD][0-9a-fA-F]+|\d+)U?")
 _INITIAL_ADDRESS = re.compile(
-    r"(?:generic\((?P<generic>[A-Za-z_$][\w$]*)\)|(?P<plain>[A-Za-z_$][\w$]*))(?P<behind>[+-]\d+)?"
+    r"(?:generic\((?P<generic>[A-Za-z_$][\w$]*)\)|(?P<plain>[A-Za-z_$][\w$]*))(?P<after>[+-]\d+)?"
 )
 _ADDRESS_BYTES = 8
 _LOC = re.compile(
@@ -158,7 +158,7 @@ def _initial_value(
         address = _INITIAL_ADDRESS.fullmatch(word) if item == _ADDRESS_BYTES else None
         if address:
             name = address["generic"] or address["plain"]
-            addresses.append((len(data), name, int(address["behind"] or 0)))
+            addresses.append((len(data), name, int(address["after"] or 0)))
             data += bytes(item)
         elif _INITIAL_NUMBER.fullmatch(word):
             data += (_number(word).value & ((1 << (8 * item)) - 1)).to_bytes(item, "little")

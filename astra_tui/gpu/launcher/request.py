@@ -1,4 +1,4 @@
-"""What the launcher (gpu/process/once.py) reads from its file and writes beside it."""
+"""What the launcher (gpu/process/once.py) reads from its file and writes next to it."""
 
 from __future__ import annotations
 

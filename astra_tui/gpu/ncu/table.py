@@ -17,7 +17,7 @@ _KERNEL_COLUMN = "Kernel Name"
 
 
 class NoTable(ValueError):
-    """The text holds no table; the message says what ncu said instead."""
+    """The text holds no table; the message quotes ncu."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def read_table(text: str, wanted: Sequence[str]) -> tuple[Row, ...]:
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = list(csv.reader(lines))
     if not rows or _FIRST_COLUMN not in rows[0] or _KERNEL_COLUMN not in rows[0]:
-        said = "; ".join(messages(text)[:3])
-        raise NoTable("ncu wrote no table" + (f": {said}" if said else ""))
+        words = "; ".join(messages(text)[:3])
+        raise NoTable("ncu wrote no table" + (f": {words}" if words else ""))
     names, body = rows[0], rows[1:]
     units: dict[str, str] = {}
     if body and not _cell(body[0], names, _FIRST_COLUMN):
@@ -46,9 +46,9 @@ def read_table(text: str, wanted: Sequence[str]) -> tuple[Row, ...]:
 
 def messages(text: str) -> list[str]:
     """The errors in ncu's log, else its warnings."""
-    said = [(match[1], match[2].strip()) for match in _MESSAGE.finditer(text)]
-    errors = [words for level, words in said if level == "ERROR"]
-    return errors or [words for _, words in said if not words.startswith("Note: ")]
+    found = [(match[1], match[2].strip()) for match in _MESSAGE.finditer(text)]
+    errors = [words for level, words in found if level == "ERROR"]
+    return errors or [words for _, words in found if not words.startswith("Note: ")]
 
 
 def unknown_metrics(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""NVML: who the GPU is, how it fares, who else is on it. Imports pynvml when a reader is opened."""
+"""NVML: what the GPU is, how it does, who else uses it. Loads pynvml when a reader is opened."""
 
 from astra_tui.gpu.nvml.library import NvmlRefusal
 from astra_tui.gpu.nvml.reader import GpuReader, gpu_uuids, uuid_of

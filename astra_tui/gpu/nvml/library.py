@@ -336,7 +336,7 @@ class NvmlDevice:
         return int(self._ask_about("nvmlDeviceGetViolationStatus", policy).violationTime)
 
     def processes(self) -> tuple[GpuProcess, ...]:
-        """Everybody with a context: compute, graphics, MPS clients. Ids are those of the host."""
+        """Processes with a context: compute, graphics, MPS clients. Ids are those of the host."""
         found = {p.pid: p.usedGpuMemory for p in self._ask("nvmlDeviceGetComputeRunningProcesses")}
         for kind in ("Graphics", "MPSCompute"):
             try:

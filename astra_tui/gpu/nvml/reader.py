@@ -1,4 +1,4 @@
-"""One GPU through NVML. Whatever is broken, readings come back, with reasons in them.
+"""One GPU through NVML. Where something is broken, readings come back with the reasons in them.
 
 NVML names the processes of the host, which a container cannot match.
 """
@@ -51,7 +51,7 @@ def other_processes(
     """The processes that are not the session's own. Raises NvmlRefusal where that is hidden.
 
     `own` are processes that hold a context on this GPU now. A list without them shows that NVML
-    does not list everyone. With none of our own, whoever is listed is someone else.
+    does not list everyone. With none of our own, any that is listed is another's.
     """
     if not own and listed:
         return listed

@@ -281,7 +281,7 @@ def gpu_health(
 
     `read` is GpuReader.occupants; `floor_bytes` is the memory in use before the process started,
     None if it was not read. Where processes are not visible, memory decides alone; where memory
-    is not known, nothing is decided, and without a floor that is said without waiting.
+    is not known, nothing is decided, and without a floor that is the answer at once.
     """
     end = clock() + within_s
     while True:

@@ -45,7 +45,7 @@ class CudaDriver:
         """Makes the device's context current and opens a stream that does not block."""
         device = _call("cuDeviceGet", ordinal)
         _call("cuCtxSetCurrent", _call("cuDevicePrimaryCtxRetain", device))
-        # A persisting part of L2 that someone left behind would make cold launches warm.
+        # A persisting part of L2 left over from another process would make cold launches warm.
         _call("cuCtxSetLimit", cuda.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0)
         self._stream = _call("cuStreamCreate", int(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING))
 

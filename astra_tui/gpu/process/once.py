@@ -89,7 +89,7 @@ class Launcher:
 
 
 def main() -> int:
-    """Runs the request of the file with the real driver and writes the answer beside it."""
+    """Runs the request of the file with the real driver and writes the answer next to it."""
     file = Path(sys.argv[1])
     request = read_request(file)
     # No one catches it: a kernel that never ends goes with this process.
@@ -106,8 +106,8 @@ def main() -> int:
 def exit_with(watcher: int) -> None:
     """Kills our process group, in which the tool is, as soon as a process is gone.
 
-    Whoever waits for the answer may be killed without a chance to end the tool. Where processes
-    cannot be waited for, the alarm has to do.
+    The process that waits for the answer may be killed without a chance to end the tool. Where
+    processes cannot be waited for, the alarm has to do.
     """
     try:
         handle = os.pidfd_open(watcher)

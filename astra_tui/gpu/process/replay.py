@@ -134,7 +134,7 @@ class Replayer:
         self._versions: list[_Loaded] = []
         self._sets: list[BufferSets] = []
         self._producers: dict[tuple[int, int], Producer] = {}
-        """By version and family of sets, where calls follow one."""
+        """By version and replica of sets, where calls follow one."""
         self._graphs: dict[tuple[int, int], _Graphs] = {}
         self._flush = 0
         self._flush_bytes = 0
@@ -167,17 +167,17 @@ class Replayer:
             self._draw_sets(request.sets)
         if request.producer:
             for version in range(len(self._versions)):
-                for family in range(len(self._sets)):
-                    producer = self._producer(version, family, 2 * request.launches, TIMED_PIECES)
-                    self._producers[version, family] = producer
+                for replica in range(len(self._sets)):
+                    producer = self._producer(version, replica, 2 * request.launches, TIMED_PIECES)
+                    self._producers[version, replica] = producer
         self._launches = request.launches
         self._flush_bytes = request.flush_bytes
         if request.flush_bytes:
             self._flush = self._driver.allocate(request.flush_bytes)
         for version in range(len(self._versions)):
-            for family in range(len(self._sets)):
-                graphs = self._capture(version, family, request.launches)
-                self._graphs[version, family] = graphs
+            for replica in range(len(self._sets)):
+                graphs = self._capture(version, replica, request.launches)
+                self._graphs[version, replica] = graphs
         calls = tuple(self._calls(version) for version in range(len(self._versions)))
         return Built(time.perf_counter() - began, calls)
 
@@ -251,8 +251,8 @@ class Replayer:
             if producer is not None:
                 producer.free()
 
-    def _producer(self, version: int, family: int, count: int, pieces: int) -> Producer:
-        sets = self._sets[family]
+    def _producer(self, version: int, replica: int, count: int, pieces: int) -> Producer:
+        sets = self._sets[replica]
         written = (*sets.produced(), *self._versions[version].written())
         return Producer(self._driver, self._tools, written, min(sets.count, count), pieces)
 
@@ -319,11 +319,11 @@ class Replayer:
 
     def _draw_sets(self, count: int) -> None:
         request = self._request
-        for _ in range(request.families):
-            family = BufferSets(
+        for _ in range(request.replicas):
+            replica = BufferSets(
                 self._driver, self._tools, request.buffers, count, request.seed, request.red_zone
             )
-            self._sets.append(family)
+            self._sets.append(replica)
 
     def _estimate(self, version: int) -> float:
         sets = self._sets[0]
@@ -344,11 +344,11 @@ class Replayer:
         finally:
             self._driver.free_graph(graph)
 
-    def _capture(self, version: int, family: int, launches: int) -> _Graphs:
-        loaded, sets = self._versions[version], self._sets[family]
+    def _capture(self, version: int, replica: int, launches: int) -> _Graphs:
+        loaded, sets = self._versions[version], self._sets[replica]
         calls = [loaded.call(sets, k) for k in range(min(sets.count, 2 * launches))]
         if self._producers:
-            before = self._producers[version, family].before
+            before = self._producers[version, replica].before
             calls = [[before(number), *call] for number, call in enumerate(calls)]
         long = [calls[i % len(calls)] for i in range(2 * launches)]
         flat = [[launch for call in part for launch in call] for part in (long[:launches], long)]
@@ -358,8 +358,8 @@ class Replayer:
         """What the long graphs of a version hold. Raises ValueError where calls differ."""
         width, found = len(self._versions[version].version.kernels), set()
         width += bool(self._producers)
-        for family in range(len(self._sets)):
-            nodes = self._driver.graph_nodes(self._graphs[version, family].long)
+        for replica in range(len(self._sets)):
+            nodes = self._driver.graph_nodes(self._graphs[version, replica].long)
             if nodes and not self._producers:  # Nothing precedes the first call.
                 nodes[0] = replace(nodes[0], pdl=self._versions[version].version.kernels[0].pdl)
             calls = [tuple(nodes[i : i + width]) for i in range(0, len(nodes), width or 1)]
@@ -398,17 +398,17 @@ class Replayer:
             if number in request.short:
                 steps += [(version, "short") for version in order]
             for version, kind in steps:
-                family = request.families[number][version] if request.families else 0
+                replica = request.replicas[number][version] if request.replicas else 0
                 first = sum(q.digests[1] for q in queued[-1:]) + (
                     queued[-1].digests[0] if queued else 0
                 )
                 place = (first, self._used(kind != "short"))
                 events = self._events_of(len(queued))
                 cycles = request.late_cycles if kind == "late" else 0
-                self._replay((version, family), kind, poison, events, cycles)
+                self._replay((version, replica), kind, poison, events, cycles)
                 if digests:
                     target = digests + first * _DIGEST_BYTES
-                    self._sets[family].digest_outputs(request.key, target, place[1])
+                    self._sets[replica].digest_outputs(request.key, target, place[1])
                 queued.append(_Queued(number, version, kind, events, place))
         return queued
 

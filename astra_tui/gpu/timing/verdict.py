@@ -82,7 +82,7 @@ def rounds_to_add(ratio: Ratio, threshold: float, done: int, limit: int = ROUND_
 def is_clear(ratio: Ratio, threshold: float) -> bool:
     """Whether the interval, stretched, decides already.
 
-    SAME must hold within 0.3 %: a larger threshold comes of a control that is still wide, narrows
+    SAME must hold within 0.3 %: a larger threshold stems from a control that is still wide, narrows
     with more rounds, and could let a difference appear.
     """
     if not (math.isfinite(threshold) and math.isfinite(ratio.high)):

@@ -160,7 +160,7 @@ class Results:
                 file.write(msgspec.json.encode(record) + b"\n")
 
     def lacks(self, item: Item) -> bool:
-        """Whether a kernel is still to be judged; trouble is no judgement."""
+        """Whether a kernel is still to be judged; an error of the audit is no judgement."""
         outcome = self._outcome(item)
         return outcome is None or outcome in NOT_JUDGED
 
@@ -280,7 +280,7 @@ class _Worker:
         while (item := self._queue.next(task)) is not None:
             task = item.task
             record = self._judge(item)
-            if self._queue.closed:  # Whoever ended the audit ended our process too.
+            if self._queue.closed:  # What ended the audit ended our process too.
                 return
             self._results.add(record)
             self._done(record)

@@ -1,6 +1,6 @@
 """Fits a resolved launch to its compiled kernel: types of arguments, packed bytes.
 
-Whatever does not fit is a PlanError at the launch, before anything runs.
+What does not fit is a PlanError at the launch, before anything runs.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class BulkWorker:
         self._drawn: tuple[Any, dict[str, Any]] | None = None
 
     def answer(self, job: BulkJob) -> BulkAnswer:
-        """Raises whatever the reference raises on the CPU."""
+        """Raises what the reference raises on the CPU."""
         if self._reference_on != "cpu":
             try:
                 return BulkAnswer(self._judge(job), self._reference_on)

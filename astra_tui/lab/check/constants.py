@@ -100,7 +100,7 @@ def boundary_sizes(
 
 
 def _signs(source: Source, bindings: Bindings) -> Iterator[int | None]:
-    """Of each comparison in the plan, which side is larger; None where that cannot be said."""
+    """Of each comparison in the plan, which side is larger; None where that is not known."""
     evaluator = Evaluator(bindings, source.file)
     for declaration in source.plan.declarations:
         try:

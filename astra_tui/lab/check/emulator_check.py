@@ -21,7 +21,7 @@ SECONDS = 600.0
 
 
 class EmulatorVerdict(msgspec.Struct, frozen=True):
-    """What the emulator said of a source."""
+    """The emulator's verdict on a source."""
 
     cases: int
     """That it ran to their ends."""

@@ -85,7 +85,7 @@ def scalars_of(task: KernelTask, case: Case) -> dict[str, int | float]:
 
 
 def planted_value(name: str, argument: Argument, dtype: DType) -> float:
-    """The number behind the name of a special value; "limit" is the argument's largest.
+    """The number that the name of a special value stands for; "limit" is the argument's largest.
 
     A suite's own cases also plant plain numbers, which a source compares with.
     """

@@ -1,4 +1,4 @@
-"""The float64 reference: a trusted child process with torch, behind a cache of expected values.
+"""The float64 reference: a trusted child process with torch, and a cache of expected values.
 
 The candidate's device never sees what comes from here.
 """

@@ -211,7 +211,7 @@ def run_at_error_bounds(
 
 
 def of_float_atomics(run: Run, deterministic: bool) -> Finding | None:
-    """What is said of sums whose order is not fixed: a caution, or a fault where bits matter."""
+    """The finding about sums whose order is not fixed: a caution, or a fault where bits matter."""
     lines = run.outcome.reached.get(FLOAT_ATOMIC, ())
     told = any(f.kind is FindingKind.FLOAT_ATOMICS for f in run.findings)
     if not (lines or (told and deterministic)):

@@ -342,7 +342,7 @@ class SourceCheck:
         )
 
     def _known(self, case: Case) -> CaseResult | None:
-        """The result of a case that ran before this check was cut off, with all it left behind."""
+        """The result of a case that ran before this check was cut off, with its trail."""
         result = self.known.get(case.id)
         if result is None or result.case != case or result.trail is None:
             return None

@@ -207,7 +207,7 @@ class _Suite:
     def _fit(self, dims: dict[str, int], limit: int, keep: str = "") -> dict[str, int]:
         """Makes sizes smaller until the largest tensor has at most `limit` elements.
 
-        Rows go first, then whatever is largest, among the sizes that the task names.
+        Rows go first, then the largest dimension, among the sizes that the task names.
         """
         dims = dict(dims)
         order = sorted(dims, key=lambda n: (n != self.task.rows, -dims[n]))

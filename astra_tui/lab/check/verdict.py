@@ -30,7 +30,7 @@ class CheckEvidence:
     full_size: list[FullSizeResult] = field(default_factory=list)
     conditions: tuple[ConditionResult, ...] = ()
     on_emulator: EmulatorVerdict | None = None
-    """What the emulator said, where a GPU checks."""
+    """The emulator's verdict, where a GPU checks."""
 
     @property
     def has_failed(self) -> bool:

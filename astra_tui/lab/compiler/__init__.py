@@ -1,4 +1,4 @@
-"""NVRTC in a child process with limits, behind a cache: source text to PTX, cubin and resources."""
+"""NVRTC in a child process with limits, and a cache: source text to PTX, cubin and resources."""
 
 from astra_tui.lab.compiler.service import Build, Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.toolchain import Toolchain, find_toolchain

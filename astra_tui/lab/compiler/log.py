@@ -135,7 +135,7 @@ def _messages(log: str) -> list[_Message]:
             if not in_note:
                 messages.append(message)
         elif messages and line.startswith(" ") and (not in_note or _LED_THERE.search(line)):
-            # Where an error came from is said after its notes.
+            # Where an error came from follows its notes.
             messages[-1].details.append(line)
     return messages
 

@@ -454,7 +454,7 @@ class _Model:
                 return self._times(a, b)
         if a.low < 0 or b.low < 0:
             raise NotModelled("a division of numbers that may be negative")
-        # Where b is 0 the plan fails, so whatever the terms say of that does not matter.
+        # Where b is 0 the plan fails, so the terms' value for that does not matter.
         if expression.operator == "//":
             return _divided(z3.UDiv, a, b, a.low // max(b.high, 1), a.high // max(b.low, 1))
         return _divided(z3.URem, a, b, 0, max(min(a.high, b.high - 1), 0))

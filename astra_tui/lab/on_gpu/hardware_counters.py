@@ -140,13 +140,13 @@ def report_of(
     run: WatchedRun,
 ) -> NcuReport:
     """What one run says; `missing` are metrics that it was not asked for, with the reason."""
-    said = "; ".join(messages(run.log + "\n" + run.words)[:3])
+    words = "; ".join(messages(run.log + "\n" + run.words)[:3])
     if _NOT_PERMITTED in run.log + run.words:
-        return NcuReport(workload, problem=f"ncu may not read counters: {said}", remedy=REMEDY)
+        return NcuReport(workload, problem=f"ncu may not read counters: {words}", remedy=REMEDY)
     if run.problem:
         return NcuReport(workload, problem=run.problem)
     if run.answer is None:
-        return NcuReport(workload, problem=f"the launcher gave no answer: {said or run.words}")
+        return NcuReport(workload, problem=f"the launcher gave no answer: {words or run.words}")
     if run.answer.failed is not None:
         failed = run.answer.failed.message
         return NcuReport(workload, problem=f"the launches did not end well: {failed}")

@@ -228,9 +228,9 @@ class _Seen:
         poisoned, stale = (np.array(rows) - offset_us for rows in (self._long, self._stale))
         ratios = np.log(poisoned[:, version]) - np.log(stale[:, version])
         of_base = np.array(self._all) - offset_us
-        beside = np.log(of_base[:, BASE]) - np.log(of_base[:, version])
+        log_ratios = np.log(of_base[:, BASE]) - np.log(of_base[:, version])
         is_nan = np.array(self._is_nan)
-        found = (outputs_caveat(ratios), poisons_caveat(beside[is_nan], beside[~is_nan]))
+        found = (outputs_caveat(ratios), poisons_caveat(log_ratios[is_nan], log_ratios[~is_nan]))
         yield from (caveat for caveat in found if caveat is not None)
 
 
@@ -429,7 +429,7 @@ class _Run:
         orders = mirrored_orders(len(self.versions), rounds, self.timer.random)
         request = Rounds(
             orders=tuple(tuple(int(v) for v in order) for order in orders),
-            families=self._families(rounds),
+            replicas=self._replicas(rounds),
             short=tuple(i for i in range(rounds) if takes_single(i)),
             stale=tuple(i for i in range(rounds) if takes_stale(i)) if stale else (),
             late=self._late_rounds(rounds) if stale else (),
@@ -521,7 +521,7 @@ class _Run:
         self.seen.early.update(block.early)
         return block.digests[-1][1]
 
-    def _families(self, rounds: int) -> tuple[tuple[int, ...], ...]:
+    def _replicas(self, rounds: int) -> tuple[tuple[int, ...], ...]:
         """In every round all versions use other buffers than the base, in its mirror the base's."""
         if not self.timer.options.own_buffers:
             return ()

@@ -177,8 +177,8 @@ def _problems(run: WatchedRun, cases: int, log: Log) -> Iterator[str]:
     elif run.answer.done < cases:
         yield f"only {run.answer.done} of {cases} cases were run"
     if log.errors is None:
-        said = "; ".join(record.head for record in log.records[:3])
-        yield "the tool wrote no summary" + (f": {said}" if said else "")
+        words = "; ".join(record.head for record in log.records[:3])
+        yield "the tool wrote no summary" + (f": {words}" if words else "")
 
 
 def _lasting(report: SanitizerReport, version: str, seconds: float) -> SanitizerReport:

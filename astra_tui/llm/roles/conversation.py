@@ -24,7 +24,7 @@ class Conversation(Protocol):
     """The turns that go before a prompt."""
 
     def opening(self, role: Role) -> tuple[Message, ...]:
-        """The system prompt of a role, and what was said before."""
+        """The system prompt of a role, and the earlier turns."""
         ...
 
     def remember(self, prompt: str, answer: str) -> None:

@@ -74,7 +74,7 @@ def timing_text(timing: Timing | None) -> str:
         if w.producer:
             text += ", with a kernel before it that writes part of its inputs"
         if w.chained is not None:
-            text += f"; behind itself alone {w.chained.candidate_us:.2f} us"
+            text += f"; after itself alone {w.chained.candidate_us:.2f} us"
         if w.warm is not None:
             text += f"; with warm caches {w.warm.candidate_us:.2f} us"
         lines.append(text)

@@ -1,4 +1,4 @@
-"""What each call of a model was for, said, and cost."""
+"""What each call of a model was for, its texts, and its cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MeteredExchange(msgspec.Struct, frozen=True):
 
 
 class CallBudget(Protocol):
-    """Whatever holds the budget of a run."""
+    """Holds the budget of a run."""
 
     def begin_call(self) -> int:
         """The number of the next call, which no other call of the session has."""

@@ -183,7 +183,7 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
     move = moves.get(proposed.move)
     if move is None:
         return plan
-    # A move does what it does, whatever the model says: the engineer has to read the former.
+    # A move does what it does, whatever the model calls it: the engineer has to read the former.
     own = move.plan
     return msgspec.structs.replace(plan, change=own.change, places=own.places, move=own.move)
 

@@ -27,7 +27,7 @@ from astra_tui.sessions.store import place_for
 
 
 def compose(session: Session) -> Document:
-    """The report of a session; texts that its folder lacks are said to be missing.
+    """The report of a session; texts that its folder lacks are named as missing.
 
     Raises UserError when the session was never opened, or its journal is none that an engine could
     have written.

@@ -1,4 +1,4 @@
-"""How numbers are written in reports, each with the exact value behind it."""
+"""How numbers are written in reports, each with its exact value."""
 
 from __future__ import annotations
 

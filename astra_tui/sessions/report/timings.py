@@ -76,14 +76,14 @@ _PROTOCOLS = (
 )
 
 
-def final_tables(facts: Facts, timing: Timing, beside: str) -> list[Block]:
+def final_tables(facts: Facts, timing: Timing, base: str) -> list[Block]:
     """Both protocols of one pair, with what the verdict rests on."""
-    title = f"Best against {beside}"
+    title = f"Best against {base}"
     blocks: list[Block] = [Paragraph((_badge(timing.verdict), " ", Strong(title)))]
     blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
     if any(workload.producer for workload in timing.workloads):
         blocks.append(Paragraph((f"{BEHIND_PRODUCER}.".capitalize(),)))
-    names = beside, "best"
+    names = base, "best"
     blocks.append(cold_table(facts, timing, f"{title}: paired, cold (decides)", names))
     blocks.append(other_table(timing, f"{title}: {_others(timing).lower()}", names))
     if timing.reasons[1:]:

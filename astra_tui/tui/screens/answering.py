@@ -189,7 +189,7 @@ class Answering:
     ) -> None:
         """Gives an answer to the engine; the bar is gone until the engine says otherwise.
 
-        `taken` is told of its success; `explain` may add to what is said where it is refused.
+        `taken` is told of its success; `explain` may add to the notice where it is refused.
         """
         self._screen.query_one(ApprovalBar).hide()
         self._changed()

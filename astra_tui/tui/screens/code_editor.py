@@ -36,7 +36,7 @@ class CodeEditor(ModalScreen[str]):
         super().__init__()
         self._heading, self._text = title, text
         self._warned_of: str | None = None
-        """The text of which was said that another Esc drops it."""
+        """The text for which the note says that another Esc drops it."""
 
     def compose(self) -> ComposeResult:
         """A title, the text, the keys."""
@@ -52,7 +52,7 @@ class CodeEditor(ModalScreen[str]):
 
     @on(TextArea.Changed)
     def _changed(self) -> None:
-        """What was said of another text holds no longer."""
+        """The note about another text holds no longer."""
         if self.query_one(CodeArea).text != self._warned_of:
             self._warn_of(None)
 

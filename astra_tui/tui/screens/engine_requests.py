@@ -82,7 +82,7 @@ class EngineRequests:
         self.send(lambda engine: engine.auto(mode))
 
     def accept_next(self, count: int) -> None:
-        """Has a number of questions to come accepted, whatever their risk."""
+        """Has a number of questions to come accepted, at any risk."""
         view = self._screen.view
         if view is not None:
             mode = view.state.auto.mode

@@ -154,7 +154,7 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         self._is_sending = False
         self._begun: Mapping[str, str] = {}
         self._warned_of: Mapping[str, str] | None = None
-        """The values of which was said that another Esc drops them."""
+        """The values for which the note says that another Esc drops them."""
 
     def compose(self) -> ComposeResult:
         """A label and a field each."""

@@ -338,7 +338,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self.app.push_screen(form, run)
 
     async def _resume(self, request: RunRequest) -> None:
-        """Goes on with a session, which says first what differs from when it ran."""
+        """Resumes a session; first shows what differs from when it ran."""
         self.app.say("looking at this machine ...")
         folder, device = Path(request.folder), request.settings.device
         try:

@@ -83,7 +83,7 @@ class PlayingActions(SessionPanes):
             self.show_status()
 
 
-def trouble_of(player: Player, journal: str) -> UserError | None:
+def problem_of(player: Player, journal: str) -> UserError | None:
     """What of a saved session cannot be replayed or believed, if anything.
 
     `journal` names its file.

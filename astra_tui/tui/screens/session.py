@@ -19,7 +19,7 @@ from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.screens.citing import CITING, CitingActions
 from astra_tui.tui.screens.engine_requests import EngineRequests
-from astra_tui.tui.screens.playing import PLAYING, PlayingActions, trouble_of
+from astra_tui.tui.screens.playing import PLAYING, PlayingActions, problem_of
 from astra_tui.tui.screens.session_keys import APPLIES, KEYS, KeyContext
 from astra_tui.tui.source import OpenSource, Source
 from astra_tui.tui.view import View
@@ -65,17 +65,17 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         self._presenter = Presenter(self._source, self.show_view, self.app.clock, self.app.tick)
         try:
             await self._presenter.run()
-            if self._presenter.trouble is not None:
-                self.app.report(self._presenter.trouble)
+            if self._presenter.error is not None:
+                self.app.report(self._presenter.error)
                 self.show_status()
         finally:
             await self._source.close()
 
     def _say_what_is_damaged(self, source: Source) -> None:
         player = source.player
-        trouble = trouble_of(player, str(journal_path(source.folder))) if player else None
-        if trouble is not None:
-            self.app.report(trouble)
+        problem = problem_of(player, str(journal_path(source.folder))) if player else None
+        if problem is not None:
+            self.app.report(problem)
 
     @property
     def asks(self) -> bool:
@@ -165,7 +165,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         """Pauses before the next step."""
         self._requests.send(EngineClient.pause)
 
-    def action_go_on(self) -> None:
+    def action_resume(self) -> None:
         """Ends a pause."""
         self._requests.send(EngineClient.resume)
 

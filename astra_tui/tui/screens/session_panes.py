@@ -148,7 +148,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
                 self.view,
                 self.app.clock(),
                 player=self.player,
-                gone=self._presenter is not None and self._presenter.trouble is not None,
+                gone=self._presenter is not None and self._presenter.error is not None,
             )
 
     def catch_up(self) -> None:

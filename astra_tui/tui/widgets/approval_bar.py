@@ -62,7 +62,7 @@ class ApprovalBar(Vertical):
 def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Line:
     """Where there is little room the title is cut, which stands in the pane above as well.
 
-    `tails` are what may stand behind it, each with the cells that it leaves to the title.
+    `tails` are what may follow it, each with the cells that it leaves to the title.
     """
     if question.gate is ApprovalGate.PLAN:
         expected = plan.prediction

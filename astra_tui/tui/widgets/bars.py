@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells
 
-ALWAYS = ("go_on", "help", "leave")
+ALWAYS = ("resume", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""
 
 

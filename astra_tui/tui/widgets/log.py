@@ -14,7 +14,7 @@ _TIME = 9
 
 
 class LogPane(RowsPane):
-    """The latest events; enter on a call of a model opens what was said."""
+    """The latest events; enter on a call of a model opens its prompt and reply."""
 
     TITLE = "Log"
     HELP = (
@@ -93,7 +93,7 @@ class LogPane(RowsPane):
 def _entry_lines(entry: LogEntry, width: int) -> list[Line]:
     lines: list[Line] = []
     time = entry.time[11:19].ljust(_TIME)
-    text = entry.text + ("  (enter: what was said)" if entry.exchange else "")
+    text = entry.text + ("  (enter: prompt and reply)" if entry.exchange else "")
     for line in wrapped(visible(text.strip()), width - _TIME):
         lines.append((Span(time, Tone.DIM), Span(line, entry.tone)))
         time = " " * _TIME

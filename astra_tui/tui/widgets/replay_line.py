@@ -99,7 +99,7 @@ class ReplayLine(BarLine):
             self._seek(event.x)
 
     def on_mouse_up(self, _event: events.MouseUp) -> None:
-        """Lets go."""
+        """Stops following the mouse."""
         self._scrubbing = False
         self.release_mouse()
 

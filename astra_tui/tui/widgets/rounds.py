@@ -23,7 +23,7 @@ ROWS = 2
 """Rows that a proposal takes."""
 
 NOT_FINISHED = "not finished"
-"""What is said of a plan without a verdict once its engine has ended."""
+"""The words for a plan without a verdict once its engine has ended."""
 
 
 class RoundsPane(RowsPane):

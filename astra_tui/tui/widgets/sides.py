@@ -67,16 +67,16 @@ def draw_tests(page: Page, sides: Sides) -> None:
         page.line(Span("      A "), _case_end(first), Span("   B "), _case_end(second))
 
 
-def draw_costs(page: Page, sides: Sides, timed: Timing | None, said: str) -> None:
+def draw_costs(page: Page, sides: Sides, timed: Timing | None, note: str) -> None:
     """Counters, then the times that each session has, then both against each other if timed.
 
-    `said` is the result of the wish to time them.
+    `note` says what became of timing them.
     """
     _draw_counters(page, sides)
     known = timed or direct_timing(sides)
     page.heading("Time of A against B")
-    if _same_task(sides) or said:
-        page.paragraph(said or HOW_TO_TIME, Tone.PLAIN if said else Tone.DIM)
+    if _same_task(sides) or note:
+        page.paragraph(note or HOW_TO_TIME, Tone.PLAIN if note else Tone.DIM)
     if known is not None:
         base, other = LETTERS if known.base == sides[0].compared.candidate else LETTERS[::-1]
         page.paragraph(f"One run, in turns. {base} is the base, {other} the candidate.", Tone.DIM)

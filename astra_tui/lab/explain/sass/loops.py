@@ -80,7 +80,7 @@ def _graph(code: Sequence[RawInstruction], targets: Sequence[tuple[int, ...]]) -
         elif kind in _JUMPS:
             following += targets[i]
         elif kind == _CLOSE_REGION and instruction.operands:
-            # Threads that meet here continue where the region was said to end.
+            # Threads that meet here continue where the region was marked to end.
             ahead = tuple(t for t in opened.get(instruction.operands[0], ()) if t > i)
             following += ahead
         graph[i] = tuple(dict.fromkeys(following))

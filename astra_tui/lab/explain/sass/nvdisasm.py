@@ -47,7 +47,7 @@ def find_nvdisasm() -> Path | None:
 def run_nvdisasm(cubin: bytes, path: Path | None, seconds: float = SECONDS) -> Output:
     """The listing of a cubin with source lines, from the cache when it was made before.
 
-    `path` is what `find_nvdisasm` gave. Whatever goes wrong is in the answer.
+    `path` is what `find_nvdisasm` gave. What goes wrong is in the answer.
     """
     if path is None:
         return Output("", problem="nvdisasm was not found", remedy=_REMEDY)

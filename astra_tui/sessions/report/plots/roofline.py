@@ -98,6 +98,6 @@ def _row(row: _Row, y: float, axis: LogAxis) -> str:
     parts.append(mark(best, y, Tone.GOOD))
     share = f"{100 * row.floor / row.best:.0f} %"
     parts.append(words(share, _WIDTH - 10, y + 4, "value end"))
-    beside = "; ".join(f"{name} {time:.2f} µs" for name, _, time in row.others)
-    title = f"{row.workload}: floor {row.floor:.2f} µs, best {row.best:.2f} µs, {beside}"
+    others = "; ".join(f"{name} {time:.2f} µs" for name, _, time in row.others)
+    title = f"{row.workload}: floor {row.floor:.2f} µs, best {row.best:.2f} µs, {others}"
     return titled(title, *parts)

@@ -26,7 +26,7 @@ from astra_tui.sessions.report.tones import OUTCOMES, TIMINGS
 _HEIGHT, _TOP, _BOTTOM = 300.0, 34.0, 250.0
 _LEFT, _RIGHT = 64.0, 16.0
 _SHORTEST_WITH_ENDS = 14.0
-"""Intervals that are shorter, in units of the drawing, hide behind their mark."""
+"""Intervals that are shorter, in units of the drawing, are covered by their mark."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is said next to the lines of a source: messages under them and columns of values."""
+"""What stands next to the lines of a source: messages under them and columns of values."""
 
 from __future__ import annotations
 

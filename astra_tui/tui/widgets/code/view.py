@@ -35,7 +35,7 @@ _STEP = 8
 
 
 class CodeView(ScrollView, can_focus=True):
-    """Rows with a cursor, horizontal scrolling behind a fixed gutter, and search.
+    """Rows with a cursor, horizontal scrolling next to a fixed gutter, and search.
 
     Subclasses say how many rows there are and draw one of them.
     """
@@ -194,9 +194,9 @@ class CodeView(ScrollView, can_focus=True):
     def _start_colouring(self) -> None:
         self._awaited.clear()
         if not self._advance_colouring(_FIRST_SLICE) and self._timer is None:
-            self._timer = self.set_interval(_TICK, self._go_on_colouring)
+            self._timer = self.set_interval(_TICK, self._continue_colouring)
 
-    def _go_on_colouring(self) -> None:
+    def _continue_colouring(self) -> None:
         done = self._advance_colouring(_SLICE)
         arrived = all(
             self.documents[document].highlighter.ready > line

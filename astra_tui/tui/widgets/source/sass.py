@@ -41,8 +41,8 @@ def sass_of(code: Disassembly) -> Sass:
 def _words(code: Disassembly, lines: Mapping[int, Sequence[Instruction]]) -> str:
     nowhere = len(lines.get(0, ()))
     total = sum(map(len, lines.values()))
-    beside = f", {nowhere} of no line" if nowhere else ""
-    return f"{total} instructions of {code.arch}{beside}"
+    unplaced = f", {nowhere} of no line" if nowhere else ""
+    return f"{total} instructions of {code.arch}{unplaced}"
 
 
 def _columns(lines: Mapping[int, Sequence[Instruction]]) -> tuple[LineColumn, ...]:
