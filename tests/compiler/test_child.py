@@ -171,12 +171,14 @@ def test_secrets_in_the_environment_stay_outside(
     monkeypatch.setenv("LD_PRELOAD", "")
     monkeypatch.setenv("CUDA_HOME", "/somewhere")
     monkeypatch.setenv("ASTRA_TUI_CACHE", "/elsewhere")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     seen = child.ask({"environment": True}, LONG)
     assert "sk-secret" not in seen.values()
     assert {"OPENAI_API_KEY", "LD_PRELOAD", "HOME", "USER"}.isdisjoint(seen)
     assert seen["PATH"] == os.environ["PATH"]
     assert seen["CUDA_HOME"] == "/somewhere"
     assert seen["ASTRA_TUI_CACHE"] == "/elsewhere"
+    assert seen["CUDA_VISIBLE_DEVICES"] == "1"
 
 
 def test_files_of_the_owner_stay_outside(child: Child, tmp_path: Path) -> None:
