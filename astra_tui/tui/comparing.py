@@ -33,7 +33,7 @@ class Comparable(NamedTuple):
 
 def ask_what_to_compare(screen: SessionPanes) -> None:
     """Asks for another candidate of the session, and compares the chosen one with it."""
-    from astra_tui.tui.screens.pick import PickDialog
+    from astra_tui.tui.screens.dialogs import PickDialog
 
     view, folder = screen.view, screen.folder
     if view is None or folder is None or view.candidate is None:

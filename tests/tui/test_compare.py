@@ -24,8 +24,8 @@ from astra_tui.sessions.comparison import (
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import ComparisonContext
 from astra_tui.tui.screens.compare import BOTH_FROM, CompareScreen
+from astra_tui.tui.screens.dialogs import PickDialog
 from astra_tui.tui.screens.home import HomeScreen
-from astra_tui.tui.screens.pick import PickDialog
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, line_cells, line_text

@@ -1,11 +1,12 @@
-"""Small dialogs over a screen: a choice by one key, and a text to read."""
+"""Dialogs over a screen: a choice by one key, a text or a listing to read, a row to pick."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -16,16 +17,9 @@ from astra_tui.model.visible import visible_inline
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.key_guard import ANSWER_DELAY
 from astra_tui.tui.text_layout import Page, Tone, span
-from astra_tui.tui.widgets.line_view import LinesView
+from astra_tui.tui.widgets.line_view import LinesView, RowsView
 
-_CSS = """
-    {name} {{ align: center middle; }}
-    {name} > Vertical {{
-        width: 76; max-width: 96%; height: auto; max-height: 94%;
-        border: round $primary; background: $surface; padding: 0 1;
-    }}
-    {name} LinesView {{ height: auto; max-height: 100%; background: $surface; }}
-"""
+Result = TypeVar("Result")
 
 
 class Option(NamedTuple):
@@ -45,7 +39,14 @@ class ChoiceDialog(ModalScreen[str]):
     app: AppBase
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "choose('')", "Back")]
-    DEFAULT_CSS = _CSS.format(name="ChoiceDialog")
+    DEFAULT_CSS = """
+    ChoiceDialog { align: center middle; }
+    ChoiceDialog > Vertical {
+        width: 76; max-width: 96%; height: auto; max-height: 94%;
+        border: round $primary; background: $surface; padding: 0 1;
+    }
+    ChoiceDialog LinesView { height: auto; max-height: 100%; background: $surface; }
+    """
 
     def __init__(self, title: str, text: str, options: Sequence[Option]):
         super().__init__()
@@ -93,55 +94,78 @@ class ChoiceDialog(ModalScreen[str]):
         self.dismiss(value)
 
 
-class TextDialog(ModalScreen[None]):
+class PageDialog(ModalScreen[Result]):
+    """A framed page that is laid out for its width; subclasses write it."""
+
+    VIEW: ClassVar[type[LinesView]] = LinesView
+    FOOT: ClassVar[str] = "esc back"
+    DEFAULT_CSS = """
+    PageDialog { align: center middle; }
+    PageDialog > Vertical {
+        max-width: 96%; border: round $primary; background: $surface; padding: 0 1;
+    }
+    PageDialog LinesView { height: 1fr; background: $surface; }
+    """
+
+    def __init__(self, title: str):
+        super().__init__()
+        self._heading = title
+
+    @abstractmethod
+    def write(self, page: Page) -> None:
+        """Writes the page."""
+
+    def compose(self) -> ComposeResult:
+        """The frame and what scrolls in it."""
+        with Vertical() as frame:
+            frame.border_title = Content(visible_inline(self._heading, 80))
+            frame.border_subtitle = self.FOOT
+            yield self.VIEW()
+
+    def on_mount(self) -> None:
+        """Lays the page out."""
+        self.query_one(LinesView).focus()
+        self.call_after_refresh(self.draw_page)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """For another width."""
+        self.call_after_refresh(self.draw_page)
+
+    def draw_page(self) -> LinesView:
+        """Shows the page, and returns what shows it."""
+        view = self.query_one(LinesView)
+        page = Page(view.page_width)
+        self.write(page)
+        view.set_lines(page.lines)
+        return view
+
+    def action_close(self) -> None:
+        """Back to the screen below."""
+        self.dismiss()
+
+
+class TextDialog(PageDialog[None]):
     """A text to read and to copy."""
 
+    FOOT = "esc back   y copy"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "close", "Back"),
         Binding("y", "copy", "Copy"),
     ]
-    DEFAULT_CSS = (
-        _CSS.format(name="TextDialog")
-        + """
-    TextDialog > Vertical { width: 96%; height: 94%; }
-    TextDialog LinesView { height: 1fr; }
-    """
-    )
+    DEFAULT_CSS = "TextDialog > Vertical { width: 96%; height: 94%; }"
 
     def __init__(self, title: str, text: str):
-        super().__init__()
-        self._heading, self._text = title, text
+        super().__init__(title)
+        self._text = text
 
-    def compose(self) -> ComposeResult:
+    def write(self, page: Page) -> None:
         """The text."""
-        with Vertical() as frame:
-            frame.border_title = Content(visible_inline(self._heading, 60))
-            frame.border_subtitle = "esc back   y copy"
-            yield LinesView()
-
-    def on_mount(self) -> None:
-        """Lays the text out."""
-        self.query_one(LinesView).focus()
-        self.call_after_refresh(self._draw)
-
-    def on_resize(self, _event: events.Resize) -> None:
-        """For another width."""
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        view = self.query_one(LinesView)
-        page = Page(view.page_width)
         page.paragraph(self._text)
-        view.set_lines(page.lines)
 
     def action_copy(self) -> None:
         """All of it, through the terminal."""
         self.app.copy_to_clipboard(self._text)
         self.app.notify("copied", markup=False)
-
-    def action_close(self) -> None:
-        """Back to the screen below."""
-        self.dismiss()
 
 
 class ListingDialog(TextDialog):
@@ -151,11 +175,52 @@ class ListingDialog(TextDialog):
         super().__init__(title, text)
         self._row = row
 
-    def _draw(self) -> None:
-        view = self.query_one(LinesView)
-        page = Page(view.page_width)
+    def write(self, page: Page) -> None:
+        """A line of the text on each row."""
         for number, line in enumerate(self._text.split("\n")):
             page.line(span(line, Tone.ACCENT if number == self._row else Tone.PLAIN))
-        view.set_lines(page.lines)
+
+    def draw_page(self) -> LinesView:
+        """Shows the page at its row."""
+        view = super().draw_page()
         # The view knows how far it can scroll once it has been laid out.
         self.call_after_refresh(view.scroll_to, y=max(0, self._row - 3), animate=False, force=True)
+        return view
+
+
+class PickDialog(PageDialog[int]):
+    """Gives the index of the chosen row; None where none is chosen."""
+
+    VIEW = RowsView
+    FOOT = "enter chooses   esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Back", show=False)]
+    DEFAULT_CSS = """
+    PickDialog > Vertical { width: 90; height: auto; max-height: 90%; }
+    PickDialog RowsView { height: auto; max-height: 100%; }
+    """
+
+    def __init__(self, title: str, rows: Sequence[str], chosen: int = 0):
+        super().__init__(title)
+        self._rows, self._chosen = rows, chosen
+
+    def write(self, page: Page) -> None:
+        """The rows."""
+        for row in self._rows:
+            page.line(span(row))
+
+    def draw_page(self) -> LinesView:
+        """Shows the rows, with the cursor on the chosen one."""
+        view = super().draw_page()
+        view.styles.height = len(self._rows)
+        self.call_after_refresh(self.query_one(RowsView).set_cursor, self._chosen)
+        return view
+
+    @on(RowsView.Moved)
+    def _moved(self, event: RowsView.Moved) -> None:
+        event.stop()
+        self._chosen = event.row
+
+    @on(RowsView.Opened)
+    def _opened(self, event: RowsView.Opened) -> None:
+        event.stop()
+        self.dismiss(event.row)
