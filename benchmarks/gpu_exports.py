@@ -34,7 +34,7 @@ from astra_tui.export.exporting import Exporter, open_exporter
 from astra_tui.export.winner import Step
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.sessions.integrity import read_session

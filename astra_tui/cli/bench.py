@@ -25,7 +25,7 @@ from astra_tui.cli.timed_sources import (
     refuse_emulator,
     source_entry,
 )
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.timing import WRONG_OUTPUT, Timing
 
 if TYPE_CHECKING:

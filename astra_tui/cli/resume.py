@@ -49,8 +49,7 @@ def prepare(folder: Path, options: Options, choices: Choices) -> Resumption:
     this machine.
     """
     from astra_tui.cli.session_lookup import local_task
-    from astra_tui.cli.settings import request_for
-    from astra_tui.cli.settings_trust import refuse_foreign_server
+    from astra_tui.cli.settings import refuse_foreign_server, request_for
     from astra_tui.sessions.engines import environment_differences
     from astra_tui.sessions.store import settings_of
 

@@ -74,8 +74,7 @@ def carry_out(request: RunRequest, options: Options, found: Sequence[Difference]
 
 def run_request(options: Options, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
-    from astra_tui.cli.settings import request_for
-    from astra_tui.cli.settings_trust import refuse_foreign_server
+    from astra_tui.cli.settings import refuse_foreign_server, request_for
 
     before = _settings_before(Path(options.session)) if options.session else None
     if before is not None:

@@ -237,3 +237,17 @@ def _valid(kind: Any, value: Any) -> str:
     enums = [k for k in get_args(kind) if isinstance(k, type) and issubclass(k, Enum)]
     words = [member.value for enum in enums for member in enum]
     return nearest(str(value), words) if words else ""
+
+
+def refuse_foreign_server(
+    before: RunSettings, choices: Choices, folder: Path, *, trust: bool
+) -> None:
+    """A key must not go to a server that no one here has named."""
+    if choices.base_url is not None or trust or not before.base_url:
+        return
+    if (choices.team or before.team) is not TeamKind.PLAYBOOK:
+        raise UserError(
+            f"the session names the model's server, {before.base_url}, to which your key would go",
+            file=str(folder),
+            hint=f"if it is yours, say: --base-url {before.base_url}",
+        )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 
 Json = dict[str, Any]
 """A JSON object."""

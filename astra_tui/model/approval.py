@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from astra_tui.model.author import Author
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 

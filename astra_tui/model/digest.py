@@ -1,14 +1,18 @@
-"""One number for a whole value, which stays the same when a later version knows more fields."""
+"""Hashes: of contents, and of whole values, which stay the same when later versions know more."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from astra_tui.model.contents import content_hash
+
+def content_hash(content: bytes | str) -> str:
+    """SHA-256 of some bytes, or of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def digest_of(value: msgspec.Struct) -> str:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 
 
 class Risk(StrEnum):

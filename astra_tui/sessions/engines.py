@@ -23,7 +23,7 @@ from typing import IO, Union
 import msgspec
 import platformdirs
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.environment import (
     Difference,
     Environment,

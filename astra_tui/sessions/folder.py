@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.sessions.records import LARGEST_TEXT
 from astra_tui.sessions.safe_open import (

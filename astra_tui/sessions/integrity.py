@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.approval import ApprovalGate
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import (
     CheckStarted,

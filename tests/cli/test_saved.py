@@ -12,7 +12,7 @@ import pytest
 
 from astra_tui.cli import answers
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import DecisionTaken, NoteAdded, SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.sessions.journal import Journal, Redactor

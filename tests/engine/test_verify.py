@@ -15,7 +15,7 @@ from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.verify import Accepted, Verifier
 from astra_tui.lab.devices import DeviceChoice
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import TimingVerdict

@@ -13,7 +13,7 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckVerdict
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
     SCHEMA_VERSION,
     BestChanged,

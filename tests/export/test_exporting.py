@@ -16,7 +16,7 @@ from astra_tui.export.checks import ExportChecks, Tools, host_code_mark
 from astra_tui.export.exporting import Exporter, export_text, open_exporter
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, CaseResult
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask

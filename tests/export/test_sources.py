@@ -16,7 +16,7 @@ from astra_tui.export import Format, Subject, export_files, find_winner
 from astra_tui.export.header import plain
 from astra_tui.export.source_files import unified_patch
 from astra_tui.model.check import CheckVerdict
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
 from astra_tui.model.task import KernelTask

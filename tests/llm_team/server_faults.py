@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 from astra_tui.cli.run_result import EXIT_CODE_OF
 from astra_tui.llm import Endpoint
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import SessionClosed, StopReason
 from astra_tui.model.settings import Approval, Budget, GatePolicy
 from astra_tui.model.task import KernelTask, find_task

@@ -10,7 +10,7 @@ import pytest
 from astra_tui.engine.teams import remembered_steps
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.approval import ApprovalStatus
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
     AnalysisGiven,
     CallReserved,

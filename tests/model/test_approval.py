@@ -17,7 +17,7 @@ from astra_tui.model.approval import (
     decide,
 )
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 
 ENGINEER = Author(AuthorKind.ENGINEER, "ada")

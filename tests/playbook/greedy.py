@@ -18,8 +18,8 @@ from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
-from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import Counters
+from astra_tui.model.digest import content_hash
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.playbook import Evidence, propose_all
 

@@ -13,7 +13,7 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import plan_of, print_expression, print_plan
 from astra_tui.model.launch.resolve import ResolvedPlan, resolve

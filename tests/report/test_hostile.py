@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it.token import Token
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.sessions.folder import blob_path
 from astra_tui.sessions.report.colour import coloured_lines
 from astra_tui.sessions.report.document import (

@@ -12,8 +12,8 @@ from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Que
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckVerdict, OutputError
-from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import (
     SCHEMA_VERSION,

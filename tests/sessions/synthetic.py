@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckVerdict, OutputError
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
     ApprovalAsked,
     BestChanged,

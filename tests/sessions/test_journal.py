@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from astra_tui.model import events
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import RoundClosed, SessionClosed, StopReason, TextStreamed
 from astra_tui.model.fold import ImpossibleEvent, apply, fold

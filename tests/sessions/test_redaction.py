@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_tui.model.approval import ApprovalStatus
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ErrorOccurred, ExchangeMade, NoteAdded
 from astra_tui.sessions.journal import REDACTED, Journal, Redactor
 from astra_tui.sessions.reading import read_journal

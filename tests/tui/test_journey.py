@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_tui.model.author import AuthorKind
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import CheckStarted
 from astra_tui.model.hunks import apply_hunks
 from astra_tui.model.plan import Risk

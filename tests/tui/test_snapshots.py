@@ -23,7 +23,7 @@ from astra_tui.model.check import (
     OutputError,
     PropertyResult,
 )
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import (
     BestChanged,

@@ -39,7 +39,7 @@ from astra_tui.model.audit import (
     summarise,
 )
 from astra_tui.model.check import CheckReport, CheckVerdict
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.settings import EMULATOR

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import parse, text_of
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import find_plan
 
 

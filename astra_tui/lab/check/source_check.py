@@ -48,9 +48,9 @@ from astra_tui.model.check import (
     PropertyResult,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
-from astra_tui.model.contents import content_hash
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.device import PLAIN, Sides, Variation, has_float_atomics
+from astra_tui.model.digest import content_hash
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.settings import EMULATOR

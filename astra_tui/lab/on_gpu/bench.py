@@ -20,7 +20,7 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.on_gpu.floors import Floors
 from astra_tui.lab.on_gpu.measuring import Measured, Options, Progress, Timer
 from astra_tui.lab.on_gpu.workload import Compiled
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Timing, WorkloadTiming
 

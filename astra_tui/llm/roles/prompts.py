@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 
 MARK_LENGTH = 12
 NOTHING = "(none)"

@@ -18,7 +18,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text_layout import Span, Tone
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
-from astra_tui.tui.widgets.single_line_input import SingleLineInput
+from astra_tui.tui.widgets.prompt_line import SingleLineInput
 
 NOT_TAKEN = "changed: esc again drops it, ctrl+s takes it"
 

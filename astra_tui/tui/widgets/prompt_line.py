@@ -13,7 +13,17 @@ from textual.widgets import Input
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Span, Tone, line_cells
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.widgets.single_line_input import SingleLineInput
+
+
+class SingleLineInput(Input):
+    """An input that takes several lines as one; Textual's own keeps the first, unsaid."""
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Joins the lines with spaces."""
+        event.prevent_default()
+        event.stop()
+        lines = (line.strip() for line in event.text.splitlines())
+        self.replace(" ".join(filter(None, lines)), *self.selection)
 
 
 class PromptLine(Horizontal):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.model.contents import content_hash
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import SYNCED, Event, ExchangeMade, StepRemembered
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path

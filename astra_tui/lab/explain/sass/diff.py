@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from astra_tui.lab.explain.sass.histogram import row_order
+from astra_tui.lab.explain.sass.classes import row_order
 from astra_tui.lab.explain.sass.listing import NAMED_LABEL
 from astra_tui.model.sass import (
     HistogramChange,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from astra_tui.lab.explain.sass.classes import classify
-from astra_tui.lab.explain.sass.histogram import histogram
+from astra_tui.lab.explain.sass.classes import classify, histogram
 from astra_tui.lab.explain.sass.listing import (
     NAMED_LABEL,
     RawFunction,
