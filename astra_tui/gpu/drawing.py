@@ -27,7 +27,10 @@ from astra_tui.model.encoding import encode, largest_code
 POOL = 8
 """Special values that can be planted at most."""
 
-_KINDS = ("normal", "uniform", "integers", "constant", "arange")
+_KINDS = ("normal", "uniform", "integers", "constant", "arange", "offsets", "distribution")
+_WHOLE_KINDS = ("integers", "arange", "offsets")
+_PARTS = 2**52
+"""What the numbers of a distribution are parts of."""
 _FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 _INTEGERS = len(_FLOATS)
 _NARROW = _INTEGERS + 4
@@ -75,8 +78,9 @@ class Fill(msgspec.Struct, frozen=True):
     high: float
     limit: float
     planted: tuple[float, ...]
-    distinct: int = 0
-    """Of integers, how many in a row differ, from each multiple of so many on; 0 for any."""
+    group: int = 0
+    """How many in a row, from each multiple of so many on, follow from each other: they differ
+    (integers; 0 for none), rise from `low` to `high` (offsets), or sum to 1 (a distribution)."""
 
 
 def seed_of(seed: int | str, name: str) -> int:
@@ -137,13 +141,13 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
         fill.limit,
         min(len(fill.planted), POOL),
         *pool,
-        fill.distinct,
+        fill.group,
     )
 
 
 def _whole(fill: Fill) -> Fill:
     """The ends of a range of whole numbers rounded inwards, and within what the device counts."""
-    if fill.kind not in ("integers", "arange"):
+    if fill.kind not in _WHOLE_KINDS:
         return fill
     high = math.floor(min(fill.high, _LARGEST_WHOLE))
     low = min(math.ceil(fill.low), high)
@@ -186,8 +190,13 @@ def _unplanted(fill: Fill, seed: Any, i: Any) -> Any:
             return np.full(i.shape, fill.low)
         case "arange":
             return (i % np.uint64(int(fill.high) + 1)).astype(np.float64)
-    if fill.kind == "integers" and fill.distinct:
-        return _distinct(fill, seed, i)
+        case "integers" if fill.group:
+            return _distinct(fill, seed, i)
+        case "offsets":
+            return _offsets(fill, seed, i)
+        case "distribution":
+            begin, end = _share(_key(fill, seed, i), i % np.uint64(fill.group), fill.group, _PARTS)
+            return (end - begin).astype(np.float64) * (1.0 / _PARTS)
     random = _mix(seed + np.uint64(2) * i)
     match fill.kind:
         case "normal":
@@ -201,19 +210,53 @@ def _unplanted(fill: Fill, seed: Any, i: Any) -> Any:
 
 
 def _distinct(fill: Fill, seed: Any, i: Any) -> Any:
-    """Whole numbers of which no two in a group of `distinct` are alike.
+    """Whole numbers of which no two in a group are alike.
 
     Each group is the beginning of a permutation of the range: a Feistel network of four rounds,
     which permutes the numbers of an even number of bits, is applied until one in the range is met.
     """
-    group, place = i // np.uint64(fill.distinct), i % np.uint64(fill.distinct)
+    place = i % np.uint64(fill.group)
     low, span = int(fill.low), int(fill.high) - int(fill.low) + 1
-    key = _mix(seed + np.uint64(2) * group)
+    key = _key(fill, seed, i)
     half = np.uint64(((span - 1).bit_length() + 1) // 2)
     found = _feistel(place % np.uint64(span), key, half)
     while (beyond := found >= np.uint64(span)).any():
         found = np.where(beyond, _feistel(found, key, half), found)
     return (np.array([low]).astype(np.uint64) + found).astype(np.int64).astype(np.float64)
+
+
+def _offsets(fill: Fill, seed: Any, i: Any) -> Any:
+    """Whole numbers that never fall: `low` first in each group, `high` last."""
+    place, pieces = i % np.uint64(fill.group), max(fill.group - 1, 1)
+    leaf = np.minimum(place, np.uint64(pieces - 1))
+    total = int(fill.high) - int(fill.low)
+    begin, end = _share(_key(fill, seed, i), leaf, pieces, total)
+    return np.where(place > leaf, end, begin).astype(np.float64) + fill.low
+
+
+def _share(key: Any, leaf: Any, pieces: int, total: int) -> tuple[Any, Any]:
+    """Where a piece of a whole number begins and ends that is cut into so many pieces at random.
+
+    The middle border is drawn first, then those of both halves between their ends, and so on: each
+    follows from the key, its place and the borders around it, the mean of two even draws.
+    """
+    first, last = np.zeros_like(leaf), np.full_like(leaf, pieces)
+    begin, end = np.zeros_like(leaf), np.full_like(leaf, total)
+    one, two = np.uint64(1), np.uint64(2)
+    while (cut := last - first > one).any():
+        middle = first + (last - first) // two
+        ways = end - begin + one
+        drawn = _mix(key + two * middle) % ways + _mix(key + two * middle + one) % ways
+        border = begin + drawn // two
+        below = leaf < middle
+        last, end = np.where(cut & below, middle, last), np.where(cut & below, border, end)
+        first, begin = np.where(cut & ~below, middle, first), np.where(cut & ~below, border, begin)
+    return begin, end
+
+
+def _key(fill: Fill, seed: Any, i: Any) -> Any:
+    """What all elements of a group are drawn from."""
+    return _mix(seed + np.uint64(2) * (i // np.uint64(fill.group)))
 
 
 def _feistel(place: Any, key: Any, half: Any) -> Any:

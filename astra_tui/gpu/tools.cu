@@ -17,7 +17,7 @@ __device__ u64 mix(u64 x) {
 // The table of drawing.py, put here before this file is compiled.
 __constant__ unsigned short quantiles[257] = {QUANTILES};
 
-enum Kind { NORMAL, UNIFORM, INTEGERS, CONSTANT, ARANGE };
+enum Kind { NORMAL, UNIFORM, INTEGERS, CONSTANT, ARANGE, OFFSETS, DISTRIBUTION };
 enum Type { F16, BF16, F32, F64, I8, I16, I32, I64, NARROW };
 
 struct Draw {
@@ -31,7 +31,7 @@ struct Draw {
     double limit;
     int planted;
     double pool[8];
-    u64 distinct;
+    u64 group;
 };
 
 __device__ double standard_normal(u64 random) {
@@ -55,13 +55,34 @@ __device__ u64 feistel(u64 place, u64 key, int half) {
     return left << half | right;
 }
 
-// A number below `span` that no other of the same group of `count` elements has.
-__device__ u64 distinct(u64 seed, u64 i, u64 count, u64 span) {
-    const u64 key = mix(seed + 2 * (i / count));
+// A number below `span` that no other `place` of the same group has.
+__device__ u64 distinct(u64 key, u64 place, u64 span) {
     const int half = (64 - __clzll(span - 1) + 1) / 2;
-    u64 found = i % count % span;
+    u64 found = place % span;
     do found = feistel(found, key, half);
     while (found >= span);
+    return found;
+}
+
+struct Share {
+    u64 begin, end;
+};
+
+// One of the pieces into which `total` is cut.
+__device__ Share share(u64 key, u64 leaf, u64 pieces, u64 total) {
+    Share found{0, total};
+    for (u64 first = 0, last = pieces; last - first > 1;) {
+        const u64 middle = first + (last - first) / 2, ways = found.end - found.begin + 1;
+        const u64 drawn = mix(key + 2 * middle) % ways + mix(key + 2 * middle + 1) % ways;
+        const u64 border = found.begin + drawn / 2;
+        if (leaf < middle) {
+            last = middle;
+            found.end = border;
+        } else {
+            first = middle;
+            found.begin = border;
+        }
+    }
     return found;
 }
 
@@ -72,6 +93,8 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
         if ((i & 15) == (block == 0 ? 0 : drawn & 15)) return d.pool[(drawn >> 4) % d.planted];
     }
     const u64 random = mix(seed + 2 * i);
+    const u64 key = d.group ? mix(seed + 2 * (i / d.group)) : 0;
+    const u64 place = d.group ? i % d.group : 0;
     double v = d.low;
     switch (d.kind) {
         case NORMAL:
@@ -84,13 +107,24 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
         }
         case INTEGERS: {
             const u64 low = u64((long long)d.low), span = u64((long long)d.high) - low + 1;
-            const u64 drawn = d.distinct ? distinct(seed, i, d.distinct, span) : random % span;
+            const u64 drawn = d.group ? distinct(key, place, span) : random % span;
             v = double((long long)(low + drawn));
             break;
         }
         case ARANGE:
             v = double(i % u64((long long)d.high + 1));
             break;
+        case OFFSETS: {
+            const u64 pieces = max(d.group - 1, 1ull), leaf = min(place, pieces - 1);
+            const Share at = share(key, leaf, pieces, u64((long long)d.high - (long long)d.low));
+            v = __dadd_rn(double(place > leaf ? at.end : at.begin), d.low);
+            break;
+        }
+        case DISTRIBUTION: {
+            const Share part = share(key, place, d.group, 1ull << 52);
+            v = __dmul_rn(double(part.end - part.begin), 1.0 / (1ull << 52));
+            break;
+        }
     }
     if (d.limit > 0 && d.kind != CONSTANT) v = fmin(fmax(v, -d.limit), d.limit);
     return v;
@@ -126,9 +160,9 @@ struct Narrow {
 __global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 stride, int kind,
                      int type, double low, double high, double limit, int planted, double p0,
                      double p1, double p2, double p3, double p4, double p5, double p6, double p7,
-                     u64 distinct) {
+                     u64 group) {
     const Draw d{set_seed, elements, stride, kind, type, low, high, limit, planted,
-                 {p0, p1, p2, p3, p4, p5, p6, p7}, distinct};
+                 {p0, p1, p2, p3, p4, p5, p6, p7}, group};
     void* out = first + blockIdx.y * d.stride;
     const u64 seed = mix(d.seed + blockIdx.y);
     const u64 step = u64(gridDim.x) * blockDim.x;

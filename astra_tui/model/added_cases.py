@@ -113,6 +113,8 @@ def _check_values(values: Values, argument: Argument, task: KernelTask, case: Ca
     if not (math.isfinite(values.low) and math.isfinite(values.high)):
         raise UserError(f"{where} are not finite; plant special values instead")
     _check_order(values, where)
+    if argument.values.kind.is_of_rows and values != argument.values:
+        raise UserError(f"{where} have to be {argument.values.kind.value}, as the task has them")
     planted = (*argument.special, *PLANTED_ANYWHERE) if dtype.is_float else ()
     for name in values.planted:
         if name not in planted:

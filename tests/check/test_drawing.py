@@ -9,6 +9,7 @@ import math
 from statistics import NormalDist
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,8 +37,9 @@ def fill(
     high: float = 1.0,
     limit: float = 0.0,
     planted: tuple[float, ...] = (),
+    group: int = 0,
 ) -> Fill:
-    return Fill(dtype, kind, low, high, limit, planted)
+    return Fill(dtype, kind, low, high, limit, planted, group)
 
 
 def values(drawn: Fill, seed: int, number: int = 0, count: int = MANY) -> Any:
@@ -215,12 +217,12 @@ SEED = 0xFEDC_BA98_7654_3210
         fill("", "constant", 0.3),
         fill("", "arange", high=20),
         fill("", "normal", 0.0, 1e30, 1e300, (1e300, -1e300)),
+        fill("", "distribution", group=30),
     ],
     ids=lambda f: f.kind,
 )
 def test_kernel_and_twin_draw_the_same_floats(tool: Compilation, dtype: DType, drawn: Fill) -> None:
-    of_type = fill(dtype.value, drawn.kind, drawn.low, drawn.high, drawn.limit, drawn.planted)
-    assert_twins_agree(tool, of_type, SEED)
+    assert_twins_agree(tool, msgspec.structs.replace(drawn, dtype=dtype.value), SEED)
 
 
 @pytest.mark.parametrize("dtype", [d for d in DType if not d.is_float], ids=lambda d: d.value)
@@ -230,6 +232,8 @@ def test_kernel_and_twin_draw_the_same_whole_numbers(tool: Compilation, dtype: D
     assert_twins_agree(tool, fill(dtype.value, "arange", high=min(high, 100)), SEED)
     assert_twins_agree(tool, Fill(dtype.value, "integers", low, high, 0.0, (), 40), SEED)
     assert_twins_agree(tool, Fill(dtype.value, "integers", 1, 1, 0.0, (), 1), SEED, 3)
+    for group in (1, 2, 40):
+        assert_twins_agree(tool, fill(dtype.value, "offsets", 0, high // 2, group=group), SEED)
 
 
 @settings(max_examples=50, deadline=None)
@@ -246,6 +250,25 @@ def test_distinct_numbers_are_a_permutation_of_their_own_in_each_group(
     if count > 12:
         assert (np.sort(groups) != groups).any(axis=1).all()
         assert (groups[0] != groups[1]).any()
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=SEEDS, low=st.integers(-5, 2**40), span=st.integers(0, 3000), count=st.integers(2, 99))
+def test_offsets_rise_from_end_to_end_and_distributions_sum_to_one(
+    seed: int, low: int, span: int, count: int
+) -> None:
+    drawn = fill("int64", "offsets", low, low + span, group=count)
+    rows = values(drawn, seed, 1, 3 * count).reshape(3, count)
+    assert (rows[:, 0] == low).all()
+    assert (rows[:, -1] == low + span).all()
+    lengths = np.diff(rows)
+    assert (lengths >= 0).all()
+    if count > 12 and span > 100:
+        assert (rows[0] != rows[1]).any()
+        assert lengths.max() > 2 * span / (count - 1), "lengths are uneven"
+    parts = values(fill("float64", "distribution", group=count), seed, 1, 3 * count)
+    assert parts.min() >= 0
+    assert (parts.reshape(3, count).sum(axis=1) == 1).all()
 
 
 @settings(max_examples=15, deadline=None)

@@ -51,6 +51,11 @@ role = "in"
 dtype = "int64"
 shape = ["tokens"]
 values = { kind = "integers", high = "pages - 1", distinct = "tensor" }
+[args.begins]
+role = "in"
+dtype = "int32"
+shape = ["tokens + 1"]
+values = { kind = "offsets", high = "pages" }
 [contract]
 accepts = ["pages >= 1"]
 [tolerance.float32]
@@ -65,20 +70,22 @@ dims = { tokens = 16, pages = 20, d = 8 }
 """
 
 REFERENCE = """
-def reference(cache, table, index, slots):
+def reference(cache, table, index, slots, begins):
     moved = cache.clone()
-    moved[slots] = table[index]
+    moved[slots] = table[index] + begins.diff()[:, None]
     return {"cache": moved}
 """
 
 KERNEL = """
 __global__ void move_rows(float* cache, const float* table, const int* index,
-                          const long long* slots, int d) {
+                          const long long* slots, const int* begins, int d) {
   const long long from = index[blockIdx.x], to = slots[blockIdx.x];
-  for (int i = threadIdx.x; i < d; i += blockDim.x) cache[to * d + i] = table[from * d + i];
+  const float length = begins[blockIdx.x + 1] - begins[blockIdx.x];
+  for (int i = threadIdx.x; i < d; i += blockDim.x)
+    cache[to * d + i] = table[from * d + i] + length;
 }
 /* @launch
-   when tokens <= pages: move_rows grid=tokens block=32 args=(cache, table, index, slots, d)
+   when tokens <= pages: move_rows grid=tokens block=32 args=(cache, table, index, slots, begins, d)
    otherwise: refuse "more tokens than slots"
 */
 """
@@ -128,11 +135,13 @@ def test_values_are_bounded_by_the_dimension_and_distinct(task: KernelTask) -> N
             assert drawn["index"].max() < pages
             assert drawn["slots"].max() < pages
             assert len(np.unique(drawn["slots"])) == case.dims["tokens"]
+            assert (drawn["begins"][0], drawn["begins"][-1]) == (0, pages)
             largest.add(pages)
     assert len(largest) > 3
     buffers = WorkloadBuffers(task, task.workloads[0], 5)
-    fills = {b.name: (b.fill.high, b.fill.distinct) for b in buffers.buffers if b.fill is not None}
-    assert (fills["index"], fills["slots"]) == ((19, 0), (19, 16))
+    fills = {b.name: (b.fill.high, b.fill.group) for b in buffers.buffers if b.fill is not None}
+    found = (fills["index"], fills["slots"], fills["begins"])
+    assert found == ((19, 0), (19, 16), (20, 17))
 
 
 @pytest.mark.parametrize(
@@ -162,6 +171,18 @@ def test_a_kernel_that_does_not_follow_its_indices_is_wrong(
             'arange", high = 9, dis',
             "only integers are distinct",
         ),
+        ('"integers", low = "0"', '"distribution"', "only whole numbers follow"),
+        ('"integers", low = "0", high = "pages - 1"', '"distribution"', "floating-point numbers"),
+        (
+            'shape = ["pages", "d"]\n[args.index]',
+            'shape = ["pages", "d"]\nvalues = { kind = "offsets" }\n[args.index]',
+            "offsets are whole numbers",
+        ),
+        (
+            'shape = ["pages", "d"]\n[args.index]',
+            'shape = ["pages", "d"]\nlimit = 2.0\nvalues = { kind = "distribution" }\n[args.index]',
+            "nor do they have a limit",
+        ),
         ('name = "move_rows"', 'name = "m"\nrows = "pages"', "rows whose values do are not"),
         (
             "tokens = 16, pages = 20",
@@ -187,5 +208,7 @@ def test_an_added_case_keeps_the_bounds_of_its_own_sizes(task: KernelTask) -> No
     check_added_case(case(index=Values(ValueKind.CONSTANT, 2)), task)
     with pytest.raises(UserError, match="leave the task's range of 0 to 2"):
         check_added_case(case(index=Values(ValueKind.CONSTANT, 3)), task)
+    with pytest.raises(UserError, match="have to be offsets, as the task has them"):
+        check_added_case(case(begins=Values(ValueKind.CONSTANT, 0)), task)
     with pytest.raises(UserError, match="have to be distinct"):
         check_added_case(case(slots=Values(ValueKind.INTEGERS, 0, 2)), task)

@@ -70,7 +70,7 @@ def fill_of(task: KernelTask, case: Case, name: str) -> Fill:
         high=values.high,
         limit=argument.limit or 0.0,
         planted=tuple(planted_value(planted, argument, dtype) for planted in values.planted),
-        distinct=task.distinct_count(values, argument, case.dims, case.dtype),
+        group=task.group_size(values, argument, case.dims, case.dtype),
     )
 
 

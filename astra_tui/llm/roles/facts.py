@@ -198,6 +198,8 @@ def _argument_text(argument: Argument) -> str:
 def _values_text(values: Values) -> str:
     if values.kind is ValueKind.CONSTANT:
         return f"constant {values.low:g}"
+    if values.kind is ValueKind.DISTRIBUTION:
+        return "a distribution: its rows sum to 1"
     low, high = values.low_text or f"{values.low:g}", values.high_text or f"{values.high:g}"
     distinct = f", no two alike in {values.distinct.value}" if values.distinct else ""
     return f"{values.kind.value} {low}, {high}{distinct}"

@@ -44,7 +44,7 @@ FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
 _DTYPES: Mapping[str, DType | None] = {ELEMENT_TYPE: None, **{d.value: d for d in DType}}
 _SPECIAL = {"nan", "inf", "-inf"}
 _PLANTED = {*_SPECIAL, "-0", "limit"}
-_WHOLE_KINDS = (ValueKind.INTEGERS, ValueKind.ARANGE)
+_WHOLE_KINDS = (ValueKind.INTEGERS, ValueKind.ARANGE, ValueKind.OFFSETS)
 _LARGEST_WHOLE = 2.0**53
 
 
@@ -231,6 +231,7 @@ class _Loader:
         if stable and role is not ArgumentRole.IN:
             entry.fail("only an argument that is read alone can be stable", "stable")
         values = self._values(entry, "values", _default_values(dtype), types)
+        _check_rows(entry, values, types, limit, special)
         if role is not ArgumentRole.OUT and (
             values.low_text or values.high_text or values.distinct
         ):
@@ -540,6 +541,22 @@ def _acceptance(table: Table) -> Acceptance:
     return accepted
 
 
+def _check_rows(
+    entry: Table, values: Values, dtypes: tuple[DType, ...], limit: float, special: tuple[str, ...]
+) -> None:
+    """Whether rows whose numbers follow from each other can be drawn for an argument."""
+    kind = values.kind
+    if not kind.is_of_rows:
+        return
+    if any(dtype.is_float is not (kind is ValueKind.DISTRIBUTION) for dtype in dtypes):
+        whole = "whole numbers" if kind is ValueKind.OFFSETS else "floating-point numbers"
+        entry.fail(f"{kind.value} are {whole}", "values")
+    if values.planted or special or limit != math.inf:
+        entry.fail(f"nothing is planted into {kind.value}, nor do they have a limit", "values")
+    if kind is ValueKind.DISTRIBUTION and (values.low, values.high) != (0.0, 1.0):
+        entry.fail("a distribution has neither low nor high: its rows sum to 1", "values")
+
+
 def _has_values(values: Values, shape: tuple[str, ...]) -> str:
     """The condition under which whole numbers can be drawn for a tensor of some shape."""
     low, high = values.low_text or str(math.ceil(values.low)), values.high_text
@@ -571,7 +588,7 @@ def _check_range(table: Table, values: Values) -> None:
             table.fail(f"{value} is no finite number", key, "only a constant may be infinite")
         if values.kind in _WHOLE_KINDS and abs(value) > _LARGEST_WHOLE:
             table.fail(f"{value:g} is too large for {values.kind.value}", key)
-    if values.kind in (ValueKind.UNIFORM, ValueKind.INTEGERS):
+    if values.kind in (ValueKind.UNIFORM, ValueKind.INTEGERS, ValueKind.OFFSETS):
         if low > high:
             table.fail(f"low = {low:g} is above high = {high:g}")
         if math.isinf(high - low):

@@ -74,9 +74,11 @@ class Argument:
 
         It is within the limit, and within the range of an input that is drawn from one.
         """
-        in_range = self.values.kind is not ValueKind.UNIFORM or (
-            self.values.low <= number <= self.values.high
-        )
+        match self.values.kind:
+            case ValueKind.UNIFORM:
+                in_range = self.values.low <= number <= self.values.high
+            case kind:
+                in_range = not kind.is_of_rows
         return in_range and (self.limit is None or abs(number) <= self.limit)
 
     @property
@@ -262,11 +264,16 @@ class KernelTask:
             msgspec.structs.replace(values, **ends, low_text="", high_text="") if ends else values
         )
 
-    def distinct_count(
+    def group_size(
         self, values: Values, argument: Argument, dims: Mapping[str, int], element: DType
     ) -> int:
-        """How many elements in a row, from each multiple of so many on, differ; 0 for any."""
+        """How many elements in a row, from each multiple of so many on, follow from each other.
+
+        They differ, rise or sum to 1; 0 for none.
+        """
         shape = self.shape_of(argument, dims, element)
+        if values.kind.is_of_rows:
+            return shape[-1]
         match values.distinct:
             case Distinct.NONE:
                 return 0

@@ -15,6 +15,13 @@ class ValueKind(StrEnum):
     INTEGERS = "integers"
     CONSTANT = "constant"
     ARANGE = "arange"
+    OFFSETS = "offsets"
+    DISTRIBUTION = "distribution"
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether the numbers of each row, along the last axis, follow from each other."""
+        return self in (ValueKind.OFFSETS, ValueKind.DISTRIBUTION)
 
 
 class Distinct(StrEnum):
@@ -31,7 +38,9 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
 
     normal: mean `low`, standard deviation `high`. uniform: from `low` to `high`. integers: whole
     numbers from `low` to `high`, both included. constant: `low` everywhere, which may be infinite.
-    arange: 0, 1, 2, ... modulo `high` + 1. `low_text` and `high_text` are expressions over
+    arange: 0, 1, 2, ... modulo `high` + 1. offsets: whole numbers that never fall, `low` first in
+    each row along the last axis and `high` last. distribution: rows of numbers from 0 to 1 that sum
+    to 1, before they are rounded to their type. `low_text` and `high_text` are expressions over
     dimensions that stand for `low` and `high`; "" where the number does.
     """
 
