@@ -81,6 +81,8 @@ class Fill(msgspec.Struct, frozen=True):
     group: int = 0
     """How many in a row, from each multiple of so many on, follow from each other: they differ
     (integers; 0 for none), rise from `low` to `high` (offsets), or sum to 1 (a distribution)."""
+    apart: int = 0
+    """How far neighbouring offsets are apart at least."""
 
 
 def seed_of(seed: int | str, name: str) -> int:
@@ -130,7 +132,7 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
     fill = _whole(fill)
     pool = (*fill.planted, *[0.0] * POOL)[:POOL]
     return struct.pack(
-        "<QQQiidddi4x8dQ",
+        "<QQQiidddi4x8dQQ",
         seed,
         elements,
         stride,
@@ -142,6 +144,7 @@ def draw_parameters(fill: Fill, seed: int, elements: int, stride: int) -> bytes:
         min(len(fill.planted), POOL),
         *pool,
         fill.group,
+        fill.apart,
     )
 
 
@@ -229,9 +232,10 @@ def _offsets(fill: Fill, seed: Any, i: Any) -> Any:
     """Whole numbers that never fall: `low` first in each group, `high` last."""
     place, pieces = i % np.uint64(fill.group), max(fill.group - 1, 1)
     leaf = np.minimum(place, np.uint64(pieces - 1))
-    total = int(fill.high) - int(fill.low)
+    total = int(fill.high) - int(fill.low) - (fill.group - 1) * fill.apart
     begin, end = _share(_key(fill, seed, i), leaf, pieces, total)
-    return np.where(place > leaf, end, begin).astype(np.float64) + fill.low
+    found = np.where(place > leaf, end, begin) + place * np.uint64(fill.apart)
+    return found.astype(np.float64) + fill.low
 
 
 def _share(key: Any, leaf: Any, pieces: int, total: int) -> tuple[Any, Any]:

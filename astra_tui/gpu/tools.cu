@@ -32,6 +32,7 @@ struct Draw {
     int planted;
     double pool[8];
     u64 group;
+    u64 apart;
 };
 
 __device__ double standard_normal(u64 random) {
@@ -116,8 +117,10 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
             break;
         case OFFSETS: {
             const u64 pieces = max(d.group - 1, 1ull), leaf = min(place, pieces - 1);
-            const Share at = share(key, leaf, pieces, u64((long long)d.high - (long long)d.low));
-            v = __dadd_rn(double(place > leaf ? at.end : at.begin), d.low);
+            const u64 range = (long long)d.high - (long long)d.low;
+            const Share at = share(key, leaf, pieces, range - (d.group - 1) * d.apart);
+            v = double((place > leaf ? at.end : at.begin) + place * d.apart);
+            v = __dadd_rn(v, d.low);
             break;
         }
         case DISTRIBUTION: {
@@ -160,9 +163,9 @@ struct Narrow {
 __global__ void draw(unsigned char* first, u64 set_seed, u64 elements, u64 stride, int kind,
                      int type, double low, double high, double limit, int planted, double p0,
                      double p1, double p2, double p3, double p4, double p5, double p6, double p7,
-                     u64 group) {
+                     u64 group, u64 apart) {
     const Draw d{set_seed, elements, stride, kind, type, low, high, limit, planted,
-                 {p0, p1, p2, p3, p4, p5, p6, p7}, group};
+                 {p0, p1, p2, p3, p4, p5, p6, p7}, group, apart};
     void* out = first + blockIdx.y * d.stride;
     const u64 seed = mix(d.seed + blockIdx.y);
     const u64 step = u64(gridDim.x) * blockDim.x;

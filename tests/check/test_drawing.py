@@ -234,6 +234,7 @@ def test_kernel_and_twin_draw_the_same_whole_numbers(tool: Compilation, dtype: D
     assert_twins_agree(tool, Fill(dtype.value, "integers", 1, 1, 0.0, (), 1), SEED, 3)
     for group in (1, 2, 40):
         assert_twins_agree(tool, fill(dtype.value, "offsets", 0, high // 2, group=group), SEED)
+    assert_twins_agree(tool, Fill(dtype.value, "offsets", 0, high, 0.0, (), 30, high // 99), SEED)
 
 
 @settings(max_examples=50, deadline=None)
@@ -253,17 +254,24 @@ def test_distinct_numbers_are_a_permutation_of_their_own_in_each_group(
 
 
 @settings(max_examples=50, deadline=None)
-@given(seed=SEEDS, low=st.integers(-5, 2**40), span=st.integers(0, 3000), count=st.integers(2, 99))
+@given(
+    seed=SEEDS,
+    low=st.integers(-5, 2**40),
+    span=st.integers(0, 3000),
+    count=st.integers(2, 99),
+    apart=st.integers(0, 3),
+)
 def test_offsets_rise_from_end_to_end_and_distributions_sum_to_one(
-    seed: int, low: int, span: int, count: int
+    seed: int, low: int, span: int, count: int, apart: int
 ) -> None:
-    drawn = fill("int64", "offsets", low, low + span, group=count)
+    span += apart * (count - 1)
+    drawn = Fill("int64", "offsets", low, low + span, 0.0, (), count, apart)
     rows = values(drawn, seed, 1, 3 * count).reshape(3, count)
     assert (rows[:, 0] == low).all()
     assert (rows[:, -1] == low + span).all()
     lengths = np.diff(rows)
-    assert (lengths >= 0).all()
-    if count > 12 and span > 100:
+    assert (lengths >= apart).all()
+    if count > 12 and span > 100 and not apart:
         assert (rows[0] != rows[1]).any()
         assert lengths.max() > 2 * span / (count - 1), "lengths are uneven"
     parts = values(fill("float64", "distribution", group=count), seed, 1, 3 * count)

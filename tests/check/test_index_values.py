@@ -183,6 +183,12 @@ def test_a_kernel_that_does_not_follow_its_indices_is_wrong(
             'shape = ["pages", "d"]\nlimit = 2.0\nvalues = { kind = "distribution" }\n[args.index]',
             "nor do they have a limit",
         ),
+        ('"offsets", high', '"integers", apart = 1, high', "other values have no such key"),
+        (
+            '"offsets", high = "pages"',
+            '"offsets", high = "pages", apart = 2',
+            "pages - 0 + 1 >= (tokens + 1 - 1) * 2 + 1",
+        ),
         ('name = "move_rows"', 'name = "m"\nrows = "pages"', "rows whose values do are not"),
         (
             "tokens = 16, pages = 20",

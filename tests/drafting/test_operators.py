@@ -174,6 +174,8 @@ def inputs_of(kernel: KernelFacts, reference: Reference) -> dict[str, Any]:
             found[tensor.name] = torch.randint(0, min(high, 7) + 1, shape)
         elif values["kind"] == "uniform":
             found[tensor.name] = torch.rand(shape, dtype=torch.float64)
+        elif values["kind"] == "distribution":
+            found[tensor.name] = torch.rand(shape, dtype=torch.float64).softmax(dim=-1)
         else:
             found[tensor.name] = torch.randn(shape, dtype=torch.float64)
     for number in kernel.scalars:

@@ -43,11 +43,11 @@ def nothing(running: Running) -> None:
 
 def draw(running: Running) -> None:
     """`draw` of tools.cu."""
-    first, seed, elements, stride, kind, code, low, high, limit, planted, *pool, group = (
-        running.parameters("QQQQiidddi4x8dQ")
+    first, seed, elements, stride, kind, code, low, high, limit, planted, *pool, group, apart = (
+        running.parameters("QQQQiidddi4x8dQQ")
     )
     dtype = _TYPES[code]
-    fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]), group)
+    fill = Fill(dtype.value, _KINDS[kind], low, high, limit, tuple(pool[:planted]), group, apart)
     for number in range(running.launch.grid[1]):
         items = elements // dtype.per_item
         drawn = drawing.draw(fill, seed, number, np.arange(items))

@@ -17,6 +17,7 @@ _PROBS = "probs?|probabilities|x|in|input"
 _OUT = "renormed_probs?|out|outputs?|renorm_probs?|probs_out|y"
 _STATES = "row_states|workspace|states"
 _UNIFORM = '{ kind = "uniform", low = 0.0, high = 1.0 }'
+_DISTRIBUTION = '{ kind = "distribution" }'
 
 
 def _top_p(b: Bound) -> Reference:
@@ -32,11 +33,8 @@ def _top_p(b: Bound) -> Reference:
             f"{kept} = torch.where({probs} >= {least}, {probs}, 0.0)",
         ),
         {b["out"]: f"{kept} / {kept}.sum(dim=-1, keepdim=True)"},
-        values={probs: _UNIFORM, **_values(b, "shares", _UNIFORM)},
+        values={probs: _DISTRIBUTION, **_values(b, "shares", _UNIFORM)},
         choices={b["share"]: (0.9, 0.5)} if "share" in b else {},
-        questions=(
-            f"{probs}: drawn from 0 to 1; rows of probabilities add up to 1, which a draw does not",
-        ),
     )
 
 
@@ -65,7 +63,7 @@ def _top_k(b: Bound) -> Reference | None:
         (*lines, f"{kept} = torch.where({probs} >= {least}, {probs}, 0.0)"),
         {b["out"]: f"{kept} / {kept}.sum(dim=-1, keepdim=True)"},
         values={
-            probs: _UNIFORM,
+            probs: _DISTRIBUTION,
             **_values(b, "counts", indices(b.sizes("probs")[-1], low=1)),
         },
         choices={b["count"]: (1, 8)} if "count" in b else {},

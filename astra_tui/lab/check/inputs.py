@@ -71,6 +71,7 @@ def fill_of(task: KernelTask, case: Case, name: str) -> Fill:
         limit=argument.limit or 0.0,
         planted=tuple(planted_value(planted, argument, dtype) for planted in values.planted),
         group=task.group_size(values, argument, case.dims, case.dtype),
+        apart=values.apart,
     )
 
 

@@ -202,7 +202,8 @@ def _values_text(values: Values) -> str:
         return "a distribution: its rows sum to 1"
     low, high = values.low_text or f"{values.low:g}", values.high_text or f"{values.high:g}"
     distinct = f", no two alike in {values.distinct.value}" if values.distinct else ""
-    return f"{values.kind.value} {low}, {high}{distinct}"
+    apart = f", {values.apart} or more apart" if values.apart else ""
+    return f"{values.kind.value} {low}, {high}{distinct}{apart}"
 
 
 def _access_text(access: AccessCount) -> str:

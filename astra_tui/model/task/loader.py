@@ -233,7 +233,7 @@ class _Loader:
         values = self._values(entry, "values", _default_values(dtype), types)
         _check_rows(entry, values, types, limit, special)
         if role is not ArgumentRole.OUT and (
-            values.low_text or values.high_text or values.distinct
+            values.low_text or values.high_text or values.distinct or values.apart
         ):
             text = _has_values(values, tuple(map(print_expression, shape)))
             self.drawable[self._expression(entry, "values", text, Kind.TRUTH)] = text
@@ -287,9 +287,12 @@ class _Loader:
             low_text=low_text,
             high_text=high_text,
             distinct=distinct,
+            apart=entry.take("apart", int, 0),
         )
         if distinct and (kind is not ValueKind.INTEGERS or values.planted):
             entry.fail("only integers are distinct, and nothing is planted into them", "distinct")
+        if values.apart < 0 or (values.apart and kind is not ValueKind.OFFSETS):
+            entry.fail("offsets are 0 or more apart, and other values have no such key", "apart")
         for value in values.planted:
             if value not in _PLANTED:
                 entry.fail(f"unknown special value '{value}'", "planted", nearest(value, _PLANTED))
@@ -563,6 +566,8 @@ def _has_values(values: Values, shape: tuple[str, ...]) -> str:
     span = f"{high} - ({low}) + 1" if high else f"{math.floor(values.high) + 1} - ({low})"
     sizes = [f"({size})" for size in shape]
     match values.distinct:
+        case Distinct.NONE if values.apart:
+            count = f"({sizes[-1]} - 1) * {values.apart} + 1"
         case Distinct.NONE:
             count = "1"
         case Distinct.TENSOR:

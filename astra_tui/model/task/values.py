@@ -55,3 +55,5 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     high_text: str = ""
     distinct: Distinct = Distinct.NONE
     """For integers."""
+    apart: int = 0
+    """For offsets: how far neighbours are apart at least."""
