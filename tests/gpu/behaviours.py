@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,53 +92,61 @@ def clock_rate(running: Running) -> None:
 
 def stash(running: Running) -> None:
     """`stash` of tools.cu."""
-    for piece, copy in pieces_of(running):
-        copy[: piece.size] = piece
+    for buffer in produced(running):
+        buffer.copy[buffer.copied] = buffer.data[buffer.written]
 
 
 def spoil(running: Running) -> None:
     """`spoil` of tools.cu."""
     byte = running.parameters("34Q")[33]
-    for piece, _ in pieces_of(running, with_outputs=False):
-        piece[:] = byte
+    for buffer in produced(running):
+        if not buffer.is_output:
+            buffer.data[buffer.written] = byte
 
 
 def produce(running: Running) -> None:
     """`produce` of tools.cu; the driver sees to it that a late one comes late."""
     (cycles,) = running.memory.array(running.parameters("34Q")[33], 1, "u8").tolist()
-    for piece, copy in pieces_of(running, with_outputs=False):
-        piece[:] = copy[: piece.size]
-    if cycles:
-        for piece, _ in pieces_of(running, only_outputs=True):
-            piece[:] = 0xFF
+    for buffer in produced(running):
+        if not buffer.is_output:
+            buffer.data[buffer.written] = buffer.copy[buffer.copied]
+        elif cycles:
+            buffer.data[buffer.written] = 0xFF
 
 
-def pieces_of(
-    running: Running, *, with_outputs: bool = True, only_outputs: bool = False
-) -> Iterator[tuple[Any, Any]]:
-    """What tools.cu's `piece_of` gives, with the copy of each piece, set by set."""
+class Produced(NamedTuple):
+    """The bytes of a buffer of one set that a producer writes, and where it has a copy of them."""
+
+    data: Any
+    written: Any
+    copy: Any
+    copied: Any
+    is_output: bool
+
+
+def produced(running: Running) -> Iterator[Produced]:
+    """What `piece_of` of tools.cu gives, buffer by buffer and set by set."""
     *spans, pieces, first_set, copies, _ = running.parameters("34Q")
     rows = [spans[i : i + 5] for i in range(0, 30, 5) if spans[i + 2]]
-    for number in range(pieces):
-        address, stride, size, first, group = next(r for r in rows[::-1] if number >= r[3])
-        is_output = group >> 63 == 1
-        if (is_output and not with_outputs) or (only_outputs and not is_output):
-            continue
-        step = group & ~(1 << 63)
-        begin = (number - first) * step * 32
-        drawn = 32 * (_mixed(number) % step)
-        at = begin + drawn if begin + drawn < size else begin
+    ends = [*(row[3] for row in rows[1:]), pieces]
+    for (address, stride, size, first, group), end in zip(rows, ends, strict=True):
+        written, copied = _pieces(first, end, size, group & ~(1 << 63))
         for row in range(running.launch.grid[1]):
-            place = address + (first_set + row) * stride + at
-            piece = running.memory.bytes(place, min(size - at, 32))
-            where = copies + (row * pieces + number) * 32
-            yield piece, running.memory.bytes(where, 32) if copies else None
+            data = running.memory.bytes(address + (first_set + row) * stride, size)
+            place = copies + row * pieces * 32
+            copy = running.memory.bytes(place, pieces * 32) if copies else None
+            yield Produced(data, written, copy, copied, group >> 63 == 1)
 
 
 @cache
-def _mixed(number: int) -> int:
-    """The same few numbers are asked for at every launch."""
-    return int(drawing._mix(np.array([number], np.uint64))[0])
+def _pieces(first: int, end: int, size: int, step: int) -> tuple[Any, Any]:
+    """Bytes of a buffer that its pieces hold, and the places of these among all pieces."""
+    numbers = np.arange(first, end)
+    begin = (numbers - first) * step * 32
+    drawn = begin + 32 * (drawing._mix(numbers.astype(np.uint64)) % np.uint64(step)).astype(int)
+    bytes_ = np.where(drawn < size, drawn, begin)[:, None] + np.arange(32)
+    places = (numbers * 32)[:, None] + np.arange(32)
+    return bytes_[bytes_ < size], places[bytes_ < size]
 
 
 def set_word(running: Running) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from astra_tui.gpu.messages import DeviceFacts, Node
 from astra_tui.gpu.process.driver import DriverError, Launch
-from tests.gpu.behaviours import BEHAVIOURS, Running, pieces_of
+from tests.gpu.behaviours import BEHAVIOURS, Running, produced
 from tests.gpu.device_memory import DeviceMemory, failure
 from tests.gpu.faults import TROUBLES, wait_for_ever
 from tests.gpu.script import (
@@ -233,7 +233,7 @@ class ScriptedDriver:
             return []
         script = self._functions[producer.function].script
         running = Running(self.memory, self.machine, producer, script, 0)
-        return [piece.tobytes() for piece, _ in pieces_of(running)]
+        return [buffer.data[buffer.written].tobytes() for buffer in produced(running)]
 
     def _control(self, producer: Launch) -> Any:
         (control,) = struct.unpack_from("<Q", producer.parameters, 33 * 8)
