@@ -20,7 +20,7 @@ class GpuWatch:
     def __init__(self, uuid: str, emit: Callable[[GpuSampled], None]):
         self._emit = emit
         self._loop = asyncio.get_running_loop()
-        self._reader = GpuReader(uuid, own_processes=_process_tree, own_are_holders=False)
+        self._reader = GpuReader(uuid, own_processes=_own_processes, own_are_holders=False)
         self._sampler = GpuSampler(self._reader.sample, self._sampled)
 
     def start(self) -> GpuIdentity:
@@ -44,11 +44,11 @@ class GpuWatch:
         self._loop.call_soon_threadsafe(self._emit, GpuSampled(sample))
 
 
-def _process_tree() -> frozenset[int]:
-    return descendants(os.getpid())
+def _own_processes() -> frozenset[int]:
+    return process_tree(os.getpid())
 
 
-def descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
+def process_tree(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
     """Ids of the children of a process, of their children and so on; none where /proc is not."""
     children: dict[int, list[int]] = defaultdict(list)
     for stat in proc.glob("[0-9]*/stat"):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.engine.gpu_watch import process_tree
 from tests.engine.kill_runs import (
     Result,
     command,
@@ -69,7 +70,7 @@ def test_no_process_outlives_a_killed_engine(tmp_path: Path, task: Path) -> None
     assert engine.stderr is not None
     while b"checking" not in (line := engine.stderr.readline()):
         assert line, "the run ended before its first check"
-    helpers = _descendants(engine.pid)
+    helpers = process_tree(engine.pid)
     assert helpers, "the lab works in processes of its own"
     handles = [os.pidfd_open(pid) for pid in helpers]
     os.killpg(engine.pid, signal.SIGKILL)
@@ -80,10 +81,3 @@ def test_no_process_outlives_a_killed_engine(tmp_path: Path, task: Path) -> None
     finally:
         for handle in handles:
             os.close(handle)
-
-
-def _descendants(pid: int) -> list[int]:
-    """The processes that it started, from whichever thread, and those that they started."""
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for file in lists for child in file.read_text("ascii").split()]
-    return [d for child in children for d in (child, *_descendants(child))]

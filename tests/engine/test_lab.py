@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_tui.engine.concurrency import ReadWriteLock
-from astra_tui.engine.gpu_watch import descendants
+from astra_tui.engine.gpu_watch import process_tree
 from astra_tui.engine.lab import Lab, NamedSource
 from astra_tui.engine.rerun import check, time_pair
 from astra_tui.model.timing import Timing
@@ -57,7 +57,7 @@ class ScriptedLab(Lab):
 
 def gpu_processes() -> set[int]:
     """Those of this test that hold the scripted GPU."""
-    ours = descendants(os.getpid())
+    ours = process_tree(os.getpid())
     return {p for p in ours if SCRIPTED in Path(f"/proc/{p}/cmdline").read_text(encoding="utf-8")}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.engine.gpu_watch import descendants
+from astra_tui.engine.gpu_watch import process_tree
 from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import Kernel, RunCase, encode
 from astra_tui.model.task import load_task
@@ -100,7 +100,7 @@ def wait_until_opened(fifo: Path) -> None:
 
 def oracle_of(lab: Child) -> int:
     """The process that runs the reference."""
-    command = {p: Path(f"/proc/{p}/cmdline").read_bytes() for p in descendants(lab.pid)}
+    command = {p: Path(f"/proc/{p}/cmdline").read_bytes() for p in process_tree(lab.pid)}
     (oracle,) = (p for p, words in command.items() if b"oracle_worker" in words)
     return oracle
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.engine.gpu_watch import descendants
+from astra_tui.engine.gpu_watch import process_tree
 
 _PARENT = """
 import subprocess, sys
@@ -27,11 +27,11 @@ def test_children_and_theirs_are_found() -> None:
     ) as parent:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
-        found = descendants(os.getpid())
+        found = process_tree(os.getpid())
         assert {parent.pid, grandchild} <= found
-        assert descendants(grandchild) == frozenset()
+        assert process_tree(grandchild) == frozenset()
         assert os.getpid() not in found
-    assert parent.pid not in descendants(os.getpid())
+    assert parent.pid not in process_tree(os.getpid())
 
 
 def write(proc: Path, pid: int, parent: int, name: str = "a (b) c") -> None:
@@ -45,8 +45,8 @@ def test_a_name_may_hold_anything_and_what_ends_meanwhile_is_left_out(tmp_path: 
     (tmp_path / "4").mkdir()
     (tmp_path / "5").mkdir()
     (tmp_path / "5" / "stat").write_text("5 (cut")
-    assert descendants(1, tmp_path) == {2, 3}
-    assert descendants(9, tmp_path) == frozenset()
+    assert process_tree(1, tmp_path) == {2, 3}
+    assert process_tree(9, tmp_path) == frozenset()
 
 
 @given(st.dictionaries(st.integers(2, 12), st.integers(1, 12), max_size=11))
@@ -55,5 +55,5 @@ def test_even_a_ring_of_parents_ends(parents: dict[int, int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for pid, parent in parents.items():
             write(Path(folder), pid, parent)
-        found = descendants(1, Path(folder))
+        found = process_tree(1, Path(folder))
     assert {p for p, parent in parents.items() if parent == 1} <= found <= set(parents)
