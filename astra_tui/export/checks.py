@@ -337,7 +337,7 @@ class ExportChecks:
     def _tvm_build(self) -> str:
         if not self.tools.tvm_ffi:
             raise _NotHere("apache-tvm-ffi is not installed, whose headers it needs")
-        from tvm_ffi import libinfo  # type: ignore[import-not-found]
+        from tvm_ffi import libinfo
 
         includes = [f"-I{path}" for path in libinfo.include_paths()]
         library = Path(libinfo.find_libtvm_ffi())

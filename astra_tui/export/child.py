@@ -192,7 +192,7 @@ def _open_cpp(path: Path, name: str) -> Handler:
 
 
 def _open_tvm_ffi(path: Path, name: str) -> Handler:
-    import tvm_ffi  # type: ignore[import-not-found]
+    import tvm_ffi
 
     function = getattr(tvm_ffi.load_module(str(path)), name)
 

@@ -27,9 +27,10 @@ _PER_BLOCK_OR_THREAD = (".nv.shared", ".nv.local")
 _INFO = ".nv.info."
 _ATTRIBUTE = struct.Struct("<BBH")
 _SIZED = 0x04
-_PARAMETER_INFO = 0x17
+_BLOCK, _PARAMETER_INFO, _CLUSTER = 0x10, 0x17, 0x3D
 _PARAMETER = struct.Struct("<IHHI")
 _SIZE_SHIFT = 18
+_SIZES = struct.Struct("<III")
 
 
 STRING_LITERAL = "$str"
@@ -55,6 +56,18 @@ class ParameterPlace:
 
     offset: int
     size: int
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """What a cubin says of the launch of a kernel: parameters in their order, and fixed sizes.
+
+    `block` and `cluster` are None where the launch chooses them.
+    """
+
+    parameters: tuple[ParameterPlace, ...]
+    block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,8 +113,8 @@ def loaded_sections(cubin: bytes) -> dict[str, bytes]:
     return found
 
 
-def kernel_parameters(cubin: bytes) -> dict[str, tuple[ParameterPlace, ...]]:
-    """The parameters of every kernel of a cubin, by symbol, in their order. Raises ElfError."""
+def launch_facts(cubin: bytes) -> dict[str, LaunchFacts]:
+    """What has to be known to launch every kernel of a cubin, by symbol. Raises ElfError."""
     try:
         sections, names = _sections(cubin)
         found = {}
@@ -109,23 +122,32 @@ def kernel_parameters(cubin: bytes) -> dict[str, tuple[ParameterPlace, ...]]:
             name = _text(cubin, names, section.name_at)
             if name.startswith(_INFO):
                 content = cubin[section.offset : section.offset + section.size]
-                found[name.removeprefix(_INFO)] = tuple(sorted(_parameters(content)))
+                found[name.removeprefix(_INFO)] = _launch_facts(content)
     except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ElfError(f"the cubin cannot be read: {error}") from None
     return found
 
 
-def _parameters(info: bytes) -> Iterator[ParameterPlace]:
+def _launch_facts(info: bytes) -> LaunchFacts:
+    parameters, sizes = [], {}
+    for name, at in _sized_attributes(info):
+        if name == _PARAMETER_INFO:
+            _, _, offset, packed = _PARAMETER.unpack_from(info, at)
+            parameters.append(ParameterPlace(offset, packed >> _SIZE_SHIFT))
+        elif name in (_BLOCK, _CLUSTER):
+            sizes[name] = _SIZES.unpack_from(info, at)
+    return LaunchFacts(tuple(sorted(parameters)), sizes.get(_BLOCK), sizes.get(_CLUSTER))
+
+
+def _sized_attributes(info: bytes) -> Iterator[tuple[int, int]]:
+    """Name and place of every attribute that has content of its own."""
     at = 0
     while at < len(info):
         form, name, value = _ATTRIBUTE.unpack_from(info, at)
         at += _ATTRIBUTE.size
-        if form != _SIZED:
-            continue
-        if name == _PARAMETER_INFO:
-            _, _, offset, packed = _PARAMETER.unpack_from(info, at)
-            yield ParameterPlace(offset, packed >> _SIZE_SHIFT)
-        at += value
+        if form == _SIZED:
+            yield name, at
+            at += value
 
 
 def _writable(cubin: bytes) -> Iterator[Symbol]:

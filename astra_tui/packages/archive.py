@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from email.parser import HeaderParser
 from functools import cached_property
@@ -91,8 +91,8 @@ class Archive:
             except OSError as error:
                 raise OutOfResources.or_bad_input(error, f"{name} cannot be copied", to) from None
 
-    def unpack(self, folder: Path, suffixes: Collection[str]) -> None:
-        """Writes the files whose names end so below `folder`, read-only.
+    def unpack(self, folder: Path, is_wanted: Callable[[str], bool]) -> None:
+        """Writes the files whose names are wanted below `folder`, read-only.
 
         Links and unsafe names are left out. Raises UserError, and OSError of writing.
         """
@@ -100,9 +100,7 @@ class Archive:
             wanted = [
                 name
                 for name in members.names()
-                if PurePosixPath(name).suffix in suffixes
-                and is_safe(name)
-                and members.is_plain(name)
+                if is_safe(name) and is_wanted(name) and members.is_plain(name)
             ]
             if sum(members.size(name) or 0 for name in wanted) > MAX_UNPACKED_BYTES:
                 self._fail(f"more than {MAX_UNPACKED_BYTES:,} bytes are in it")

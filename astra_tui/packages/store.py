@@ -114,7 +114,7 @@ class Packages:
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_UNFINISHED) as place:
                 made = Path(place, _UNPACKED)
                 made.mkdir()
-                archive.unpack(made, suffixes)
+                archive.unpack(made, lambda name: PurePosixPath(name).suffix in suffixes)
                 with contextlib.suppress(OSError):  # Another process was faster.
                     made.rename(folder)
         except OSError as error:

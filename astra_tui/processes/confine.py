@@ -31,7 +31,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_EXECUTE, _READ_FILE, _READ_DIR = 1, 1 << 2, 1 << 3
+_LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 
 # All file rights that an ABI version knows; the ones that are handled and not granted are denied.
 _FILE_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
@@ -61,7 +62,10 @@ _DRIVER_FILES = (
 
 @dataclass(frozen=True)
 class _Architecture:
-    """The numbers of one machine's system calls; `refused` gives EPERM whatever the arguments."""
+    """The numbers of one machine's system calls.
+
+    `refused` gives EPERM whatever the arguments, and so does `programs`, which starts them.
+    """
 
     audit: int
     seccomp: int
@@ -69,6 +73,7 @@ class _Architecture:
     capset: int
     tgkill: int
     prlimit: int
+    programs: tuple[int, ...]
     refused: tuple[int, ...]
 
 
@@ -81,8 +86,9 @@ _SAME_EVERYWHERE = (
 _ARCHITECTURES = {
     "x86_64": _Architecture(
         0xC000003E, 317, 56, 126, 234, 302,
+        (57, 58, 59, 322),  # fork, vfork, execve, execveat
         (
-            *(41, 57, 58, 59, 322),  # socket, fork, vfork, execve, execveat
+            41,  # socket
             *(62, 200, 129, 297),  # kill, tkill, rt_sigqueueinfo, rt_tgsigqueueinfo
             *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
             *(250, 248, 249, 321, 323, 298),  # the keyrings, bpf, userfaultfd, perf_event_open
@@ -94,8 +100,9 @@ _ARCHITECTURES = {
     ),
     "aarch64": _Architecture(
         0xC00000B7, 277, 220, 91, 131, 261,
+        (221, 281),
         (
-            *(198, 221, 281),
+            198,
             *(129, 130, 138, 240),
             *(117, 270, 271, 272),
             *(219, 217, 218, 280, 282, 241),
@@ -119,16 +126,20 @@ class Confinement:
         return self.files and self.system_calls
 
 
-def confine(roots: Iterable[Path], *, all_threads: bool = True) -> Confinement:
+def confine(
+    roots: Iterable[Path], *, all_threads: bool = True, workshop: Path | None = None
+) -> Confinement:
     """From now on: only files under `roots`, for reading; no sockets, no processes, no others.
 
+    In the folder `workshop` files may also be written, and its programs run, closed in as well.
     Landlock and capabilities hold for the calling thread and those that it starts, so it is for
     the caller to have no others. The filter of system calls holds for all threads, or, without
     `all_threads`, for the calling one and those that it starts.
     """
-    files = confine_to_reading(roots)
+    files = confine_files(roots, workshop)
     drop_capabilities()
-    return Confinement(files, refuse_system_calls(all_threads=all_threads))
+    programs = workshop is not None
+    return Confinement(files, refuse_system_calls(all_threads=all_threads, programs=programs))
 
 
 def program_roots() -> tuple[Path, ...]:
@@ -197,11 +208,12 @@ def landlock_abi() -> int:
     return max(int(version), 0)
 
 
-def confine_to_reading(roots: Iterable[Path]) -> bool:
+def confine_files(roots: Iterable[Path], workshop: Path | None = None) -> bool:
     """Lets this process open nothing but files under `roots`, for reading, from now on.
 
-    Also denies TCP, and signals to processes outside, where the kernel can. Returns False where
-    the kernel has no Landlock; the caller has to say so.
+    Under `workshop` it may also write files, and run them. Also denies TCP, and signals to
+    processes outside, where the kernel can. Returns False where the kernel has no Landlock; the
+    caller has to say so.
     """
     abi = landlock_abi()
     if abi < 1:
@@ -220,7 +232,11 @@ def confine_to_reading(roots: Iterable[Path]) -> bool:
         return False
     try:
         for root in roots:
-            _allow_reading(libc, ruleset, root)
+            _allow(libc, ruleset, root, _READ_FILE | _READ_DIR)
+        if workshop is not None:
+            _allow(libc, ruleset, workshop, rights)
+            for loader in map(Path, _LOADERS):
+                _allow(libc, ruleset, loader, _READ_FILE | _EXECUTE)
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             return False
         return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
@@ -228,14 +244,14 @@ def confine_to_reading(roots: Iterable[Path]) -> bool:
         os.close(ruleset)
 
 
-def _allow_reading(libc: ctypes.CDLL, ruleset: int, root: Path) -> None:
+def _allow(libc: ctypes.CDLL, ruleset: int, root: Path, rights: int) -> None:
+    """Grants rights below a folder, or on a file those of them that a file can have."""
     try:
         fd = os.open(root, os.O_PATH | os.O_CLOEXEC)
     except OSError:  # It is not there, or closed to us anyway.
         return
     try:
-        rights = _READ_FILE | _READ_DIR if root.is_dir() else _READ_FILE
-        rule = struct.pack("<Qi", rights, fd)
+        rule = struct.pack("<Qi", rights if root.is_dir() else rights & ~_READ_DIR, fd)
         libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0)
     finally:
         os.close(fd)
@@ -269,11 +285,12 @@ def _capabilities(libc: ctypes.CDLL) -> tuple[int, int, int]:
     return first
 
 
-def refuse_system_calls(*, all_threads: bool = True) -> bool:
+def refuse_system_calls(*, all_threads: bool = True, programs: bool = False) -> bool:
     """Refuses sockets of all kinds, new processes and programs, and what reaches into others.
 
-    Threads can still be started, and pipes and files that are open used. Returns False where the
-    kernel has no seccomp, or its numbers are not known here.
+    With `programs` it can start processes and programs, which are refused the rest too. Threads can
+    still be started, and pipes and files that are open used. Returns False where the kernel has no
+    seccomp, or its numbers are not known here.
     """
     machine = _ARCHITECTURES.get(platform.machine())
     if machine is None:
@@ -282,7 +299,7 @@ def refuse_system_calls(*, all_threads: bool = True) -> bool:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             return False
-        code = _filter(machine, os.getpid())
+        code = _filter(machine, os.getpid(), programs=programs)
         instructions = ctypes.create_string_buffer(code, len(code))
         count = len(code) // _INSTRUCTION.size
         program = struct.pack("@HP", count, ctypes.addressof(instructions))
@@ -292,8 +309,15 @@ def refuse_system_calls(*, all_threads: bool = True) -> bool:
         return False
 
 
-def _filter(machine: _Architecture, pid: int) -> bytes:
+def _filter(machine: _Architecture, pid: int, *, programs: bool) -> bytes:
     """The filter as classic BPF. Each test either answers or falls through to the next."""
+    refused = machine.refused if programs else (*machine.programs, *machine.refused)
+    clone = () if programs else ((machine.clone, _ANY_BIT, _CLONE_THREAD),)
+    of_first = (
+        *clone,
+        (machine.tgkill, _EQUAL, pid),
+        (machine.prlimit, _EQUAL, 0, pid),
+    )
     refuse = _INSTRUCTION.pack(_RETURN, 0, 0, _ERRNO | _EPERM)
 
     def where(test: int, operand: int, then: bytes) -> bytes:
@@ -315,12 +339,10 @@ def _filter(machine: _Architecture, pid: int) -> bytes:
             refuse,
             load_number,
             where(_AT_LEAST, _X32, refuse),
-            *(where(_EQUAL, number, refuse) for number in machine.refused),
+            *(where(_EQUAL, number, refuse) for number in refused),
             # The C library falls back to clone, whose flags a filter can see.
             where(_EQUAL, _CLONE3, _INSTRUCTION.pack(_RETURN, 0, 0, _ERRNO | _ENOSYS)),
-            only_of(machine.clone, _ANY_BIT, _CLONE_THREAD),
-            only_of(machine.tgkill, _EQUAL, pid),
-            only_of(machine.prlimit, _EQUAL, 0, pid),
+            *(only_of(*test) for test in of_first),
             _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW),
         ]
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from astra_tui.processes.confine import confine_to_reading, limit_resources
+from astra_tui.processes.confine import confine_files, limit_resources
 
 MEMORY = 1 << 30
 
@@ -33,7 +33,7 @@ def main() -> None:
     inside, outside, scratch = (Path(argument) for argument in sys.argv[1:])
     own = scratch.open("wb", buffering=0)
     limit_resources(MEMORY, file_bytes=100)
-    confined = confine_to_reading([inside, inside / "missing"])
+    confined = confine_files([inside, inside / "missing"])
     outcomes = {
         "read inside": outcome((inside / "file").read_bytes),
         "read below": outcome((inside / "folder" / "file").read_bytes),

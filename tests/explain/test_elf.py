@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from astra_tui.gpu.elf import (
     ElfError,
+    LaunchFacts,
     ParameterPlace,
     Symbol,
-    kernel_parameters,
+    launch_facts,
     writable_globals,
 )
 from astra_tui.lab.compiler import Compiler
@@ -59,18 +60,18 @@ __global__ void takes(T* out, unsigned char a, Three three, int n,
                       const __grid_constant__ Three b) {
   *static_cast<T*>(three.at) = out[n] * three.scale + a + b.scale;
 }
-__global__ void nothing() {}
+__global__ void __cluster_dims__(4, 2, 1) __block_size__((64, 2, 1)) nothing() {}
 """
 
 
-def test_parameters_are_those_of_the_source(compiler: Compiler) -> None:
+def test_parameters_and_sizes_are_those_of_the_source(compiler: Compiler) -> None:
     compilation = compiler.compile(TAKES, ("takes<float>", "nothing"))
     assert compilation.diagnostics == ()
-    found = kernel_parameters(compilation.cubin)
+    found = launch_facts(compilation.cubin)
     places = ((0, 8), (8, 1), (16, 16), (32, 4), (40, 16))
-    assert found["_Z7nothingv"] == ()
+    assert found["_Z7nothingv"] == LaunchFacts((), (64, 2, 1), (4, 2, 1))
     taken = next(symbol for symbol in found if "takes" in symbol)
-    assert found[taken] == tuple(ParameterPlace(*place) for place in places)
+    assert found[taken] == LaunchFacts(tuple(ParameterPlace(*place) for place in places))
 
 
 def test_constants_and_shared_memory_are_none(compiler: Compiler) -> None:

@@ -38,13 +38,14 @@ from astra_tui.lab.on_gpu.measuring import (
 )
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks import NotBuilt, Shipped
+from astra_tui.lab.yardsticks.opening import Opened
 from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 from astra_tui.model.dtypes import DType
 from astra_tui.model.gpu import GpuCounters
 from astra_tui.model.launch.expression import Name
 from astra_tui.model.pin import Pin
 from astra_tui.model.task import KernelTask
-from astra_tui.model.task.yardstick import KERNEL, MachineCode, ParameterType, Yardstick
+from astra_tui.model.task.yardstick import KERNEL, MachineCode, ParameterType, Variant, Yardstick
 from astra_tui.model.timing import WRONG_OUTPUT, Floor, Timing, TimingVerdict
 from astra_tui.model.yardsticks import ChainTimes
 from tests.conftest import ROOT
@@ -519,7 +520,8 @@ def shipped(task: KernelTask, made: Compiled, name: str, requires: str = "d >= 1
         replace(kernel, expression=f"{KERNEL}<{dtype.cuda}>")
         for kernel, dtype in zip(made.compilation.kernels, task.dtypes, strict=False)
     )
-    return Shipped(task, yardstick, replace(made.compilation, kernels=kernels))
+    opened = Opened(replace(made.compilation, kernels=kernels), {})
+    return Shipped(task, yardstick, {Variant(): opened})
 
 
 def test_a_source_is_compared_with_the_fastest_shipped_kernel_of_each_shape(

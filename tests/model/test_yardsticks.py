@@ -110,6 +110,38 @@ def test_mistakes_name_their_place(
     assert raised.value.place.line == line
 
 
+GENERATED = """\
+[yardsticks.generated]
+by = "cute_dsl"
+constants = ["d"]
+numbers = ["threads"]
+text = "def generate(T, d): ..."
+dtypes = ["float16"]
+[yardsticks.generated.stand_ins]
+"tiny.parts" = ""
+"""
+
+
+def test_a_generated_kernel_names_numbers_in_its_launch(task: KernelTask) -> None:
+    text = TEXT[: TEXT.index("[yardsticks.machine_code]")].replace("=256", "=threads") + GENERATED
+    (yardstick,) = parse_yardsticks(text, task)
+    assert (yardstick.kind, yardstick.dtypes) == ("cute_dsl", (DType.FLOAT16,))
+    assert yardstick.variant(DType.FLOAT16, {"tokens": 3, "d": 64}).constants == (("d", 64),)
+    assert yardstick.plan_text(False).startswith("let threads = 1\n")
+    assert yardstick.plan_text(True, {"threads": 96}).startswith("let threads = 96\n")
+    for old, new, line, words in (
+        ("cute_dsl", "cute", 19, "did you mean 'cute_dsl'"),
+        ('["d"]', '["e"]', 20, "no dimension 'e'"),
+        ('["threads"]', '["d"]', 14, "'d' already means"),
+        ("d % 8 == 0", "d % 8", 15, "true or false"),
+        ("tiny.parts", "../parts", 25, "not the name of a module"),
+    ):
+        with pytest.raises(TaskError) as raised:
+            parse_yardsticks(text.replace(old, new), task)
+        assert words in raised.value.describe()
+        assert raised.value.place.line == line
+
+
 def test_a_flag_that_names_files_is_refused(task: KernelTask) -> None:
     begin = TEXT.index("[yardsticks.machine_code]")
     source = '[yardsticks.source]\ntext = ""\nkernel = "k<T>"\ninclude = []\nflags = ["{}"]\n'
@@ -123,7 +155,7 @@ def test_the_bundled_files_are_read(tasks: dict[str, KernelTask]) -> None:
     found = {name: [y.name for y in load_yardsticks(task)] for name, task in tasks.items()}
     assert found == {
         "fused_add_rmsnorm": ["flashinfer", "sglang_aot", "flashinfer_cuda"],
-        "merge_attn_states_lse": ["sglang_aot"],
+        "merge_attn_states_lse": ["sglang_aot", "sglang_triton"],
         "silu_and_mul": ["sglang_jit", "sglang_aot", "flashinfer"],
     }
 

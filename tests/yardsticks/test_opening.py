@@ -23,6 +23,7 @@ from astra_tui.lab.upstream import archive_tree
 from astra_tui.lab.yardsticks import (
     NotBuilt,
     Shipped,
+    generated,
     machine_code,
     open_yardstick,
 )
@@ -32,7 +33,15 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
 from astra_tui.model.pin import Pin
 from astra_tui.model.task import KernelTask, Workload, load_task
-from astra_tui.model.task.yardstick import MachineCode, ParameterType, ShippedSource, Yardstick
+from astra_tui.model.task.yardstick import (
+    Code,
+    Generated,
+    Generator,
+    MachineCode,
+    ParameterType,
+    ShippedSource,
+    Yardstick,
+)
 from astra_tui.packages import Archive, Packages
 from tests.packages.wheels import make_wheel, only_index, pin_of
 from tests.quick import write_quick_task
@@ -101,7 +110,7 @@ def task(tmp_path: Path) -> KernelTask:
     return load_task(write_quick_task(tmp_path / "kernels"))
 
 
-def yardstick_of(pin: Pin, code: ShippedSource | MachineCode = SOURCE) -> Yardstick:
+def yardstick_of(pin: Pin, code: Code = SOURCE) -> Yardstick:
     return Yardstick(
         name="tiny",
         about="",
@@ -122,12 +131,21 @@ def opened(
     return open_yardstick(task, yardstick, compiler, "sm_90a", packages)
 
 
+def shape_of(d: int) -> Workload:
+    return Workload("", {"tokens": 3, "d": d}, DType.FLOAT16)
+
+
+def cubins(shipped: Shipped) -> list[bytes]:
+    return [kernel.compilation.cubin for kernel in shipped.kernels.values()]
+
+
 def test_a_source_is_compiled_and_bound_to_a_workload(index, task, compiler, packages) -> None:
     shipped = opened(index, task, compiler, packages, FILES)
     assert isinstance(shipped, Shipped)
     for pdl in (False, True):
-        buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 64}, DType.FLOAT16), 1)
-        (kernel,) = buffers.bind(shipped.compiled(pdl), DEVICE_ATTRIBUTES).kernels
+        shape = shape_of(64)
+        buffers = WorkloadBuffers(task, shape, 1)
+        (kernel,) = buffers.bind(shipped.compiled(shape, pdl), DEVICE_ATTRIBUTES).kernels
         assert (kernel.grid, kernel.block, kernel.pdl) == ((1, 1, 1), (256, 1, 1), pdl)
         assert kernel.parameters == struct.pack("<QQIfQI", 0, 0, 192, 0.0, 0, 64)
         assert kernel.pointers == ((0, "input"), (8, "out"))
@@ -140,15 +158,15 @@ def test_what_was_opened_once_needs_no_package(index, task, compiler, packages) 
     shutil.rmtree(index)
     again = open_yardstick(task, shipped.yardstick, compiler, "sm_90a", packages)
     assert isinstance(again, Shipped)
-    assert again.compilation.cubin == shipped.compilation.cubin
+    assert cubins(again) == cubins(shipped)
 
 
 def test_a_shape_that_it_does_not_serve_is_refused(index, task, compiler, packages) -> None:
     shipped = opened(index, task, compiler, packages, FILES)
     assert isinstance(shipped, Shipped)
-    buffers = WorkloadBuffers(task, Workload("", {"tokens": 3, "d": 63}, DType.FLOAT16), 1)
+    shape = shape_of(63)
     with pytest.raises(UserError, match="tiny serves float16 where d % 8 == 0"):
-        buffers.bind(shipped.compiled(False), DEVICE_ATTRIBUTES)
+        WorkloadBuffers(task, shape, 1).bind(shipped.compiled(shape, False), DEVICE_ATTRIBUTES)
 
 
 def test_one_that_waits_is_timed_with_and_without_dependent_launch(
@@ -156,12 +174,11 @@ def test_one_that_waits_is_timed_with_and_without_dependent_launch(
 ) -> None:
     shipped = opened(index, task, compiler, packages, FILES)
     missing = NotBuilt(replace(shipped.yardstick, name="missing"), "not there")
-    found = list(timed_versions([shipped, missing]))
+    served = shape_of(64)
+    found = list(timed_versions([shipped, missing], served, DEVICE_ATTRIBUTES))
     assert [v.name for v in found] == ["tiny", "tiny + pdl"]
-    served, refused = (Workload("", {"tokens": 3, "d": d}, DType.FLOAT16) for d in (64, 63))
+    assert not list(timed_versions([shipped], shape_of(63), DEVICE_ATTRIBUTES))
     for version, pdl in zip(found, (False, True), strict=True):
-        assert version.serves(served, DEVICE_ATTRIBUTES)
-        assert not version.serves(refused, DEVICE_ATTRIBUTES)
         bound = WorkloadBuffers(task, served, 1).bind(version.compiled, DEVICE_ATTRIBUTES)
         assert [kernel.pdl for kernel in bound.kernels] == [pdl]
 
@@ -183,7 +200,7 @@ def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, p
     shipped = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
     assert isinstance(shipped, Shipped), shipped
     ran = 0
-    device, compiled = Emulator(), shipped.compiled(False)
+    device, compiled = Emulator(), shipped.compiled(task.workloads[0], False)
     with Oracle(task) as oracle:
         for case in build_suite(task):
             inputs = draw_inputs(task, case)
@@ -281,13 +298,12 @@ cp "$3" library.2.sm_90a.cubin
 """
 
 
+ACT = "__global__ void act(const void* i, void* o, unsigned n, float s, void* u, unsigned d) {}"
+
+
 @pytest.fixture
 def shipped_cubin(compiler: Compiler) -> tuple[str, bytes]:
-    text = (
-        "__global__ void act(const void* i, void* o, unsigned n, float s, void* u, unsigned d) {}"
-        "__global__ void other() {}"
-    )
-    compilation = compiler.compile(text, ("act", "other"))
+    compilation = compiler.compile(ACT + "__global__ void other() {}", ("act", "other"))
     return compilation.kernel("act").symbol, compilation.cubin
 
 
@@ -303,7 +319,7 @@ def test_machine_code_is_taken_out_once(
     yardstick = replace(yardstick_of(pin_of(made), code), parameters=flat)
     shipped = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
     assert isinstance(shipped, Shipped), shipped
-    assert shipped.compilation.cubin == cubin
+    assert cubins(shipped) == [cubin]
     monkeypatch.setattr(machine_code, "_extract", None)
     again = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
     assert isinstance(again, Shipped)
@@ -326,3 +342,141 @@ def test_a_kernel_that_is_not_there_names_the_nearest(
 def _fake_tool(index: Path) -> Pin:
     files = {"nvidia/cu13/bin/cuobjdump": SCRIPT}
     return pin_of(make_wheel(index, files, "nvidia-cuda-cuobjdump", "1.0"))
+
+
+# -- generated -------------------------------------------------------------------------------------
+
+# Stands for Triton: it "assembles" by a program of its own, and gives machine code that is there.
+TRITON = {
+    "triton/__init__.py": "",
+    "triton/backends/__init__.py": "",
+    "triton/backends/compiler.py": "def GPUTarget(*of): return of",
+    "triton/runtime/__init__.py": """
+import types
+driver = types.SimpleNamespace()
+driver.set_active = lambda active: setattr(driver, "active", active)
+""",
+}
+DESCRIBED = """
+import os, socket, subprocess, types
+from pathlib import Path
+import helpers.of_others, torch, triton
+from triton.runtime import driver
+from .code import CUBIN
+
+OUTSIDE = (
+    lambda: open({canary!r}),
+    lambda: open({canary!r} + ".new", "w"),
+    lambda: socket.socket(),
+    lambda: subprocess.run(["/bin/true"], check=True),
+    lambda: os.kill(os.getppid(), 0),
+)
+
+def reached(action):
+    try:
+        action()
+    except OSError:
+        return 0
+    return 1
+
+def described(T, d):
+    assert driver.active.get_current_target() == ("cuda", 90, 32)
+    assert str(getattr(torch, T)) == "torch.float16"
+    ptxas = Path(triton.__file__).parent / "backends/nvidia/bin/ptxas"
+    subprocess.run([ptxas], check=True)
+    made = types.SimpleNamespace(
+        metadata=types.SimpleNamespace(num_ctas=1), asm=dict(cubin=CUBIN, ptx=""))
+    optin = torch.cuda.get_device_properties().shared_memory_per_block_optin
+    return made, {{"threads": 128 * d // d, "reached": sum(map(reached, OUTSIDE)), "optin": optin}}
+"""
+GENERATED = Generated(
+    by=Generator.TRITON,
+    text="from tiny.described import described as generate\n",
+    constants=("d",),
+    numbers=("threads", "reached", "optin"),
+    stand_ins={"helpers.of_others": "import sys\n"},
+    dtypes=(DType.FLOAT16,),
+)
+
+
+@pytest.fixture
+def described(compiler: Compiler) -> tuple[str, bytes]:
+    fixed = ACT.replace("void act", "void __block_size__((128, 1, 1)) act")
+    compilation = compiler.compile(fixed, ("act",))
+    return compilation.kernel("act").symbol, compilation.cubin
+
+
+@pytest.fixture
+def describing(index, described, tmp_path, monkeypatch) -> dict[str, str]:
+    """The files of a package that describes a kernel; what generates it is in the index."""
+    program = {"triton/backends/nvidia/bin/ptxas": Path("/bin/true").read_bytes()}
+    pin = pin_of(make_wheel(index, {**TRITON, **program}, "triton", "1.0"))
+    monkeypatch.setattr(generated, "generator_pins", lambda _generator: (pin,))
+    canary = tmp_path / "canary"
+    canary.write_text("astra")
+    return {
+        "tiny/__init__.py": "raise ImportError('it needs everything')",
+        "tiny/code.py": f"CUBIN = bytes.fromhex({described[1].hex()!r})",
+        "tiny/described.py": DESCRIBED.format(canary=str(canary)),
+    }
+
+
+def generated_yardstick(made: Path, code: Generated = GENERATED) -> Yardstick:
+    launch = "grid=tokens block=threads args=(input, out, reached, optin + 0.0, 0, d)"
+    flat = (POINTER, POINTER, UINT32, FLOAT32, POINTER, UINT32)
+    return replace(yardstick_of(pin_of(made), code), parameters=flat, launch=launch)
+
+
+def test_a_kernel_is_generated_by_a_process_that_reaches_nothing_else(
+    index, task, compiler, packages, describing, described, monkeypatch
+) -> None:
+    yardstick = generated_yardstick(make_wheel(index, describing))
+    shipped = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+    assert isinstance(shipped, Shipped), shipped
+    shapes = [workload for workload in task.workloads if workload.dtype is DType.FLOAT16]
+    assert len(shipped.kernels) == len({shape.dims["d"] for shape in shapes})
+    monkeypatch.setattr(generated, "_Generation", None)
+    again = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
+    assert isinstance(again, Shipped)
+    for shape in shapes:
+        compiled = again.compiled(shape, False)
+        (kernel,) = WorkloadBuffers(task, shape, 1).bind(compiled, DEVICE_ATTRIBUTES).kernels
+        d = shape.dims["d"]
+        assert kernel.block == (128, 1, 1)
+        assert kernel.parameters == struct.pack("<QQIfQI", 0, 0, 0, 232_448.0, 0, d)
+        assert (kernel.symbol, compiled.compilation.cubin) == described
+    with pytest.raises(UserError, match="tiny was not generated for float16, d = 64"):
+        again.compiled(shape_of(64), False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("assert str", "raise ValueError('no\\nway')#", "ValueError: no way (described.py:25)"),
+        ("num_ctas=1", "num_ctas=2", "ValueError: it is launched in clusters of 2 blocks"),
+        (
+            '"optin":',
+            '"other":',
+            "gives the numbers threads, reached, other, yardsticks.toml names",
+        ),
+        ("import helpers", "os._exit(3); import helpers", "triton failed: exit code 3"),
+        ("asm=dict(cubin=CUBIN", "asm=dict(cubin=CUBIN[:9]", "the cubin cannot be read"),
+        ("128 * d", "64 * d", "takes blocks of (128, 1, 1), yardsticks.toml launches (64, 1, 1)"),
+    ],
+)
+def test_what_cannot_be_generated_says_why(
+    index, task, compiler, packages, describing, old: str, new: str, reason: str
+) -> None:
+    text = describing["tiny/described.py"]
+    assert old in text
+    made = make_wheel(index, {**describing, "tiny/described.py": text.replace(old, new)})
+    found = open_yardstick(task, generated_yardstick(made), compiler, "sm_90a", packages)
+    assert isinstance(found, NotBuilt)
+    assert reason in found.reason
+
+
+def test_generators_are_pinned_for_this_python() -> None:
+    for generator in Generator:
+        pins = generated.generator_pins(generator)
+        assert not any(pin.problem for pin in pins)
+        assert len({pin.name for pin in pins}) == len(pins)

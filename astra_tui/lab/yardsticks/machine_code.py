@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from astra_tui.gpu.elf import ElfError, kernel_parameters
+from astra_tui.gpu.elf import ElfError, launch_facts
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.model.errors import OutOfResources, UserError, nearest
 from astra_tui.model.pin import Pin
@@ -120,6 +120,6 @@ def _kernels(cubins: list[Path]) -> Iterator[tuple[bytes, set[str]]]:
     for path in cubins:
         cubin = path.read_bytes()
         try:
-            yield cubin, set(kernel_parameters(cubin))
+            yield cubin, set(launch_facts(cubin))
         except ElfError:
             continue

@@ -1,4 +1,4 @@
-"""Opens yardsticks: fetches their package, takes out or compiles the kernel, checks parameters.
+"""Opens yardsticks: fetches their package, takes out or compiles kernels, checks parameters.
 
 The result is a `Compiled` like a candidate's, which the lab times and runs in the same way.
 """
@@ -8,30 +8,35 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from astra_tui.cuda_source.stand_ins import STAND_INS
-from astra_tui.gpu.elf import ElfError, kernel_parameters
+from astra_tui.gpu.elf import ElfError, LaunchFacts, launch_facts
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Build, Compiler, CompilerUnavailable
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.upstream import package_headers, user_packages
+from astra_tui.lab.yardsticks.generated import generate
 from astra_tui.lab.yardsticks.machine_code import cubin_of
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel, Parameter, Resources
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.model.launch import DEVICE_ATTRIBUTES, PlanError, Refused
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, PlanError, Refused, ResolvedPlan
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.task.yardstick import (
     KERNEL,
+    Generated,
     Leaf,
     MachineCode,
     OutOfReach,
     ParameterType,
     ShippedSource,
+    Variant,
     Yardstick,
 )
 from astra_tui.packages import Packages
@@ -57,29 +62,54 @@ def refusal(
     attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
 ) -> str:
     """Why a yardstick does not serve a workload; "" where it does. Nothing is opened for that."""
-    source = Source("", yardstick.plan(False), yardstick.name)
-    case = Case(workload.name, "", workload.dtype, dict(workload.dims))
     try:
-        resolved = resolve_case(task, source, case, scalars_of(task, case), attributes)
+        resolved = _resolved(task, yardstick, workload, {}, attributes)
     except PlanError as error:
         return error.message
     return resolved.reason if isinstance(resolved, Refused) else ""
 
 
+def _resolved(
+    task: KernelTask,
+    yardstick: Yardstick,
+    workload: Workload,
+    numbers: Mapping[str, int],
+    attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
+) -> ResolvedPlan | Refused:
+    source = Source("", yardstick.plan(False, numbers), yardstick.name)
+    case = Case(workload.name, "", workload.dtype, dict(workload.dims))
+    return resolve_case(task, source, case, scalars_of(task, case), attributes)
+
+
+class Opened(NamedTuple):
+    """One kernel of a yardstick, and numbers by the names that the launch has for them."""
+
+    compilation: Compilation
+    numbers: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class Shipped:
-    """A yardstick that is ready to run."""
+    """A yardstick that is ready to run: its kernels by what is compiled into each."""
 
     task: KernelTask
     yardstick: Yardstick
-    compilation: Compilation
+    kernels: Mapping[Variant, Opened]
 
-    def compiled(self, pdl: bool) -> Compiled:
-        """It as a candidate is, launched with or without programmatic dependent launch."""
+    def compiled(self, shape: Workload | Case, pdl: bool) -> Compiled:
+        """Its kernel for a shape as a candidate is, launched with or without dependent launch.
+
+        Raises UserError for constants that no workload of the task has.
+        """
         yardstick = self.yardstick
-        plan = yardstick.plan(pdl)
-        text = f"{yardstick.package}: {yardstick.name}\n{yardstick.plan_text(pdl)}\n"
-        return Compiled(Source(text, plan, f"{yardstick.name} ({KERNEL})"), self.compilation)
+        variant = yardstick.variant(shape.dtype, shape.dims)
+        found = self.kernels.get(variant)
+        if found is None:
+            raise UserError(f"{yardstick.name} was not generated for {_words(variant)}")
+        text = f"{yardstick.package}: {yardstick.name}\n"
+        text += f"{yardstick.plan_text(pdl, found.numbers)}\n"
+        plan = yardstick.plan(pdl, found.numbers)
+        return Compiled(Source(text, plan, f"{yardstick.name} ({KERNEL})"), found.compilation)
 
 
 @dataclass(frozen=True)
@@ -120,9 +150,9 @@ def open_yardstick(
         return NotBuilt(yardstick, yardstick.code.reason)
     if arch != yardstick.arch:
         return NotBuilt(yardstick, f"it is for {yardstick.arch}, the device is {arch}")
-    opener = _Opener(yardstick, compiler, packages or user_packages(), progress)
+    opener = _Opener(task, yardstick, compiler, packages or user_packages(), progress)
     try:
-        return Shipped(task, yardstick, opener.compilation())
+        return Shipped(task, yardstick, opener.kernels())
     except UserError as error:
         return NotBuilt(yardstick, error.message, error.hint)
     except CompilerUnavailable as error:
@@ -131,29 +161,59 @@ def open_yardstick(
 
 @dataclass(frozen=True)
 class _Opener:
+    task: KernelTask
     yardstick: Yardstick
     compiler: Compiler
     packages: Packages
     progress: Progress | None
 
-    def compilation(self) -> Compilation:
-        """The kernels by the name that the plan has for them. Raises UserError."""
-        code = self.yardstick.code
-        if isinstance(code, MachineCode):
-            built = self._taken_out(code)
-        else:
-            assert isinstance(code, ShippedSource), "nothing else is opened"
-            built = self._compiled(code)
-        self._check_parameters(built)
-        return Compilation(
+    def kernels(self) -> dict[Variant, Opened]:
+        """The kernels by the names that the plan has for them. Raises UserError."""
+        match self.yardstick.code:
+            case MachineCode() as code:
+                return {Variant(): self._checked(Variant(), self._taken_out(code), {})}
+            case ShippedSource() as code:
+                return {Variant(): self._checked(Variant(), self._compiled(code), {})}
+            case Generated() as code:
+                return dict(self._generated(code))
+            case OutOfReach():
+                raise AssertionError("it is not opened")
+
+    def _served(self) -> tuple[Workload, ...]:
+        task = self.task
+        return tuple(w for w in task.workloads if not refusal(task, self.yardstick, w))
+
+    def _checked(self, variant: Variant, built: Build, numbers: Mapping[str, int]) -> Opened:
+        """A kernel whose cubin says what yardsticks.toml declares. Raises UserError."""
+        facts = self._facts(built)
+        for symbol in built.symbols.values():
+            self._check_parameters(symbol, facts.get(symbol, LaunchFacts(())))
+            self._check_sizes(symbol, facts.get(symbol, LaunchFacts(())), variant, numbers)
+        dtypes = [dtype for dtype in self.yardstick.dtypes if _plan_name(dtype) in built.symbols]
+        compilation = Compilation(
             diagnostics=(),
-            kernels=tuple(self._kernel(dtype, built) for dtype in self.yardstick.dtypes),
+            kernels=tuple(self._kernel(dtype, built) for dtype in dtypes),
             ptx=built.ptx,
             cubin=built.cubin,
             arch=self.yardstick.arch,
             compiler=built.compiler,
             seconds=0.0,
         )
+        return Opened(compilation, numbers)
+
+    def _generated(self, code: Generated) -> Iterator[tuple[Variant, Opened]]:
+        """One kernel for each element type and constants of the workloads that it serves."""
+        yardstick = self.yardstick
+        variants = tuple(dict.fromkeys(yardstick.variant(w.dtype, w.dims) for w in self._served()))
+        made = generate(self.packages, yardstick, code, variants, self.progress)
+        for variant, kernel in made.items():
+            assert variant.dtype is not None, "a kernel is generated for an element type"
+            built = Build({}, kernel.ptx, kernel.cubin, f"{code.by}, from {yardstick.package}", "")
+            symbols = tuple(self._facts(built))
+            if len(symbols) != 1:
+                raise UserError(f"{yardstick.package}: {len(symbols)} kernels came, not one")
+            built = replace(built, symbols={_plan_name(variant.dtype): symbols[0]})
+            yield variant, self._checked(variant, built, kernel.numbers)
 
     def _taken_out(self, code: MachineCode) -> Build:
         symbols = {_plan_name(dtype): symbol for dtype, symbol in code.symbols.items()}
@@ -180,20 +240,36 @@ class _Opener:
             built, symbols={plan: built.symbols[expression] for plan, expression in names.items()}
         )
 
-    def _check_parameters(self, built: Build) -> None:
-        """What a cubin says of its kernels has to be what the task's author declared."""
-        declared = self.yardstick.places()
+    def _facts(self, built: Build) -> Mapping[str, LaunchFacts]:
         try:
-            found = kernel_parameters(built.cubin)
+            return launch_facts(built.cubin)
         except ElfError as error:
             raise UserError(f"{self.yardstick.package}: {error}") from None
-        for symbol in built.symbols.values():
-            taken = tuple((place.offset, place.size) for place in found.get(symbol, ()))
-            if taken != declared:
-                raise UserError(
-                    f"{symbol} takes parameters of {_sizes(taken)} bytes, yardsticks.toml "
-                    f"declares {_sizes(declared)}"
-                )
+
+    def _check_parameters(self, symbol: str, facts: LaunchFacts) -> None:
+        declared = self.yardstick.places()
+        taken = tuple((place.offset, place.size) for place in facts.parameters)
+        if taken != declared:
+            raise UserError(
+                f"{symbol} takes parameters of {_sizes(taken)} bytes, yardsticks.toml "
+                f"declares {_sizes(declared)}"
+            )
+
+    def _check_sizes(
+        self, symbol: str, facts: LaunchFacts, variant: Variant, numbers: Mapping[str, int]
+    ) -> None:
+        if prod(facts.cluster or ()) > 1:
+            raise UserError(f"{symbol} is launched in clusters, which no launch plan says")
+        for workload in self._served():
+            if self.yardstick.variant(workload.dtype, workload.dims) != variant:
+                continue
+            resolved = _resolved(self.task, self.yardstick, workload, numbers)
+            for launch in resolved.launches if isinstance(resolved, ResolvedPlan) else ():
+                if facts.block not in (None, launch.block):
+                    raise UserError(
+                        f"{symbol} takes blocks of {facts.block}, yardsticks.toml launches "
+                        f"{launch.block} on {workload.name}"
+                    )
 
     def _kernel(self, dtype: DType, built: Build) -> CompiledKernel:
         yardstick, name = self.yardstick, _plan_name(dtype)
@@ -203,6 +279,11 @@ class _Opener:
             _parameter(leaf, number in nulls) for number, leaf in enumerate(yardstick.leaves())
         )
         return CompiledKernel(name, built.symbols[name], parameters, offset + size, _NO_RESOURCES)
+
+
+def _words(variant: Variant) -> str:
+    constants = (f"{name} = {value}" for name, value in variant.constants)
+    return ", ".join([*([variant.dtype.value] if variant.dtype else []), *constants])
 
 
 def _parameter(leaf: Leaf, is_null: bool) -> Parameter:

@@ -11,7 +11,7 @@ from astra_tui.gpu.timing.fastest import fastest_rival
 from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.overall import geometric_mean
 from astra_tui.gpu.timing.pairing import BadSamples, mirrored_log_ratios
-from astra_tui.lab.on_gpu.bench import Bench, BenchEvent, WorkloadDone
+from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
 from astra_tui.lab.on_gpu.measuring import Progress
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks.opening import NotBuilt, Shipped, refusal
@@ -30,24 +30,20 @@ class TimedVersion:
 
     name: str
     compiled: Compiled
-    shipped: Shipped | None = None
-
-    def serves(self, workload: Workload, attributes: Mapping[str, int]) -> bool:
-        """Whether a shipped kernel takes a shape; sources have to take all."""
-        if self.shipped is None:
-            return True
-        task, yardstick = self.shipped.task, self.shipped.yardstick
-        return not refusal(task, yardstick, workload, attributes)
+    is_shipped: bool = False
 
 
-def timed_versions(shipped: Sequence[Shipped | NotBuilt]) -> Iterator[TimedVersion]:
-    """Every shipped kernel without and, where it waits for the launch before, with `pdl=`."""
+def timed_versions(
+    shipped: Sequence[Shipped | NotBuilt], workload: Workload, attributes: Mapping[str, int]
+) -> Iterator[TimedVersion]:
+    """Every shipped kernel that serves a workload, without and, where it waits, with `pdl=`."""
     for each in shipped:
-        if isinstance(each, Shipped):
-            name = each.yardstick.name
-            yield TimedVersion(name, each.compiled(pdl=False), each)
-            if each.yardstick.pdl:
-                yield TimedVersion(f"{name} + pdl", each.compiled(pdl=True), each)
+        if isinstance(each, NotBuilt) or refusal(each.task, each.yardstick, workload, attributes):
+            continue
+        name = each.yardstick.name
+        yield TimedVersion(name, each.compiled(workload, pdl=False), True)
+        if each.yardstick.pdl:
+            yield TimedVersion(f"{name} + pdl", each.compiled(workload, pdl=True), True)
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class YardstickTimer:
     def _shape(
         self, workload: Workload
     ) -> Iterator[Progress | tuple[ShapeTimes, dict[str, Floats]]]:
-        rivals = [c for c in timed_versions(self.shipped) if c.serves(workload, self.attributes)]
+        rivals = list(timed_versions(self.shipped, workload, self.attributes))
         versions = [*self.sources, *rivals]
         if not versions:
             raise UserError(
@@ -105,7 +101,7 @@ class YardstickTimer:
             elif isinstance(event, WorkloadDone):
                 found[event.candidate] = event
         done = [found[i] for i in range(len(versions))]
-        compared = self._compared(workload, done)
+        compared = self._compared(workload, rivals, done)
         times = ShapeTimes(
             workload=workload.name,
             dims=dict(workload.dims),
@@ -118,7 +114,7 @@ class YardstickTimer:
                     version.name,
                     one.timing.cold.candidate_us,
                     one.timing.cold.speedup,
-                    version.shipped is not None,
+                    version.is_shipped,
                     tuple(c for c in one.timing.caveats if c.invalidates),
                 )
                 for version, one in zip(versions, done, strict=True)
@@ -127,9 +123,6 @@ class YardstickTimer:
             not_timed=self._not_timed(workload),
         )
         yield times, {name: ratios for name, (_, ratios) in compared.items()}
-
-    def _timed(self, workload: Workload, versions: Sequence[TimedVersion]) -> Iterator[BenchEvent]:
-        return self.bench.time([workload], self.base.compiled, [v.compiled for v in versions])
 
     def _not_timed(self, workload: Workload) -> dict[str, str]:
         """Yardsticks that serve a shape and could not be built, with the reason."""
@@ -141,18 +134,14 @@ class YardstickTimer:
         }
 
     def _compared(
-        self, workload: Workload, done: Sequence[WorkloadDone]
+        self, workload: Workload, rivals: Sequence[TimedVersion], done: Sequence[WorkloadDone]
     ) -> dict[str, tuple[FastestShipped, Floats]]:
         """Each source against the fastest shipped kernel; nothing where one could not be timed."""
         count = len(self.sources)
-        rivals = done[count:]
-        void = any(one.timing.invalidated for one in rivals)
+        void = any(one.timing.invalidated for one in done[count:])
         if not rivals or void or self._not_timed(workload):
             return {}
-        of_rivals = [_log_ratios(one) for one in rivals]
-        names = [
-            c.name for c in timed_versions(self.shipped) if c.serves(workload, self.attributes)
-        ]
+        of_rivals = [_log_ratios(one) for one in done[count:]]
         found = {}
         for source, one in zip(self.sources, done[:count], strict=True):
             if one.timing.invalidated:
@@ -163,7 +152,7 @@ class YardstickTimer:
             except BadSamples:
                 continue
             found[source.name] = (
-                FastestShipped(names[fastest.rival], fastest.speedup),
+                FastestShipped(rivals[fastest.rival].name, fastest.speedup),
                 fastest.log_ratios,
             )
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from astra_tui.model.c_layout import Extent, place
 from astra_tui.model.dtypes import DType
@@ -62,12 +63,47 @@ class ShippedSource:
     dtypes: tuple[DType, ...]
 
 
+class Generator(StrEnum):
+    """What compiles the kernels that Python code of a package describes."""
+
+    TRITON = "triton"
+    CUTE_DSL = "cute_dsl"
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A kernel that Python code of the package describes, compiled on the machine by a generator.
+
+    `text` imports that code and defines `generate(T, ...)`: it takes the name of an element type
+    and, by name, the dimensions in `constants`, which the kernel has compiled in; it gives what the
+    generator compiled, and whole numbers by name, those in `numbers`, for the launch. `stand_ins`
+    are modules by name that only the host side needs.
+    """
+
+    by: Generator
+    text: str
+    constants: tuple[str, ...]
+    numbers: tuple[str, ...]
+    stand_ins: Mapping[str, str]
+    dtypes: tuple[DType, ...]
+
+
 @dataclass(frozen=True)
 class OutOfReach:
     """A kernel that is shipped and cannot be had here, so that no other is called the fastest."""
 
     reason: str
     dtypes: tuple[DType, ...]
+
+
+Code = MachineCode | ShippedSource | Generated | OutOfReach
+
+
+class Variant(NamedTuple):
+    """What is compiled into a kernel; nothing where one file serves all shapes and types."""
+
+    dtype: DType | None = None
+    constants: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,12 +131,14 @@ class Yardstick:
     requires: str
     parameters: ParameterTypes
     pdl: bool
-    code: MachineCode | ShippedSource | OutOfReach
+    code: Code
 
     @property
     def kind(self) -> str:
-        """How it is shipped: "machine code" or "source"; "out of reach" in any other way."""
+        """How it is shipped: "machine code", "source", "triton", "cute_dsl"; or "out of reach"."""
         match self.code:
+            case Generated():
+                return self.code.by.value
             case MachineCode():
                 return "machine code"
             case ShippedSource():
@@ -113,17 +151,34 @@ class Yardstick:
         """The element types that it serves."""
         return tuple(self.code.symbols) if isinstance(self.code, MachineCode) else self.code.dtypes
 
-    def plan_text(self, pdl: bool) -> str:
-        """Its launch plan, with or without programmatic dependent launch."""
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names in its launch for numbers that its package computes while it compiles."""
+        return self.code.numbers if isinstance(self.code, Generated) else ()
+
+    def variant(self, dtype: DType, dims: Mapping[str, int]) -> Variant:
+        """Which of its kernels serves a shape: those of one text differ by what is compiled in."""
+        if not isinstance(self.code, Generated):
+            return Variant()
+        return Variant(dtype, tuple((name, dims[name]) for name in self.code.constants))
+
+    def plan_text(self, pdl: bool, numbers: Mapping[str, int] | None = None) -> str:
+        """Its launch plan, with or without programmatic dependent launch.
+
+        `numbers` are those that `generate` gave; each is 1 as long as they are not known.
+        """
+        known = numbers or dict.fromkeys(self.numbers, 1)
+        lets = [f"let {name} = {value}" for name, value in known.items()]
         launch = f"{KERNEL}<T> {' '.join(self.launch.split())}" + " pdl=true" * pdl
         served = " or ".join(f"T == {dtype.value}" for dtype in self.dtypes)
         condition = f"({served}) and ({' '.join(self.requires.split()) or 'true'})"
         refusal = f'refuse "{self._refusal}"'
-        return "\n".join([f"when {condition}:", f"    {launch}", "otherwise:", f"    {refusal}"])
+        steps = [f"when {condition}:", f"    {launch}", "otherwise:", f"    {refusal}"]
+        return "\n".join([*lets, *steps])
 
-    def plan(self, pdl: bool) -> LaunchPlan:
+    def plan(self, pdl: bool, numbers: Mapping[str, int] | None = None) -> LaunchPlan:
         """Its parsed launch plan. Raises PlanError."""
-        return parse_plan(self.plan_text(pdl), Place(1, 1), self.name)
+        return parse_plan(self.plan_text(pdl, numbers), Place(1, 1), self.name)
 
     @property
     def _refusal(self) -> str:

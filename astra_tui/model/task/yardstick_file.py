@@ -19,6 +19,9 @@ from astra_tui.model.task.table import Table, TaskError
 from astra_tui.model.task.task import KernelTask
 from astra_tui.model.task.upstream import take_pin
 from astra_tui.model.task.yardstick import (
+    Code,
+    Generated,
+    Generator,
     MachineCode,
     OutOfReach,
     ParameterType,
@@ -32,6 +35,7 @@ _MAX_DEPTH = 4
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _ARCH = re.compile(r"sm_\d{2,3}[af]?")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$.]*", re.ASCII)
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _FLAG = re.compile(
     r"--use_fast_math|--fmad=(?:true|false)|--std=c\+\+(?:17|20)|-D[A-Za-z_]\w*(?:=\w+)?"
 )
@@ -108,10 +112,11 @@ class _Loader:
             code=code,
         )
 
-    def _code(self, entry: Table) -> MachineCode | ShippedSource | OutOfReach:
-        readers: dict[str, Callable[[Table], MachineCode | ShippedSource | OutOfReach]] = {
+    def _code(self, entry: Table) -> Code:
+        readers: dict[str, Callable[[Table], Code]] = {
             "machine_code": self._machine_code,
             "source": self._source,
+            "generated": self._generated,
             "out_of_reach": self._out_of_reach,
         }
         kinds = [key for key in readers if key in entry.data]
@@ -162,6 +167,30 @@ class _Loader:
             dtypes=self._dtypes(code),
         )
 
+    def _generated(self, code: Table) -> Generated:
+        generators = {g.value: g for g in Generator}
+        constants = code.strings("constants", [])
+        for name in constants:
+            if name not in self.task.dims:
+                hint = nearest(name, self.task.dims)
+                code.fail(f"the task has no dimension '{name}'", "constants", hint)
+        numbers = code.strings("numbers", [])
+        for name in numbers:
+            if not _NAME.fullmatch(name):
+                code.fail(f"{name[:80]!r} is not a name", "numbers")
+        stand_ins = code.table("stand_ins", required=False)
+        for name in stand_ins.data:
+            if not _MODULE.fullmatch(name):
+                stand_ins.fail(f"{name[:80]!r} is not the name of a module", name)
+        return Generated(
+            by=code.choice("by", generators),
+            text=code.take("text", str),
+            constants=constants,
+            numbers=numbers,
+            stand_ins={n: stand_ins.take(n, str) for n in stand_ins.data},
+            dtypes=self._dtypes(code),
+        )
+
     def _dtype(self, table: Table, key: str, name: str) -> DType:
         known = {d.value: d for d in self.task.dtypes}
         if name not in known:
@@ -174,7 +203,7 @@ class _Loader:
             plan = yardstick.plan(True)
             validate_plan(plan, self.task.scope)
         except PlanError as error:
-            in_condition = yardstick.requires and error.place.line == 1
+            in_condition = yardstick.requires and error.place.line == 1 + len(yardstick.numbers)
             entry.fail(error.message, "requires" if in_condition else "launch", error.hint)
         taken, passed = len(yardstick.leaves()), len(next(plan.launches()).args)
         if taken != passed:
