@@ -28,8 +28,8 @@ START_SECONDS = 120.0
 CASE_SECONDS = 120.0
 """CPU time that the reference may take for one case."""
 
-DRAWN_BYTES = 128 << 20
-"""Expected values of drawn cases that are kept, in memory: another session draws others."""
+DRAWN_BYTES = 256 << 20
+"""Expected values of drawn cases that are kept: another seed draws others."""
 
 
 class ReferenceFailed(UserError):
@@ -49,6 +49,7 @@ class Oracle:
     def __init__(self, task: KernelTask, cache: ContentCache | None = None):
         self.task = task
         self._cache = cache or ContentCache("oracle")
+        self._drawn = ContentCache("drawn", self._cache.folder.parent, DRAWN_BYTES)
         self._child = Child(
             "astra_tui.lab.check.oracle_worker",
             (str(task.reference_file.resolve()),),
@@ -57,8 +58,6 @@ class Oracle:
         )
         self._ready = False
         self._gpu: dict[str, Any] | None = None
-        self._drawn: dict[str, bytes] = {}
-        self._drawn_bytes = 0
 
     def close(self) -> None:
         """Ends the reference's process."""
@@ -95,17 +94,13 @@ class Oracle:
         stored = self._stored(case)
         if stored is None:
             stored = self._ask(case, inputs)
-            self._keep(case, stored)
+            self._cache_of(case).put(self._key(case), stored)
         return self._unpack(case, stored)
 
     def known(self, case: Case) -> Expected | None:
         """As `expected`, where it was computed before."""
         stored = self._stored(case)
         return None if stored is None else self._unpack(case, stored)
-
-    def compute(self, case: Case, inputs: Inputs) -> Expected:
-        """As `expected`, for inputs that did not come from the case's own seeds: never cached."""
-        return self._unpack(case, self._ask(case, inputs))
 
     @property
     def pid(self) -> int:
@@ -133,22 +128,11 @@ class Oracle:
         return content_key("1", inputs_module.VERSION, self.task.hash, encoded)
 
     def _stored(self, case: Case) -> bytes | None:
-        key = self._key(case)
-        if not case.seed:
-            return self._cache.get(key)
-        if key in self._drawn:
-            self._drawn[key] = self._drawn.pop(key)
-        return self._drawn.get(key)
+        return self._cache_of(case).get(self._key(case))
 
-    def _keep(self, case: Case, stored: bytes) -> None:
-        """On the disk what each session needs, in memory what only one draws: the latest used."""
-        if not case.seed:
-            self._cache.put(self._key(case), stored)
-            return
-        self._drawn[self._key(case)] = stored
-        self._drawn_bytes += len(stored)
-        while self._drawn_bytes > DRAWN_BYTES:
-            self._drawn_bytes -= len(self._drawn.pop(next(iter(self._drawn))))
+    def _cache_of(self, case: Case) -> ContentCache:
+        """Cases that a seed drew have one of their own: they must not drive out the others."""
+        return self._drawn if case.seed else self._cache
 
     def _ask(self, case: Case, inputs: Inputs) -> bytes:
         arguments: dict[str, Any] = dict(inputs.scalars)
