@@ -1,7 +1,7 @@
 """The recorded winners, with and without dependent launch, against the kernels that others ship.
 
     astra-tui yardstick update
-    python benchmarks/gpu_yardsticks.py [--out FILE]     # on a GPU
+    python benchmarks/gpu_yardsticks.py [--out FILE] [--task NAME]... [--device cuda:0]
     python benchmarks/gpu_yardsticks.py --table          # the README's, from what is committed
 
 The sources are the winners of sessions/h100-playbook-*, the same after the playbook's move
@@ -41,6 +41,8 @@ def main() -> None:
     """Times the three tasks, or prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("gpu_yardsticks.json"))
+    parser.add_argument("--task", choices=SESSIONS, action="append", help="default: all three")
+    parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
@@ -49,10 +51,11 @@ def main() -> None:
         return
     found = {"command": f"python {Path(__file__).name}", "tasks": {}}
     with tempfile.TemporaryDirectory() as folder:
-        for task in SESSIONS:
+        for task in options.task or SESSIONS:
             files = [str(file) for file in write_sources(task, Path(folder))]
             command = [sys.executable, "-m", "astra_tui", "yardstick", "time", task, *files]
-            done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+            command += ["--device", options.device, "--json"]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
             found["tasks"][task] = json.loads(done.stdout)
             options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
