@@ -119,6 +119,6 @@ def _other_version(task: KernelTask, wanted: str) -> UserError:
         f"the task {task.name} here is not the one of this session: its hash is "
         f"{task.hash[:_SHORT]}, and the session ran on {wanted[:_SHORT]}",
         file=str(task.folder),
-        hint="results of two versions of a task do not compare; name the folder of the "
+        hint="results of different task versions are not comparable; name the folder of the "
         "right one: --task FOLDER",
     )

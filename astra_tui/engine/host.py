@@ -67,7 +67,7 @@ def resume_session(folder: Path, task: KernelTask, redactor: Redactor) -> OpenSe
             raise UserError(
                 f"the task {task.name} has changed since this session began",
                 file=str(task.folder),
-                hint="start a new session; results of two versions of a task do not compare",
+                hint="start a new session; results of different task versions are not comparable",
             )
     except BaseException:
         journal.close()

@@ -121,11 +121,12 @@ def _on_device(request: RunRequest, device: DeviceChoice) -> RunRequest:
 
 
 def _check_same_device(session: OpenSession, device: DeviceChoice) -> None:
-    """Counters and times do not compare. Raises UserError."""
+    """Counters and times are not comparable. Raises UserError."""
     before = session.settings.device
     if session.state.rounds and (before == EMULATOR) != (device.name == EMULATOR):
         raise UserError(
-            f"this session ran on {before}, and its results do not compare with {device.name}",
+            f"this session ran on {before}, whose results are not comparable with those of "
+            f"{device.name}",
             file=str(session.journal.folder),
             hint=f"say --device {before}, or start a new session",
         )

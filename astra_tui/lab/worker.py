@@ -247,7 +247,7 @@ def _the_task(folder: Path, task_hash: str) -> KernelTask:
         raise UserError(
             "the task has changed while a session works on it",
             file=str(folder),
-            hint="start a new session; results of two versions of a task do not compare",
+            hint="start a new session; results of different task versions are not comparable",
         )
     return task
 

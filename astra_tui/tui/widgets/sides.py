@@ -54,7 +54,7 @@ def draw_tests(page: Page, sides: Sides) -> None:
     _beside(page, sides, _draw_check)
     if not _same_task(sides):
         page.blank()
-        page.paragraph("The sessions ran on different tasks: their cases do not compare.")
+        page.paragraph("The sessions ran on different tasks: their cases are not comparable.")
         return
     different = case_differences(sides)
     if not different:
@@ -86,7 +86,9 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, note: str) -> Non
     elif _same_task(sides):
         page.paragraph(NO_RATIO, Tone.CAUTION)
     else:
-        page.paragraph("The sessions ran on different tasks: their times do not compare.", Tone.DIM)
+        page.paragraph(
+            "The sessions ran on different tasks: their times are not comparable.", Tone.DIM
+        )
     page.heading("Times that the sessions have, each against another version in a run of its own")
     _beside(page, sides, _draw_times)
 
