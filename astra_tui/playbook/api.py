@@ -81,7 +81,7 @@ class Move(Protocol):
     wide: a thread computes the elements of a pack one after the other, so that accurate functions
     would make small sizes slower; and where rows are long, registers that divisions need keep
     blocks out. Blocks grow once no tree reduction needs a power of two of them, and a row is kept
-    once a thread has few turns of it.
+    once a thread has few iterations of it.
     """
 
     name: str

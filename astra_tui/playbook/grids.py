@@ -11,7 +11,7 @@ from astra_tui.playbook.names import Function
 
 
 def flat_loops(function: Function) -> list[Loop]:
-    """The loops whose turns all threads along x of the grid share out between them."""
+    """The loops whose iterations all threads along x of the grid share out between them."""
     reader = IndexReader(function)
     return [
         loop for loop in loops_of(function)

@@ -1,4 +1,4 @@
-"""What a loop computes again every turn although it cannot change."""
+"""What a loop computes again every iteration although it cannot change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CHEAP = frozenset({"min", "max", "abs", "sizeof", "fabsf", "fmaxf", "fminf", "i
 
 @dataclass
 class Invariance:
-    """Which expressions of one loop have the same value every turn.
+    """Which expressions of one loop have the same value every iteration.
 
     `lifted` are the names of declarations inside of the loop that move out of it.
     """
@@ -55,7 +55,7 @@ class Invariance:
         self.unknown = bool(_unknown_stores(self.loop, self.function)) or _has_effects(self.loop)
 
     def holds(self, expression: Node) -> bool:
-        """Whether an expression has no effects and the same value every turn."""
+        """Whether an expression has no effects and the same value every iteration."""
         if not is_pure(expression):
             return False
         names = (n for n in of_type(expression, "identifier"))

@@ -1,4 +1,4 @@
-"""Loops of which the launch plan gives every thread at most one turn."""
+"""Loops of which the launch plan gives every thread at most one iteration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SingleIteration:
     condition: Expression | None
     """What the launch's branch has to ask for besides what it asks already."""
     always: bool
-    """Whether every thread takes the turn, so that nothing has to be asked."""
+    """Whether every thread takes the iteration, so that nothing has to be asked."""
 
 
 def single_iterations(source: KernelText, kernel: Function) -> list[SingleIteration]:

@@ -25,7 +25,7 @@ _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop over one variable that is changed once a turn, at the end of the turn.
+    """A loop over one variable that is changed once an iteration, at the end of the iteration.
 
     `step` and `operator` say how: `i += step`, `i /= step`, ... The condition is
     `variable compare bound`.
@@ -40,7 +40,7 @@ class Loop:
     step: Node | None
     """None for one."""
     body: tuple[Node, ...]
-    """The statements of a turn, the change of the variable excluded."""
+    """The statements of an iteration, the change of the variable excluded."""
     declaration: Node | None
     """Where the variable is declared, if that is before the loop."""
 
@@ -67,7 +67,7 @@ class Loop:
         return number(1) if self.step is None else reader.read(self.step)
 
     def has_jump(self) -> bool:
-        """Whether a turn can end early or leave the loop."""
+        """Whether an iteration can end early or leave the loop."""
         jumps = ("break_statement", "continue_statement", "return_statement", "goto_statement")
         return any(any(True for _ in of_type(s, *jumps)) for s in self.body)
 
@@ -163,7 +163,7 @@ def _read_condition(condition: Node, name: str) -> tuple[str, Node] | None:
 
 
 def halves(loop: Loop) -> bool:
-    """Whether the variable is halved each turn, down to one."""
+    """Whether the variable is halved each iteration, down to one."""
     if integer_of(loop.bound) is None:
         return False
     ends = (loop.compare, integer_of(loop.bound)) in ((">", 0), (">=", 1), ("!=", 0))

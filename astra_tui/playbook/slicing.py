@@ -1,4 +1,4 @@
-"""What a store in one loop needs to be computed at the end of an earlier loop over the same turns.
+"""What a store needs to be computed at the end of an earlier loop over the same iterations.
 
 A backward slice (Weiser, 1981) of the later loop's body: the statements, and of nested loops the
 parts, that the stored value, its place and its condition depend on.

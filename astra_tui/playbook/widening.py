@@ -150,7 +150,7 @@ class _Widener:
 
     def _check_body(self) -> None:
         if self.loop.has_jump():
-            raise refusal(self.loop.node, "a turn of the loop can end early")
+            raise refusal(self.loop.node, "an iteration of the loop can end early")
         for statement in self.loop.body:
             unknown = unknown_accesses(statement, self.function)
             if unknown:

@@ -120,7 +120,7 @@ def _can_hint(access: Access, kernel: Function, buffers: Collection[str], task: 
 
 
 def _is_once(access: Access, kernel: Function) -> bool:
-    """Whether each block and each turn of the loops around it touches another element."""
+    """Whether each block and each iteration of the loops around it touches another element."""
     reader = IndexReader(kernel)
     pointer = kernel.lookup(text_of(access.pointer), access.pointer)
     offset = offset_of(pointer, kernel, reader) if pointer is not None else None

@@ -43,8 +43,8 @@ class _Fitted:
 class FitBlock:
     """Launch geometry: the block follows from the length of the row that it works on.
 
-    Where counters decide it only shrinks. Where times decide it grows as well: to one turn a
-    thread, or to turns of equal length, so that all loads of a row are on the way at once.
+    Where counters decide it only shrinks. Where times decide it grows as well: to one iteration a
+    thread, or to iterations of equal length, so that all loads of a row are on the way at once.
     """
 
     name = "fit_block"
@@ -97,13 +97,13 @@ def _describe(evidence: Evidence, sizes: list[Expression], lines: tuple[int, ...
     change = "the warps that a row can use, and never more than before."
     if evidence.timed:
         bottleneck = (
-            "a block of fixed size takes a long row in many turns, one load after the other, and "
-            "leaves warps without work on a short one"
+            "a block of fixed size takes a long row in many iterations, one load after the other, "
+            "and leaves warps without work on a short one"
         )
         asks = f"computes {shown}"
         change = (
-            "one turn of the row a thread, equal turns where the row is longer, and two turns "
-            "where all rows can run at once with half the threads."
+            "one iteration of the row a thread, equal iterations where the row is longer, and two "
+            "iterations where all rows can run at once with half the threads."
         )
     return Plan(
         title="Fit the block to the row",
@@ -132,7 +132,7 @@ def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
     """A thread for each element of a row, or for equal shares of a row that is too long for that.
 
     Half as many where all rows of the launch can run at once with them, and only with them: a row
-    that waits for another's place costs more than a second turn.
+    that waits for another's place costs more than a second iteration.
     """
     size = _fixed_size(launch)
     longest = _longest(kernel, launch)

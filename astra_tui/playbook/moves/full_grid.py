@@ -58,9 +58,9 @@ class FullGrid:
         plan = Plan(
             title="Fill the grid",
             bottleneck="the grid does not grow with the work: each thread waits for the loads of "
-            "one turn before it asks for those of the next",
+            "one iteration before it asks for those of the next",
             evidence=tuple(f"line {n}: a grid that does not follow from the sizes" for n in lines),
-            change=f"The launch plan asks for {sizes} blocks, a thread for each turn of the loops.",
+            change=f"The launch plan asks for {sizes} blocks, a thread for each iteration.",
             prediction=Prediction(1.0, 2.0, Counter.WARP_INSTRUCTIONS, 1.0),
             risk=Risk.LOW,
             places=tuple(CodePlace(n, n) for n in lines),
@@ -70,7 +70,7 @@ class FullGrid:
 
 
 def _full(kernel: Function, launch: Launch) -> Expression:
-    """The blocks that give each turn of a kernel's loops a thread of its own."""
+    """The blocks that give each iteration of a kernel's loops a thread of its own."""
     if len(launch.grid) != 1 or len(launch.block) != 1:
         raise _Unsuitable(f"line {launch.place.line}: the launch is not one row of blocks")
     if not _is_capped(launch.grid[0]):

@@ -1,4 +1,4 @@
-"""Takes out of a loop what it computes again every turn with the same result."""
+"""Takes out of a loop what it computes again every iteration with the same result."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class HoistInvariants:
     """
 
     name = "hoist_invariants"
-    summary = "compute once, before the loop, what every turn repeats"
+    summary = "compute once, before the loop, what every iteration repeats"
     kind = MoveKind.CODE
     needs_gpu = ""
     priority = 12
@@ -101,7 +101,7 @@ class HoistInvariants:
         what = "; ".join(one_line(text_of(n), 70) for n in moved[:4])
         plan = Plan(
             title="Hoist loop-invariant work",
-            bottleneck="every turn of a loop computes the same values again",
+            bottleneck="every iteration of a loop computes the same values again",
             evidence=evidence_of(
                 evidence.counters, moved, Counter.WARP_INSTRUCTIONS, Counter.REQUESTS
             ),
@@ -118,7 +118,9 @@ class HoistInvariants:
 def _why_not(loops: list[Node]) -> str:
     if not loops:
         return "no counted loop"
-    return f"{lines_text(loops)}: every load, function and division in the loops changes by turn"
+    return (
+        f"{lines_text(loops)}: each load, function and division in the loops changes by iteration"
+    )
 
 
 def _innermost(loops: Iterator[Loop]) -> list[Loop]:
@@ -288,7 +290,7 @@ def _guarded(source: bytes, loop: Loop, lines: list[str]) -> list[Edit]:
 
 
 def _first_turn(loop: Loop) -> str:
-    """The loop's condition before its first turn."""
+    """The loop's condition before its first iteration."""
     if loop.declaration is not None:
         return f"{loop.name} {loop.compare} {text_of(loop.bound)}"
     start = text_of(loop.start)

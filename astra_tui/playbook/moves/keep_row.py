@@ -58,10 +58,10 @@ from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.names import Function, fresh_name
 
-_MAX_TURNS = 8
-"""Turns whose loads stay in registers: 8 turns of two 16-byte packs are 64 registers."""
+_MAX_ITERATIONS = 8
+"""Iterations whose loads stay in registers: 8 with two 16-byte packs are 64 registers."""
 
-_ANY_TURN = "(any turn)"
+_ANY_ITERATION = "(any turn)"
 
 
 class _Unsuitable(Exception):
@@ -111,7 +111,7 @@ class KeepRow:
     gain = (1.0, 1.07)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """A specialised kernel for rows of up to eight turns; longer ones keep the old kernel."""
+        """A specialised kernel for rows of up to eight iterations; longer ones keep the old one."""
         reasons: list[str] = []
         for kernel in source.kernels:
             for launch in source.launches_of(kernel):
@@ -143,8 +143,9 @@ class KeepRow:
             bottleneck="a second loop loads the same elements again, by the same threads",
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
             change=f"{lines_text(nodes)}: the values come from registers that the loop at line "
-            f"{line_of(rows.first.node)} fills. The number of turns becomes a template argument, "
-            f"so that the loops unroll; rows of more than {_MAX_TURNS} turns keep the old kernel."
+            f"{line_of(rows.first.node)} fills. The number of iterations becomes a template "
+            "argument, so that the loops unroll; rows of more than "
+            f"{_MAX_ITERATIONS} iterations keep the old kernel."
             f"{early}",
             prediction=predicted(Counter.SECTORS, part, 0.0, (1.05, 1.5), 0.3),
             risk=Risk.MEDIUM,
@@ -261,7 +262,7 @@ def _is_plain_load(access: Access) -> bool:
 
 
 def _key(access: Access, function: Function, loop: Loop) -> tuple[str, str, Polynomial] | None:
-    """What is loaded, as far as the turn decides; None where it is not known."""
+    """What is loaded, as far as the iteration decides; None where it is not known."""
     reader = IndexReader(function)
     pointer = function.lookup(text_of(access.pointer), access.pointer)
     offset = offset_of(pointer, function, reader) if pointer is not None else None
@@ -271,7 +272,7 @@ def _key(access: Access, function: Function, loop: Loop) -> tuple[str, str, Poly
     if not reader.depends_on(index, loop.name):
         return None
     terms = {
-        tuple(sorted(_ANY_TURN if a == loop.name else a for a in m)): c
+        tuple(sorted(_ANY_ITERATION if a == loop.name else a for a in m)): c
         for m, c in index.terms.items()
     }
     renamed = Polynomial(dict(sorted(terms.items())))
@@ -325,11 +326,11 @@ def _rewrite(
         turns=Name(fresh_name("turns", taken)),
     )
     elements, threads = turns
-    count: Expression = Integer(_MAX_TURNS)
+    count: Expression = Integer(_MAX_ITERATIONS)
     for size in (4, 2, 1):
         count = Conditional(_at_most(elements, threads, size), Integer(size), count)
     kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
-    condition = _at_most(elements, threads, _MAX_TURNS)
+    condition = _at_most(elements, threads, _MAX_ITERATIONS)
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
     text = specialised(
         source, rows.function, names.kernel, names.count, _edits(source, rows, names)
@@ -360,7 +361,7 @@ def _edits(source: KernelText, rows: _Rows, names: _Names) -> list[Edit]:
 
 
 def _unrolled(source: KernelText, rows: _Rows, loop: Loop, names: _Names) -> list[str]:
-    """A loop with a fixed number of turns, each under the condition that the row reaches it.
+    """A loop with a fixed number of iterations, each under the condition that the row reaches it.
 
     The first loop fills the registers, the others read them.
     """

@@ -68,7 +68,7 @@ class Reciprocal:
     gain = (0.9, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """Every divisor that is used in several divisions, or in each turn of a loop."""
+        """Every divisor that is used in several divisions, or in each iteration of a loop."""
         tight = tight_tolerance(evidence.task)
         if tight:
             return NotApplicable(self.name, tight)

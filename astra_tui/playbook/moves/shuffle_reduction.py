@@ -123,7 +123,9 @@ def _trees_of(source: KernelText, function: Function) -> list[_Tree]:
 def _read_tree(source: KernelText, function: Function, loop: Loop) -> _Tree:
     _check_blocks(source, function, loop)
     if len(loop.body) != 2 or not is_barrier(loop.body[1]):
-        raise _Unsuitable(f"line {line_of(loop.node)}: a turn is not one step and one barrier")
+        raise _Unsuitable(
+            f"line {line_of(loop.node)}: an iteration is not one step and one barrier"
+        )
     array, combine = _read_step(function, loop)
     store, value = _read_store(function, loop, array)
     if array.type not in _SHUFFLED:

@@ -1,4 +1,4 @@
-"""Turns loops of which every thread takes one turn into conditions."""
+"""Turns loops of which every thread takes one iteration into conditions."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
 
 class SingleTurn:
-    """Launch geometry: where the grid has a thread for each turn, no thread has to come back."""
+    """Launch geometry: where the grid has a thread for each iteration, no thread comes back."""
 
     name = "single_turn"
-    summary = "a condition in place of a loop of which each thread takes one turn"
+    summary = "a condition in place of a loop of which each thread takes one iteration"
     kind = MoveKind.GEOMETRY
     needs_gpu = "counters cannot tell what a grid leaves idle"
     priority = 10
     gain = (1.0, 1.1)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """Every loop whose turns the grid covers; after accesses are wide, which needs loops."""
+        """Loops whose iterations the grid covers; after accesses are wide, which needs loops."""
         turns = [t for kernel in source.kernels for t in single_iterations(source, kernel)]
         if not turns:
-            return NotApplicable(self.name, "no loop of which the grid covers all turns")
+            return NotApplicable(self.name, "no loop of which the grid covers all iterations")
         if isinstance(WideAccesses().propose(source, evidence), Proposal):
             return NotApplicable(self.name, "the accesses of its loops can become wide first")
         nodes = [turn.loop.node for turn in turns]
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, nodes)
         plan = Plan(
-            title="One turn a thread",
-            bottleneck="each thread computes where its next turn would be, and finds none",
+            title="One iteration a thread",
+            bottleneck="each thread computes where its next iteration would be, and finds none",
             evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
-            change=f"{lines_text(nodes)}: the grid has a thread for every turn, so that a "
+            change=f"{lines_text(nodes)}: the grid has a thread for every iteration, so that a "
             "condition takes the place of the loop.",
             prediction=predicted(Counter.WARP_INSTRUCTIONS, part, 0.9, (1.0, 1.1), 0.9),
             risk=Risk.LOW,

@@ -38,7 +38,7 @@ from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.names import PURE_FUNCTIONS, Function, Variable, variables_of
 from astra_tui.playbook.slicing import NotSliced, Slice, written_only
 
-_ANY_TURN = "(any turn)"
+_ANY_ITERATION = "(any turn)"
 
 
 class _Unsuitable(Exception):
@@ -67,7 +67,7 @@ class StoreEarly:
     gain = (1.0, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """The first store of a later loop over the same turns whose operands are in registers."""
+        """The first store, its operands in registers, of a later loop over the same iterations."""
         reasons: list[str] = []
         for kernel in source.kernels:
             for first, later in _pairs(kernel):
@@ -79,7 +79,7 @@ class StoreEarly:
                         continue
                     return self._proposal(source, evidence, early)
         return NotApplicable(
-            self.name, "; ".join(dict.fromkeys(reasons)) or "no two loops over the same turns"
+            self.name, "; ".join(dict.fromkeys(reasons)) or "no two loops over the same iterations"
         )
 
     def _proposal(self, source: KernelText, evidence: Evidence, early: _Early) -> Proposal:
@@ -100,7 +100,7 @@ class StoreEarly:
 
 
 def _pairs(kernel: Function) -> Iterator[tuple[Loop, Loop]]:
-    """Two loops of the same block over the same constant turns, one after the other."""
+    """Two loops of the same block over the same constant iterations, one after the other."""
     loops = [x for x in loops_of(kernel) if x.counts_up() and x.step is None]
     for number, first in enumerate(loops):
         for later in loops[number + 1 :]:
@@ -123,7 +123,7 @@ def _early(
     if change.type != "assignment_expression" or operator_of(change) != "=":
         raise _Unsuitable(f"line {line_of(store)}: no plain store")
     if first.has_jump() or later.has_jump():
-        raise _Unsuitable(f"line {line_of(later.node)}: a turn of the loops can end early")
+        raise _Unsuitable(f"line {line_of(later.node)}: an iteration of the loops can end early")
     needs = Slice(source.data, later.body, store)
     _check_memory(source, kernel, first, later, access)
     for node in needs.nodes:
@@ -142,7 +142,7 @@ def _statement(node: Node) -> Node:
 def _check_memory(
     source: KernelText, kernel: Function, first: Loop, later: Loop, store: Access
 ) -> None:
-    """Nothing but this thread's own turn may touch the element until the old place."""
+    """Nothing but this thread's own iteration may touch the element until the old place."""
     place = _element(kernel, later, store)
     if place is None or not _is_own(place):
         raise _Unsuitable(f"line {line_of(store.node)}: other threads may have this element")
@@ -161,7 +161,7 @@ def _check_memory(
 
 
 def _element(kernel: Function, loop: Loop, access: Access) -> Polynomial | None:
-    """The element of an access, in terms of the loop's turn."""
+    """The element of an access, in terms of the loop's iteration."""
     reader = IndexReader(kernel)
     pointer = kernel.lookup(text_of(access.pointer), access.pointer)
     offset = offset_of(pointer, kernel, reader) if pointer is not None else None
@@ -173,23 +173,27 @@ def _element(kernel: Function, loop: Loop, access: Access) -> Polynomial | None:
 
 def _with_any_turn(form: Polynomial, names: tuple[str, ...]) -> Polynomial:
     terms = {
-        tuple(sorted(_ANY_TURN if a in names else a for a in m)): c for m, c in form.terms.items()
+        tuple(sorted(_ANY_ITERATION if a in names else a for a in m)): c
+        for m, c in form.terms.items()
     }
     return Polynomial(dict(sorted(terms.items())))
 
 
 def _is_own(element: Polynomial) -> bool:
-    """Whether each thread has other elements in every turn: c * (thread + turn * threads) + b."""
+    """Whether each thread has other elements in every iteration.
+
+    The index is c * (thread + iteration * threads) + b.
+    """
     by_thread = _factors_of(element, ("threadIdx.x",))
-    by_turn = _factors_of(element, ("blockDim.x", _ANY_TURN))
-    return bool(by_thread) and by_thread == by_turn
+    by_iteration = _factors_of(element, ("blockDim.x", _ANY_ITERATION))
+    return bool(by_thread) and by_thread == by_iteration
 
 
 def _factors_of(element: Polynomial, atoms: tuple[str, ...]) -> dict[tuple[str, ...], int]:
     found = {}
     for monomial, coefficient in element.terms.items():
         rest = list(monomial)
-        if all(a in rest for a in atoms) and ("threadIdx.x" in rest) != (_ANY_TURN in rest):
+        if all(a in rest for a in atoms) and ("threadIdx.x" in rest) != (_ANY_ITERATION in rest):
             for each in atoms:
                 rest.remove(each)
             found[tuple(rest)] = coefficient
@@ -197,7 +201,7 @@ def _factors_of(element: Polynomial, atoms: tuple[str, ...]) -> dict[tuple[str, 
 
 
 def _check_node(kernel: Function, first: Loop, later: Loop, store: Access, node: Node) -> None:
-    """What the store needs may come from registers of the same turn only."""
+    """What the store needs may come from registers of the same iteration only."""
     for call in of_type(node, "call_expression"):
         if cast_of(call) is None and called_name(call) not in PURE_FUNCTIONS:
             raise _Unsuitable(f"line {line_of(call)}: a call that may have effects")
@@ -213,7 +217,7 @@ def _check_node(kernel: Function, first: Loop, later: Loop, store: Access, node:
 
 
 def _filled(kernel: Function, first: Loop, array: Variable) -> bool:
-    """Whether an array gets its values in one loop only, each turn its own."""
+    """Whether an array gets its values in one loop only, each iteration its own."""
     stores = [a for a in accesses_in(kernel.body, kernel) if a.root == array and a.is_store]
     return bool(stores) and all(
         contains(first.node, a.node) and text_of(a.index) == first.name for a in stores
@@ -274,7 +278,7 @@ def _same_branch(early: _Early) -> Node | None:
 
 
 def _compared(early: _Early, condition: Node) -> tuple[str, Polynomial, Polynomial]:
-    """A comparison in terms of the turn."""
+    """A comparison in terms of the iteration."""
     reader = IndexReader(early.kernel)
     sides = (reader.read(field(condition, side)) for side in ("left", "right"))
     names = (early.first.name, early.later.name)

@@ -167,7 +167,7 @@ def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
         Edit(kernel.outer.end_byte, kernel.outer.end_byte, f"\n\n{text}"),
     ]
     changed = source.changed(edits, plan)
-    # A pack is a long turn: the loop around it made small sizes slower than single elements are.
+    # A pack is a long iteration: the loop around it made small sizes slower than single elements.
     return without_single_iterations(changed, (wide_name,)) if evidence.timed else changed
 
 
