@@ -23,6 +23,13 @@ BLOCK = re.compile(
 )
 HEADING = re.compile(r"^#+ (.+)$", re.M)
 
+DIALECT = re.compile(
+    r"(?<![`.\w])(beside|anew|whoever|nobody|somebody|(go|goes|going|went) on|(come|comes|came) of)"
+    r"(?![`\w]|: str)",
+    re.IGNORECASE,
+)
+"""What the program says in other words: against, again, the caller, no one, continue, result."""
+
 RUN = "runs in the tests"
 """The mark before a block of shell commands that are quick enough to be run."""
 
@@ -46,6 +53,19 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert file.exists(), target
         if anchor:
             assert anchor in anchors(file), target
+
+
+def test_texts_use_plain_words() -> None:
+    """A name in backticks, an attribute and a key of JSON may be what they were."""
+    suffixes = (".py", ".txt", ".css", ".tcss", ".cu")
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in sorted((ROOT / "astra_tui").rglob("*"))
+        if file.suffix in suffixes
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if DIALECT.search(line)
+    ]
+    assert not found
 
 
 def generate(page_folder: Path) -> subprocess.CompletedProcess[str]:

@@ -263,9 +263,9 @@ def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> H
             f"the draft follows the launch at line {first.line}; there are others at line {others}",
             "launch",
         )
-    beside = [x for x in source.launches if x.function == first.function and x not in launches]
-    if beside:
-        names = ", ".join(dict.fromkeys(x.kernel for x in beside))
+    siblings = [x for x in source.launches if x.function == first.function and x not in launches]
+    if siblings:
+        names = ", ".join(dict.fromkeys(x.kernel for x in siblings))
         ask(f"{function_name(first.function)}() also launches {names}: the draft leaves that out")
     return first
 

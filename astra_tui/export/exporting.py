@@ -107,7 +107,7 @@ class Exporter:
     def export(self, winner: Winner, to: Format, out: Path, *, check: bool = True) -> ExportReport:
         """Writes an export into a folder that is not there yet, or is empty.
 
-        It is checked beside it first, and only moved there when no check failed.
+        It is checked next to it first, and only moved there when no check failed.
         """
         _require_new(out)
         subject = self._subject(winner, to)
@@ -203,7 +203,7 @@ def _require_new(out: Path) -> None:
 
 @contextmanager
 def _draft(out: Path, files: Files) -> Iterator[Path]:
-    """The files in a folder beside the one they are meant for, which goes away with the block."""
+    """The files in a folder next to the one they are meant for, which goes away with the block."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         parent = out.parent.resolve()

@@ -167,7 +167,7 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 def workspace(
     before: Sequence[Workspace], name: str, dtype: str, shape: tuple[int, ...]
 ) -> tuple[Workspace, Layout]:
-    """Scratch memory with its layout, beside what there is already."""
+    """Scratch memory with its layout, in addition to what there is already."""
     size = SIZES[dtype]
     for length in shape:
         size *= length
