@@ -20,7 +20,7 @@ from astra_tui.drafting.pieces import (
     select,
     switched_off,
 )
-from astra_tui.drafting.reading import KernelText
+from astra_tui.drafting.reading import KernelFunction
 from astra_tui.drafting.template_arguments import TORCH_TYPE
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
@@ -46,7 +46,7 @@ _CUDA_HEADERS = re.compile(
 
 
 def plan_text(
-    kernel: KernelText,
+    kernel: KernelFunction,
     launch: LaunchDraft,
     arguments: tuple[str, ...],
     accepts: tuple[str, ...],

@@ -12,6 +12,7 @@ from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
 from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, plan_expression, printed
+from astra_tui.drafting.folding import combined
 from astra_tui.drafting.geometry import LaunchDraft, guess_grid, plan_arguments, read_launch
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.instances import Instances, Template
@@ -20,12 +21,11 @@ from astra_tui.drafting.launching import (
     can_run,
     with_checked_types,
 )
-from astra_tui.drafting.linear import combined
 from astra_tui.drafting.operators.library import choose, reference_text
 from astra_tui.drafting.operators.reading import kernel_facts, with_reference
 from astra_tui.drafting.pieces import root_relative
 from astra_tui.drafting.reading import (
-    KernelText,
+    KernelFunction,
     SourceText,
     function_name,
     host_template_of,
@@ -155,7 +155,7 @@ def draft_task(
 
 def _instances(
     translation: Translation,
-    kernel: KernelText,
+    kernel: KernelFunction,
     plan: LaunchDraft,
     elements: ElementTypes,
     sizes: Sizes,
@@ -176,7 +176,7 @@ def _instances(
     )
 
 
-def _require_template(kernel: KernelText, launch: HostLaunch | None, answers: Answers) -> None:
+def _require_template(kernel: KernelFunction, launch: HostLaunch | None, answers: Answers) -> None:
     """Raises UserError for an answered template parameter that neither kernel nor launcher has."""
     known = [name for _, name, _ in kernel.template]
     if launch is not None:
@@ -192,7 +192,7 @@ def _require_template(kernel: KernelText, launch: HostLaunch | None, answers: An
 
 def _choose(
     source: SourceText, translation: Translation, name: str | None
-) -> tuple[KernelText, Declaration]:
+) -> tuple[KernelFunction, Declaration]:
     """The kernel to draft, as it is read and as it is declared.
 
     `name` may be `NAME:LINE`, with any line of one of several with the same name.
@@ -234,7 +234,9 @@ def _has_line(declaration: Declaration, line: str) -> bool:
     return not line or (line.isdecimal() and declaration.line <= int(line) <= declaration.last_line)
 
 
-def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> HostLaunch | None:
+def _launch_of(
+    source: SourceText, kernel: KernelFunction, line: int, ask: Ask
+) -> HostLaunch | None:
     """The launch that the draft follows; others, of this kernel and with it, become points.
 
     Raises UserError where `line` is given and no launch of the kernel begins there.
@@ -270,7 +272,7 @@ def _launch_of(source: SourceText, kernel: KernelText, line: int, ask: Ask) -> H
     return first
 
 
-def _names_of_arguments(source: SourceText, kernel: KernelText) -> set[str]:
+def _names_of_arguments(source: SourceText, kernel: KernelFunction) -> set[str]:
     return {free_name(p.name) for p in kernel.parameters if not is_size_type(p, source.aliases)}
 
 

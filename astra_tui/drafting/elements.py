@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from astra_tui.cuda_source.syntax import text_of
 from astra_tui.drafting.answers import Answers, Ask
 from astra_tui.drafting.host_launches import HostLaunch
-from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
+from astra_tui.drafting.reading import KernelFunction, KernelParameter, SourceText
 from astra_tui.drafting.types import ELEMENTS, template_types, vector_of
 from astra_tui.model.dtypes import OF_SPELLING, DType
 
@@ -47,7 +47,7 @@ class ElementTypes:
 
 def read_element_types(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     launch: HostLaunch | None,
     assumed: tuple[DType, ...],
     answers: Answers,
@@ -125,13 +125,13 @@ def _main_of(
     return next(iter((*answered, *shown, *unnamed, *of_float)), None)
 
 
-def _without_template(source: SourceText, kernel: KernelText, ask: Ask) -> ElementTypes:
+def _without_template(source: SourceText, kernel: KernelFunction, ask: Ask) -> ElementTypes:
     """The types of a kernel none of whose tensors is of a type that its template names."""
     task = _most_frequent(source, kernel, ask)
     return ElementTypes(task, frozenset(), {}, source.aliases)
 
 
-def _most_frequent(source: SourceText, kernel: KernelText, ask: Ask) -> tuple[DType, ...]:
+def _most_frequent(source: SourceText, kernel: KernelFunction, ask: Ask) -> tuple[DType, ...]:
     """`T` where no template parameter is: the type of most of the floating-point tensors."""
     pointees = [vector_of(p.type, source.aliases)[0] for p in kernel.parameters if p.is_pointer]
     floats = [d for d in pointees if d in ELEMENTS]
@@ -143,7 +143,7 @@ def _most_frequent(source: SourceText, kernel: KernelText, ask: Ask) -> tuple[DT
     return (max(floats, key=floats.count) if floats else DType.FLOAT32,)
 
 
-def _meant(source: SourceText, kernel: KernelText, name: str) -> tuple[DType, ...] | None:
+def _meant(source: SourceText, kernel: KernelFunction, name: str) -> tuple[DType, ...] | None:
     """What a type parameter without evidence stands for, the likeliest first; None for any type.
 
     Traits of which only specialisations have a body say which types there are.
@@ -160,7 +160,7 @@ def _meant(source: SourceText, kernel: KernelText, name: str) -> tuple[DType, ..
     return tuple(sorted(allowed, key=lambda d: d is not named))
 
 
-def _meant_by_name(kernel: KernelText, name: str) -> DType | None:
+def _meant_by_name(kernel: KernelFunction, name: str) -> DType | None:
     """What a type parameter without evidence is called after: indices, quantised outputs."""
     if re.search(r"(?i)id(?:x|s)?_?(?:type|t)?$|ind(?:ex|ices)|^int|loc", name):
         return DType.INT32

@@ -25,7 +25,7 @@ from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
 from astra_tui.drafting.reading import (
-    KernelText,
+    KernelFunction,
     SourceText,
     host_template_of,
 )
@@ -76,7 +76,7 @@ class LaunchDraft:
 
 def read_launch(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     launch: HostLaunch | None,
     elements: ElementTypes,
     sizes: Sizes,
@@ -133,7 +133,7 @@ def read_launch(
     )
 
 
-def _answer_arguments(kernel: KernelText, sizes: Sizes, answers: Answers) -> None:
+def _answer_arguments(kernel: KernelFunction, sizes: Sizes, answers: Answers) -> None:
     """Passes what `[plan.args]` says for the kernel's whole numbers."""
     for name, text in answers.plan.args.items():
         if name not in {p.name for p in kernel.parameters}:
@@ -143,7 +143,7 @@ def _answer_arguments(kernel: KernelText, sizes: Sizes, answers: Answers) -> Non
             sizes.arguments[name] = _answered_expression(f"plan.args.{name}", text, sizes)
 
 
-def _answered_nulls(kernel: KernelText, answers: Answers) -> frozenset[str]:
+def _answered_nulls(kernel: KernelFunction, answers: Answers) -> frozenset[str]:
     """The pointers that `[plan.args]` leaves out."""
     given = answers.plan.args
     return frozenset(
@@ -168,7 +168,7 @@ def _answered_expression(key: str, text: str, sizes: Sizes) -> Expression:
     return found
 
 
-def _restrict_divisors(kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
+def _restrict_divisors(kernel: KernelFunction, sizes: Sizes, ask: Ask) -> None:
     """Sizes that divide in the kernel through a precomputed form, which is not written for all."""
     for structure in kernel.structures.values():
         for member in structure.members:
@@ -179,7 +179,7 @@ def _restrict_divisors(kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
                 ask(f"{value.id}: {said}", f"dims.{value.id}")
 
 
-def _bind_rest(source: SourceText, kernel: KernelText, sizes: Sizes, ask: Ask) -> None:
+def _bind_rest(source: SourceText, kernel: KernelFunction, sizes: Sizes, ask: Ask) -> None:
     """Sizes for whole numbers that the launch leaves to their defaults."""
     for parameter in kernel.parameters:
         if is_size_type(parameter, source.aliases) and parameter.name not in sizes.arguments:
@@ -287,7 +287,7 @@ def limits(parts: tuple[Expression, ...]) -> tuple[Polynomial, ...]:
 
 
 def plan_arguments(
-    kernel: KernelText, launch: LaunchDraft, sizes: Sizes, answers: Answers
+    kernel: KernelFunction, launch: LaunchDraft, sizes: Sizes, answers: Answers
 ) -> tuple[str, ...]:
     """What the plan passes for each parameter of the source's kernel."""
     values = []

@@ -39,7 +39,7 @@ from astra_tui.drafting.host_launches import (
     unsure_names,
 )
 from astra_tui.drafting.reading import (
-    KernelText,
+    KernelFunction,
     SourceText,
     declared_types,
     parameters_of,
@@ -111,7 +111,9 @@ class Sizes:
 class HostCode:
     """The host code of a launch."""
 
-    def __init__(self, source: SourceText, kernel: KernelText, launch: HostLaunch, sizes: Sizes):
+    def __init__(
+        self, source: SourceText, kernel: KernelFunction, launch: HostLaunch, sizes: Sizes
+    ):
         self.source = source
         self.kernel = kernel
         self.launch = launch
@@ -587,7 +589,9 @@ def _tensor_behind(argument: Node, values: Mapping[str, Node]) -> str:
     return next(map(text_of, names), "")
 
 
-def with_checked_types(source: SourceText, kernel: KernelText, launch: HostLaunch) -> KernelText:
+def with_checked_types(
+    source: SourceText, kernel: KernelFunction, launch: HostLaunch
+) -> KernelFunction:
     """A kernel whose `void*` have the element types that host code checks, the first of several."""
     values = local_values(launch)
     checked = {check.tensor: check.types for check in tensor_checks(launch)}
@@ -624,7 +628,7 @@ def _is_always(condition: Expression) -> bool:
             return False
 
 
-def can_run(source: SourceText, kernel: KernelText, launch: HostLaunch) -> bool:
+def can_run(source: SourceText, kernel: KernelFunction, launch: HostLaunch) -> bool:
     """Whether no condition around a launch is known to rule it out, as one for another GPU is."""
     host = HostCode(source, kernel, launch, Sizes())
     list(host.read_modes())

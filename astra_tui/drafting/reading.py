@@ -59,7 +59,7 @@ class KernelParameter:
 
 
 @dataclass(frozen=True)
-class KernelText:
+class KernelFunction:
     """A `__global__` function. `scope` names the namespaces around it."""
 
     name: str
@@ -88,7 +88,7 @@ class SourceText:
     """A parsed source."""
 
     root: Node
-    kernels: tuple[KernelText, ...]
+    kernels: tuple[KernelFunction, ...]
     launches: tuple[HostLaunch, ...]
     constants: dict[str, Node] = field(default_factory=dict)
     """Values of object-like macros, of constants outside of functions, of enumerators."""
@@ -338,11 +338,11 @@ def _parameter(node: Node) -> KernelParameter:
     )
 
 
-def _kernel(function: Node, structures: Structures) -> KernelText | None:
+def _kernel(function: Node, structures: Structures) -> KernelFunction | None:
     if "__global__" not in specifiers(function) or function.child_by_field_name("body") is None:
         return None
     name = function_name(function)
-    return KernelText(
+    return KernelFunction(
         name, scope_of(function), template_of(function), parameters_of(function), function,
         structures.get(name, {}),
     )  # fmt: skip

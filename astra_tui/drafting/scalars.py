@@ -11,8 +11,8 @@ from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name
 from astra_tui.drafting.host_launches import HostLaunch, local_values
 from astra_tui.drafting.reading import (
+    KernelFunction,
     KernelParameter,
-    KernelText,
     SourceText,
 )
 from astra_tui.drafting.task_file import ScalarDraft
@@ -25,7 +25,7 @@ _LITERAL = re.compile(r"(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[fFlL]?")
 
 def read_scalars(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     launch: HostLaunch | None,
     elements: ElementTypes,
     ask: Ask,

@@ -10,14 +10,14 @@ from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft
 from astra_tui.drafting.launching import Sizes
-from astra_tui.drafting.reading import KernelText
+from astra_tui.drafting.reading import KernelFunction
 from astra_tui.model.launch.expression import Call, Integer, Name, names_in
 
 _STRIDE = re.compile(r"(?i)stride|pitch|^ld[a-z]?\d?$")
 
 
 def recognise_strides(
-    kernel: KernelText, accesses: Sequence[Access], launch: LaunchDraft, sizes: Sizes, ask: Ask
+    kernel: KernelFunction, accesses: Sequence[Access], launch: LaunchDraft, sizes: Sizes, ask: Ask
 ) -> bool:
     """Replaces sizes that are named like a stride, and used as one, by `stride(tensor, axis)`.
 

@@ -31,7 +31,7 @@ from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import from_expression
 from astra_tui.drafting.reading import (
-    KernelText,
+    KernelFunction,
     SourceText,
     class_around,
     function_declarator,
@@ -65,7 +65,7 @@ _CUB_DEFAULTS = {
 
 
 def element_names(
-    kernel: KernelText, launch: HostLaunch, elements: ElementTypes, aliases: dict[str, str]
+    kernel: KernelFunction, launch: HostLaunch, elements: ElementTypes, aliases: dict[str, str]
 ) -> dict[str, str]:
     """C++ names of element types in host code with the plan's, for sizeof."""
     written = ((name, dtype_of(name, aliases)) for name in aliases)
@@ -79,7 +79,7 @@ def element_names(
     return found
 
 
-def element_types(kernel: KernelText, elements: ElementTypes) -> Iterator[tuple[str, str]]:
+def element_types(kernel: KernelFunction, elements: ElementTypes) -> Iterator[tuple[str, str]]:
     """The kernel's tensors with the plan's names of their types."""
     for parameter in kernel.parameters:
         dtype, _ = elements.of(parameter)
@@ -89,7 +89,7 @@ def element_types(kernel: KernelText, elements: ElementTypes) -> Iterator[tuple[
 
 
 def cpp_names(
-    source: SourceText, kernel: KernelText, launch: HostLaunch, elements: ElementTypes
+    source: SourceText, kernel: KernelFunction, launch: HostLaunch, elements: ElementTypes
 ) -> dict[str, str]:
     """Type parameters that stand for an element type, and the launcher's names for them, with
     what quoted C++ text of the plan has for them.
@@ -269,7 +269,7 @@ def _number_guess(name: str) -> int:
 
 def template_arguments(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     elements: ElementTypes,
     host: HostCode | None,
     sizes: Sizes,
@@ -360,7 +360,7 @@ def _answered_argument(name: str, answers: Answers, sizes: Sizes) -> str:
 
 def _cpp_constant(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     kind: str,
     name: str,
     text: str,
@@ -406,7 +406,7 @@ def _called_with(source: SourceText, launch: HostLaunch, text: str) -> str:
 
 
 def _function_argument(
-    source: SourceText, kernel: KernelText, kind: str, name: str, text: str, ask: Ask
+    source: SourceText, kernel: KernelFunction, kind: str, name: str, text: str, ask: Ask
 ) -> str:
     """The function that a launch passes, else one of the source with that signature."""
     if text:
@@ -452,7 +452,7 @@ def _number_for(text: str, elements: ElementTypes) -> int | None:
 
 def _type_argument(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     name: str,
     node: Node | None,
     default: str,

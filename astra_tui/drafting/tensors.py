@@ -15,7 +15,7 @@ from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import MAX_ALIGNMENT, Sizes
 from astra_tui.drafting.polynomial import Polynomial, constant, from_expression, rounds_up
-from astra_tui.drafting.reading import KernelParameter, KernelText, SourceText
+from astra_tui.drafting.reading import KernelFunction, KernelParameter, SourceText
 from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
@@ -72,7 +72,7 @@ class TensorsDraft:
 
 def read_accesses(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     launch: LaunchDraft,
     elements: ElementTypes,
     sizes: Sizes,
@@ -107,7 +107,7 @@ def read_accesses(
     return accesses_of(kernel.node, values, facts)
 
 
-def _sizes_of_template(kernel: KernelText, launch: LaunchDraft) -> dict[str, Polynomial]:
+def _sizes_of_template(kernel: KernelFunction, launch: LaunchDraft) -> dict[str, Polynomial]:
     """Template parameters that follow from the sizes."""
     found = {}
     for (kind, name, _), text in zip(kernel.template, launch.template, strict=False):
@@ -122,7 +122,7 @@ class TensorReader:
 
     def __init__(
         self,
-        kernel: KernelText,
+        kernel: KernelFunction,
         elements: ElementTypes,
         sizes: Sizes,
         accesses: Sequence[Access],

@@ -16,8 +16,8 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import (
+    KernelFunction,
     KernelParameter,
-    KernelText,
     SourceText,
     declared_types,
     function_name,
@@ -80,7 +80,7 @@ def is_size_type(parameter: KernelParameter, aliases: dict[str, str]) -> bool:
 
 
 def template_types(
-    source: SourceText, kernel: KernelText, launch: HostLaunch | None
+    source: SourceText, kernel: KernelFunction, launch: HostLaunch | None
 ) -> dict[str, tuple[DType, ...]]:
     """For each `typename` of a kernel, the element types that it is launched with.
 
@@ -104,7 +104,7 @@ def template_types(
 
 
 def torch_types(
-    source: SourceText, kernel: KernelText, launch: HostLaunch | None
+    source: SourceText, kernel: KernelFunction, launch: HostLaunch | None
 ) -> frozenset[str]:
     """The type parameters for which a launch passes PyTorch's types: `c10::Half`, not `__half`."""
     given = zip(kernel.template, launch.template_args if launch is not None else (), strict=False)
@@ -160,7 +160,7 @@ def _rank(dtype: DType) -> int:
 
 
 def _given(
-    source: SourceText, kernel: KernelText, launch: HostLaunch, number: int
+    source: SourceText, kernel: KernelFunction, launch: HostLaunch, number: int
 ) -> Iterator[DType]:
     """The element types that one launch gives a template parameter."""
     given = launch.template_args
@@ -169,7 +169,7 @@ def _given(
         yield from _resolved(source, launch, text)
 
 
-def _deduced(kernel: KernelText, launch: HostLaunch, name: str) -> Iterator[str]:
+def _deduced(kernel: KernelFunction, launch: HostLaunch, name: str) -> Iterator[str]:
     """The types of the arguments that are passed for parameters of type `T*`."""
     declared = declared_types(launch.function)
     for parameter, argument in zip(kernel.parameters, launch.arguments, strict=False):

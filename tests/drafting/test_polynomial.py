@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from astra_tui.drafting.linear import combined
+from astra_tui.drafting.folding import combined
 from astra_tui.drafting.polynomial import (
     Polynomial,
     constant,

@@ -13,13 +13,13 @@ from astra_tui.drafting.expressions import free_name
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
 from astra_tui.drafting.operators.matching import Reference
-from astra_tui.drafting.reading import KernelText, SourceText
+from astra_tui.drafting.reading import KernelFunction, SourceText
 from astra_tui.drafting.task_file import TaskDraft
 
 
 def kernel_facts(
     source: SourceText,
-    kernel: KernelText,
+    kernel: KernelFunction,
     launch: HostLaunch | None,
     task: TaskDraft,
     passed: Sequence[str],

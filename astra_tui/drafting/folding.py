@@ -1,4 +1,4 @@
-"""Sums of terms: recognises divisions that round up, and folds numbers, in plan expressions."""
+"""Folds numbers in plan expressions, and recognises divisions that round up."""
 
 from __future__ import annotations
 
