@@ -35,7 +35,7 @@ from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.health import Layer, Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
-from astra_tui.model.plan import Citation, CodePlace, Observation, Plan, Prediction
+from astra_tui.model.plan import Citation, CodePlace, Observation, Parameter, Plan, Prediction
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import (
     Disassembly,
@@ -129,7 +129,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     Usage, CallReserved,
     SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
     CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,
-    ComparedCandidate, Plan, Observation, Citation, CodePlace, answers.BisectStep,
+    ComparedCandidate, Plan, Parameter, Observation, Citation, CodePlace, answers.BisectStep,
 )  # fmt: skip
 """The objects inside them."""
 

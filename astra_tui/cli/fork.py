@@ -6,6 +6,7 @@ import json
 import shutil
 import tomllib
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import RUN, SESSION_TASK
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, edited_plan
 
 if TYPE_CHECKING:
+    from astra_tui.model.task import KernelTask
+    from astra_tui.model.team import Brief
     from astra_tui.sessions.branches import ForkPlace
     from astra_tui.sessions.timeline import Timeline
 
@@ -63,8 +66,8 @@ def run(options: Options) -> int:
     choices = read_choices(options)
     parent = saved_session(options.parent, choices.sessions)
     timeline, place = find_intact_place(parent, options.at)
-    plan = _plan(Path(options.plan), timeline, place) if options.plan else None
-    named, _ = local_task(timeline.final_state(), parent, options.task, trust=options.trust)
+    named, task = local_task(timeline.final_state(), parent, options.task, trust=options.trust)
+    plan = _plan(Path(options.plan), parent, timeline, place, task) if options.plan else None
     folder = _folder(options.session, sessions_folder(choices.sessions), named)
     try:
         fork_session(
@@ -96,34 +99,56 @@ def _folder(given: str | None, root: Path, task: str) -> Path:
     return folder
 
 
-def _plan(file: Path, timeline: Timeline, place: ForkPlace) -> Plan:
-    """A whole plan, or the fields of the one at a decision that change."""
-    given = _read(file)
-    for name in given:
-        if name not in Plan.__struct_fields__:
-            raise UserError(
-                f"a plan has no '{name}'",
-                file=str(file),
-                hint=nearest(name, Plan.__struct_fields__),
-            )
-    whole = {**_plan_at(timeline, place), **given}
+def _plan(file: Path, parent: Path, timeline: Timeline, place: ForkPlace, task: KernelTask) -> Plan:
+    """The plan that a file makes of the one at a decision, or for the next round, as the session's
+    team will code it. Raises UserError where it would not.
+    """
+    import asyncio
+
+    from astra_tui.engine.briefing import brief_on
+    from astra_tui.engine.teams import follow_edit
+    from astra_tui.model.settings import TeamKind
+    from astra_tui.sessions.folder import read_blob
+
+    given, state = _read(file), timeline.state(place.position)
+    assert state.opened is not None
+    kind = state.opened.settings.team
+    question = state.questions.get(place.question)
+    number = question.round if question else place.round + 1
+    base = state.round(number).base if question else place.best or state.best
+    brief = brief_on(state, partial(read_blob, parent), task, number, base)
     try:
-        return msgspec.convert(whole, Plan)
+        if question:
+            shown = state.round(number).proposals[question.proposal].plan
+        elif kind is TeamKind.PLAYBOOK:
+            shown = _own_plan(brief, str(given.get("move", "")))
+        else:
+            return msgspec.convert(given, Plan)
+        return asyncio.run(follow_edit(kind, brief, shown, edited_plan(shown, given)))
     except msgspec.ValidationError as error:
         raise UserError(f"the plan: {error}", file=str(file), hint=_FIELDS) from None
+    except UserError as error:
+        raise UserError(error.message, file=str(file), hint=error.hint) from None
 
 
 _FIELDS = f"a plan has: {', '.join(Plan.__struct_fields__)}"
 
 
-def _plan_at(timeline: Timeline, place: ForkPlace) -> dict[str, Any]:
-    if not place.question:
-        return {}
-    state = timeline.state(place.position)
-    question = state.questions[place.question]
-    proposed = state.round(question.round).proposals[question.proposal].plan
-    plan: dict[str, Any] = msgspec.to_builtins(proposed)
-    return plan
+def _own_plan(brief: Brief, move: str) -> Plan:
+    """The plan that a move has for a source. Raises UserError where it has none."""
+    from astra_tui.playbook import Evidence, NotApplicable, all_moves, propose
+    from astra_tui.playbook.kernel_text import KernelText
+
+    moves = {m.name: m for m in all_moves()}
+    if move not in moves:
+        raise UserError(
+            "a plan for the playbook names a move and its parameters",
+            hint=nearest(move, moves),
+        )
+    answer = propose(moves[move], KernelText.read(brief.source), Evidence.of(brief))
+    if isinstance(answer, NotApplicable):
+        raise UserError(f"{move} cannot be done here: {answer.reason}")
+    return answer.plan
 
 
 def _read(file: Path) -> dict[str, Any]:

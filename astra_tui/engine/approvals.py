@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
+from astra_tui.model.team import CannotFollow
 
 
 class Policy(Protocol):
@@ -33,6 +34,15 @@ class Policy(Protocol):
     def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
         """An answer, or None when it is not for this policy to decide."""
         ...
+
+
+Review = Callable[[Answer], Awaitable[Answer]]
+"""Says what an answer is obeyed as. Raises AnswerRefused, or CannotFollow, for one that is not."""
+
+
+async def obey(answer: Answer) -> Answer:
+    """The review of answers that change nothing of what was shown."""
+    return answer
 
 
 SETTLE_SECONDS = 1.0
@@ -75,10 +85,11 @@ class Approvals:
         self._record.emit(event)
         self._auto_set = self._clock()
 
-    async def decide(self, question: Question, plan: Plan) -> Decision:
+    async def decide(self, question: Question, plan: Plan, review: Review = obey) -> Decision:
         """The decision on a question: the one of the journal, else a new one.
 
-        Raises Stop when no one is there to ask.
+        Every answer, wherever it comes from, is reviewed before it decides. Raises Stop when no
+        one is there to ask, and when the answer of a policy is refused.
         """
         taken = self._record.state.decisions.get(question.id)
         if taken is not None and taken.subject == question.subject:
@@ -88,7 +99,7 @@ class Approvals:
         await self._settled()
         answer = self._by_policy(question, plan)
         if answer is not None:
-            return self._keep(answer, _decided(question, answer))
+            return await self._take_policy(question, answer, review)
         if not self._desk.clients and not self._wait:
             raise Stop(
                 StopReason.UNATTENDED,
@@ -96,7 +107,7 @@ class Approvals:
                 "and there is no one to take it",
             )
         self._record.emit(AnswerAwaited(question))
-        return await self._desk.ask(question, self._keep)
+        return await self._desk.ask(question, lambda answer: self._take(question, answer, review))
 
     async def _settled(self) -> None:
         """Waits until a mode that was just set would act; it may be another one by then.
@@ -121,16 +132,20 @@ class Approvals:
             hint = f" ({error.hint})" if error.hint else ""
             raise Stop(StopReason.TROUBLE, f"{error.file}: {error.message}{hint}") from None
 
-    def _keep(self, answer: Answer, decision: Decision) -> Decision:
+    async def _take_policy(self, question: Question, answer: Answer, review: Review) -> Decision:
+        try:
+            return await self._take(question, answer, review)
+        except (AnswerRefused, CannotFollow) as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            message = f"{answer.by.describe()}: {error.message}{hint}"
+            raise Stop(StopReason.TROUBLE, message) from None
+
+    async def _take(self, question: Question, answer: Answer, review: Review) -> Decision:
+        decide(question, answer)  # What fits badly is not reviewed.
+        answer = await review(answer)
+        decision = decide(question, answer)
         if answer.source is not None:
             # What is stored may be less than what was written: secrets are taken out.
             decision = replace(decision, result=self._record.store.put_source(answer.source))
         self._record.emit(DecisionTaken(decision))
         return decision
-
-
-def _decided(question: Question, answer: Answer) -> Decision:
-    try:
-        return decide(question, answer)
-    except AnswerRefused as error:
-        raise Stop(StopReason.TROUBLE, f"{answer.by.describe()}: {error}") from None

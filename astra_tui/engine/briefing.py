@@ -2,56 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.hunks import hunks_of, split_lines
+from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
 
 
 def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
     """The brief for a round: the base, its profile, what was tried and the engineer's notes."""
-    state = record.state
-    base = state.round(round_).base
+    return brief_on(record.state, record.store.get, task, round_, record.state.round(round_).base)
+
+
+def brief_on(
+    state: SessionState, text_of: Callable[[str], str], task: KernelTask, round_: int, base: str
+) -> Brief:
+    """The brief for a round on the source `base`; `text_of` gives texts by their hash."""
     known = state.candidate(base)
     analysis = next((a.text for a in reversed(known.analyses) if a.role == "profiling"), "")
     return Brief(
         task=task,
         round=round_,
         base=base,
-        source=record.store.get(base),
+        source=text_of(base),
         profile=known.profile,
-        tried=tuple(_tried(record)),
-        notes=(*(n.text for n in state.notes), *_refused_hunks(record)),
+        tried=tuple(_tried(state, text_of)),
+        notes=(*(n.text for n in state.notes), *_refused_hunks(state, text_of)),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
         hardware=known.hardware,
     )
 
 
-def _tried(record: Record) -> Iterator[Tried]:
+def _tried(state: SessionState, text_of: Callable[[str], str]) -> Iterator[Tried]:
     """What was tried. A plan that was lost to the model or its server was not."""
-    state = record.state
     for round_ in state.rounds:
         for proposal in round_.proposals:
             if proposal.verdict is not None and not proposal.lost:
                 plan = state.plan_of(round_.number, proposal.index)
                 verdict = proposal.verdict
                 base = round_.base
-                source = record.store.get(base)
+                source = text_of(base)
                 yield Tried(round_.number, plan, base, verdict.outcome, verdict.reasons, source)
 
 
-def _refused_hunks(record: Record) -> Iterator[str]:
+def _refused_hunks(state: SessionState, text_of: Callable[[str], str]) -> Iterator[str]:
     """What engineers took out of diffs, so that it is not written again."""
-    state = record.state
     for decision in state.decisions.values():
         if decision.gate is not ApprovalGate.DIFF or decision.partial is None:
             continue
         question = state.questions[decision.question]
-        old, new = record.store.get(question.base), record.store.get(question.subject)
+        old, new = text_of(question.base), text_of(question.subject)
         lines = split_lines(new)
         for index, hunk in enumerate(hunks_of(old, new)):
             if index not in decision.partial:

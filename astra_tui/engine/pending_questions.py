@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
-from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
+from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question
 
-Keep = Callable[[Answer, Decision], Decision]
-"""Journals a decision; returns it as it was kept."""
+Take = Callable[[Answer], Awaitable[Decision]]
+"""Decides by an answer and journals that. Raises AnswerRefused where it cannot be obeyed."""
 
 
 @dataclass(frozen=True)
 class _Waiting:
     question: Question
-    keep: Keep
-    decision: asyncio.Future[Decision]
+    take: Take
+    decision: asyncio.Future[Decision] = field(default_factory=asyncio.Future)
+    considering: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class PendingQuestions:
@@ -32,29 +33,32 @@ class PendingQuestions:
         """The questions that wait."""
         return tuple(waiting.question for waiting in self._waiting.values())
 
-    async def ask(self, question: Question, keep: Keep) -> Decision:
-        """Waits until someone decides, and returns the decision as `keep` has journaled it."""
-        waiting = _Waiting(question, keep, asyncio.Future())
+    async def ask(self, question: Question, take: Take) -> Decision:
+        """Waits until someone decides, and returns the decision as `take` has journaled it."""
+        waiting = _Waiting(question, take)
         self._waiting[question.id] = waiting
         try:
             return await waiting.decision
         finally:
             self._waiting.pop(question.id, None)
 
-    def answer(self, answer: Answer) -> Decision:
+    async def answer(self, answer: Answer) -> Decision:
         """Decides an open question; the decision is in the journal when this returns.
 
-        Raises AnswerRefused when it is decided or fits badly, and UserError when the journal
-        cannot be written; the question stays open then.
+        Raises AnswerRefused when it is decided, fits badly or cannot be obeyed, and UserError when
+        the journal cannot be written; the question stays open then.
         """
         waiting = self._waiting.get(answer.question)
-        if waiting is None or waiting.decision.cancelled():
+        if waiting is None:
             raise AnswerRefused(f"{answer.question} is not open")
-        if waiting.decision.done():
-            raise decided_before(waiting.decision.result())
-        decision = waiting.keep(answer, decide(waiting.question, answer))
-        waiting.decision.set_result(decision)
-        return decision
+        async with waiting.considering:
+            if waiting.decision.cancelled():
+                raise AnswerRefused(f"{answer.question} is not open")
+            if waiting.decision.done():
+                raise decided_before(waiting.decision.result())
+            decision = await waiting.take(answer)
+            waiting.decision.set_result(decision)
+            return decision
 
 
 def decided_before(decision: Decision) -> AnswerRefused:

@@ -12,7 +12,7 @@ import msgspec
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, edited_plan
 from astra_tui.model.settings import Approval, GatePolicy
 from astra_tui.model.state import SessionState
 
@@ -167,11 +167,10 @@ def _refuse_unknown(
 
 
 def _edited_plan(plan: Plan, changes: dict[str, Any], path: Path) -> Plan:
-    _refuse_unknown(changes, Plan.__struct_fields__, " in the edited plan", path)
     try:
-        return msgspec.convert({**msgspec.to_builtins(plan), **changes}, Plan)
-    except msgspec.ValidationError as error:
-        raise UserError(f"the edited plan: {error}", file=str(path)) from None
+        return edited_plan(plan, changes)
+    except UserError as error:
+        raise UserError(error.message, file=str(path), hint=error.hint) from None
 
 
 class AutoPolicy:

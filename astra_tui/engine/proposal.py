@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.candidate_steps import (
@@ -26,7 +28,14 @@ from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
-from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question, plan_question
+from astra_tui.model.approval import (
+    Answer,
+    ApprovalGate,
+    ApprovalStatus,
+    Decision,
+    Question,
+    plan_question,
+)
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
@@ -142,7 +151,15 @@ class Proposal:
         plan = self._state.plan
         question = plan_question(self.place.round, self.place.proposal, plan)
         await self.context.control.checkpoint()
-        return await self.context.approvals.decide(question, plan)
+        return await self.context.approvals.decide(question, plan, self._follow)
+
+    async def _follow(self, answer: Answer) -> Answer:
+        """An edited plan as the team will code it. Raises CannotFollow."""
+        if answer.plan is None:
+            return answer
+        brief = brief_for(self.record, self.context.task, self.place.round)
+        plan = await self.context.team.follow(brief, self._state.plan, answer.plan)
+        return replace(answer, plan=plan)
 
     async def _decide_diff(self, code: CodeWritten) -> Decision:
         old, new = self.record.store.get(self._base), self.record.store.get(code.candidate)

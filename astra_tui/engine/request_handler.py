@@ -32,25 +32,25 @@ class RequestHandler:
     def __init__(self, engine: Engine):
         self._engine = engine
 
-    def carry_out(self, message: FromFrontEnd, by: Author) -> Done | Refused:
+    async def carry_out(self, message: FromFrontEnd, by: Author) -> Done | Refused:
         """Does it, for the user of the front end; the reply to be sent."""
         if isinstance(message, Greeting):
             return Refused(0, "the greeting was given before")
         if self._engine.state.closed is not None:
             return Refused(message.id, "the session is closed")
         try:
-            self._do(message, by)
+            await self._do(message, by)
         except UserError as error:
             return Refused(message.id, error.message, error.hint)
         except ImpossibleEvent as error:
             return Refused(message.id, str(error))
         return Done(message.id)
 
-    def _do(self, request: Request, by: Author) -> None:
+    async def _do(self, request: Request, by: Author) -> None:
         control = self._engine.control
         match request:
             case GiveAnswer(answer=answer):
-                self._answer(answer)
+                await self._answer(answer)
             case AddNote(text=text):
                 self._engine.add_note(text, by)
             case AddCase(case=case):
@@ -66,8 +66,8 @@ class RequestHandler:
             case Cancel():
                 control.cancel(by)
 
-    def _answer(self, answer: Answer) -> None:
+    async def _answer(self, answer: Answer) -> None:
         decision = self._engine.state.decisions.get(answer.question)
         if decision is not None:
             raise decided_before(decision)
-        self._engine.desk.answer(answer)
+        await self._engine.desk.answer(answer)

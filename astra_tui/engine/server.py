@@ -187,7 +187,7 @@ class Server:
             if greeting.follows:
                 self._follow(peer)
             async for message in messages:
-                peer.reply(self._requests.carry_out(message, greeting.by))
+                peer.reply(await self._requests.carry_out(message, greeting.by))
             await peer.finish(DISCONNECT_SECONDS)
         finally:
             self._engine.desk.clients -= greeting.answers

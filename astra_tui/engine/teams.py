@@ -14,8 +14,9 @@ from astra_tui.engine.record import Record
 from astra_tui.engine.stops import answer_tokens
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
+from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Budget, RunSettings, TeamKind
-from astra_tui.model.team import Team
+from astra_tui.model.team import Brief, Team
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.reading import has_session
@@ -116,6 +117,20 @@ def remembered_steps(folder: Path) -> tuple[tuple[str, str], ...]:
         for event in read_unaltered(folder).events
         if isinstance(event, StepRemembered)
     )
+
+
+async def follow_edit(kind: TeamKind, brief: Brief, shown: Plan, edited: Plan) -> Plan:
+    """What an edited plan will be coded as by a team of a kind; calls no model.
+
+    Raises CannotFollow.
+    """
+    if kind is TeamKind.PLAYBOOK:
+        from astra_tui.playbook.team import PlaybookTeam
+
+        return await PlaybookTeam().follow(brief, shown, edited)
+    from astra_tui.llm.roles.coding import follow_edit as follow_in_words
+
+    return await follow_in_words(brief, shown, edited)
 
 
 async def build_team(

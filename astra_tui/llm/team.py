@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from astra_tui.llm.messages import LLM
 from astra_tui.llm.prices import Prices
 from astra_tui.llm.roles.asking import Asker
-from astra_tui.llm.roles.coding import write_code
+from astra_tui.llm.roles.coding import follow_edit, write_code
 from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
 from astra_tui.llm.roles.metering import CallBudget, MeteredLLM
 from astra_tui.llm.roles.planning import make_plans
@@ -50,6 +50,13 @@ class LlmTeam:
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
         """At most `count` plans, each one change."""
         return await make_plans(self._asker, self.author, brief, count, on_text)
+
+    async def follow(self, brief: Brief, shown: Plan, edited: Plan) -> Plan:
+        """The edited plan; a move does what its parameters say, or the model what the words say.
+
+        Raises CannotFollow for a plan that says both, or names a move of its own.
+        """
+        return await follow_edit(brief, shown, edited)
 
     async def code(
         self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText

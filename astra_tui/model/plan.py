@@ -7,11 +7,15 @@ against what is measured afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from astra_tui.model.digest import content_hash
+from astra_tui.model.errors import UserError, nearest
 
 
 class Risk(StrEnum):
@@ -88,11 +92,54 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
     cites: tuple[Citation, ...] = ()
 
 
+Choice = int | str
+
+
+class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing about a change that can be set, such as the bytes of a pack.
+
+    The code follows `value`: one of `choices`, or several of them, at least one, where it is a
+    tuple, as for the lines that are changed.
+    """
+
+    name: str
+    meaning: str
+    value: Choice | tuple[Choice, ...]
+    choices: tuple[Choice, ...]
+
+    @property
+    def chosen(self) -> tuple[Choice, ...]:
+        """The value, or the values where there are several."""
+        return self.value if isinstance(self.value, tuple) else (self.value,)
+
+    def describe(self) -> str:
+        """As in "pack_bytes = 16 (16, 8 or 4): bytes that a thread moves at once"."""
+        value = ", ".join(map(str, self.chosen))
+        *others, last = map(str, self.choices)
+        return f"{self.name} = {value} ({', '.join(others)} or {last}): {self.meaning}"
+
+    def having(self, value: Any) -> Parameter:
+        """The parameter with another value. Raises UserError for one that is no choice."""
+        several = isinstance(self.value, tuple)
+        given = tuple(value) if isinstance(value, list | tuple) else (value,)
+        wrong = next((v for v in given if v not in self.choices or isinstance(v, bool)), None)
+        listed = ", ".join(map(str, self.choices))
+        if wrong is not None:
+            raise UserError(f"{self.name}: {wrong} is not one of {listed}")
+        if several and not given:
+            raise UserError(f"{self.name}: at least one of {listed} is needed")
+        if not several and len(given) != 1:
+            raise UserError(f"{self.name}: one of {listed} is needed")
+        chosen = tuple(c for c in self.choices if c in given)
+        return replace(self, value=chosen if several else chosen[0])
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change to one kernel source.
 
     `evidence` is what speaks for the change; a sentence that cites nothing is a plain string.
     `move` is the playbook move that will do it; empty where the coding agent writes the code.
+    `parameters` are what can be set of that move.
     """
 
     title: str
@@ -103,6 +150,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     risk: Risk
     places: tuple[CodePlace, ...] = ()
     move: str = ""
+    parameters: tuple[Parameter, ...] = ()
 
     @property
     def observations(self) -> tuple[Observation, ...]:
@@ -113,3 +161,50 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     def hash(self) -> str:
         """Identifies the plan that was shown; a decision names it."""
         return content_hash(msgspec.json.encode(self))
+
+    @property
+    def settings(self) -> dict[str, Choice | tuple[Choice, ...]]:
+        """The values of the parameters, by name."""
+        return {p.name: p.value for p in self.parameters}
+
+    def having(self, settings: Mapping[str, Any]) -> Plan:
+        """The plan with other values of some parameters.
+
+        Raises UserError for a name that is no parameter and a value that is no choice.
+        """
+        known = [p.name for p in self.parameters]
+        for name in settings:
+            if name not in known:
+                hint = nearest(name, known) if known else "this plan has no parameters"
+                raise UserError(f"the plan has no parameter '{name}'", hint=hint)
+        changed = (p.having(settings[p.name]) if p.name in settings else p for p in self.parameters)
+        return replace(self, parameters=tuple(changed))
+
+
+def read_edited_plan(before: Plan, text: str) -> Plan:
+    """The plan that a JSON text makes of the one before. Raises UserError that names the field."""
+    try:
+        fields = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise UserError(f"the edited plan cannot be read: {error}") from None
+    return edited_plan(before, fields)
+
+
+def edited_plan(before: Plan, fields: Mapping[str, Any]) -> Plan:
+    """The plan with some of its fields replaced, as JSON or TOML gives them.
+
+    `parameters` may be a table from names to values. Raises UserError that names the field.
+    """
+    for name in fields:
+        if name not in Plan.__struct_fields__:
+            hint = nearest(name, Plan.__struct_fields__)
+            raise UserError(f"unknown key '{name}' in the edited plan", hint=hint)
+    others = dict(fields)
+    settings = others.get("parameters")
+    if isinstance(settings, Mapping):
+        before = before.having(settings)
+        del others["parameters"]
+    try:
+        return msgspec.convert({**msgspec.to_builtins(before), **others}, Plan)
+    except msgspec.ValidationError as error:
+        raise UserError(f"the edited plan: {error}") from None

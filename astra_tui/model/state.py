@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
-from astra_tui.model.author import Author
+from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import Case, CaseResult, CheckVerdict
 from astra_tui.model.digest import digest_of
@@ -239,6 +239,21 @@ class SessionState(msgspec.Struct, frozen=True):
         if decision is not None and decision.status is ApprovalStatus.EDITED and decision.plan:
             return decision.plan
         return proposed
+
+    def written_by(self, round_: int, proposal: int, candidate: str = "") -> str:
+        """Who wrote a candidate of a proposal, and who edited the plan that it follows.
+
+        Of the latest code where none is named, and of the plan where there is no code.
+        """
+        found = self.round(round_).proposals[proposal]
+        codes = [a for a in found.attempts if isinstance(a, CodeWritten)]
+        code = next((c for c in codes if c.candidate == candidate), codes[-1] if codes else None)
+        author = code.author if code else found.author
+        decision = self.decision_on(round_, proposal, ApprovalGate.PLAN, found.plan.hash)
+        edited = decision is not None and decision.status is ApprovalStatus.EDITED
+        if decision is None or not edited or author.kind is AuthorKind.ENGINEER:
+            return author.describe()
+        return f"{author.describe()}, plan edited by {decision.by.describe()}"
 
     def digest(self) -> str:
         """The same for the same events, on any machine and with any later version."""

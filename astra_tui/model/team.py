@@ -13,6 +13,7 @@ from typing import Protocol
 
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case
+from astra_tui.model.errors import UserError
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import KernelTask
@@ -112,6 +113,10 @@ class AnswerLost(NotWritten):
     """The model or its server gave nothing that can be used: no word about the plan itself."""
 
 
+class CannotFollow(UserError):
+    """An edited plan that the team would not do as it says; the message says what it cannot do."""
+
+
 class BudgetSpent(Exception):
     """The next call does not fit into what is left of a budget; the message says what is left."""
 
@@ -127,6 +132,13 @@ class Team(Protocol):
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
         """At most `count` plans for the next round. Raises TeamUnavailable."""
+        ...
+
+    async def follow(self, brief: Brief, shown: Plan, edited: Plan) -> Plan:
+        """What an engineer's edit of a shown plan will be coded as, with what follows from it.
+
+        Raises CannotFollow for an edit that the code would not obey.
+        """
         ...
 
     async def code(

@@ -19,7 +19,7 @@ from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import check_citations
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
-from astra_tui.model.plan import Observation, Plan
+from astra_tui.model.plan import Observation, Plan, read_edited_plan
 from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
@@ -39,6 +39,7 @@ def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
         f"  bottleneck: {_set_off(plan.bottleneck)}",
         *(line for o in plan.observations for line in _evidence(o, base)),
         f"  change:     {_set_off(plan.change)}",
+        *(f"  can set:    {p.describe()}" for p in plan.parameters),
         f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}, "
         f"speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}",
     ]
@@ -208,7 +209,7 @@ def _edited(
     try:
         run_editor(edit.file)
         text = edit.read()
-        answer = _answer_of(question, by, text, is_plan=is_plan)
+        answer = _answer_of(question, by, shown, text)
     except UserError as error:
         if not edit.is_still(before):
             raise NotTaken(error, edit) from None
@@ -231,13 +232,10 @@ def _encoded(plan: Plan) -> str:
     return msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
 
 
-def _answer_of(question: Question, by: Author, text: str, *, is_plan: bool) -> Answer:
-    if not is_plan:
+def _answer_of(question: Question, by: Author, shown: Plan | str, text: str) -> Answer:
+    if not isinstance(shown, Plan):
         return _answer(question, by, ApprovalStatus.EDITED, source=text)
-    try:
-        plan = msgspec.json.decode(text, type=Plan)
-    except msgspec.MsgspecError as error:
-        raise NotUnderstood(f"the edited plan: {error}") from None
+    plan = read_edited_plan(shown, text)
     return _answer(question, by, ApprovalStatus.EDITED, plan=plan)
 
 

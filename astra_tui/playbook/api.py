@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
+from tree_sitter import Node
 
+from astra_tui.cuda_source.syntax import line_of
 from astra_tui.model.counters import Counters, add_counters
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief
@@ -28,6 +31,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """The device whose profile decides, as the profile names it."""
     arch: str = ""
     """What is compiled for, such as sm_90; empty where that is not known."""
+    settings: Mapping[str, Choice | tuple[Choice, ...]] = {}
+    """Values of the move's parameters; of those that are left out it has its own."""
 
     @classmethod
     def of(cls, brief: Brief) -> Evidence:
@@ -37,6 +42,39 @@ class Evidence(msgspec.Struct, frozen=True):
             return cls(brief.task)
         counters = add_counters(w.counters for w in profile.workloads)
         return cls(brief.task, counters, profile.device, profile.arch)
+
+    def one(
+        self, name: str, meaning: str, choices: Sequence[Choice], own: Choice | None = None
+    ) -> Parameter:
+        """A parameter with one of `choices`: `own`, or the first, unless it was set.
+
+        Raises UserError where it was set to something else.
+        """
+        parameter = Parameter(
+            name, meaning, choices[0] if own is None else own, tuple(dict.fromkeys(choices))
+        )
+        return parameter.having(self.settings[name]) if name in self.settings else parameter
+
+    def several(self, name: str, meaning: str, choices: Iterable[Choice]) -> Parameter:
+        """A parameter with all of `choices`, or those that it was set to. Raises UserError."""
+        everything = tuple(dict.fromkeys(choices))
+        parameter = Parameter(name, meaning, everything, everything)
+        return parameter.having(self.settings[name]) if name in self.settings else parameter
+
+    def lines(self, nodes: Iterable[Node]) -> Parameter:
+        """The lines of some nodes, of which each can be left as it is. Raises UserError."""
+        return self.several(
+            "lines", "lines that change; the others stay", sorted({line_of(n) for n in nodes})
+        )
+
+    def workloads(self) -> Parameter:
+        """The workloads on which new code is used; on all others the old. Raises UserError."""
+        names = (w.name for w in self.task.workloads)
+        return self.several("workloads", "workloads that use the new kernel", names)
+
+    def kernels(self, names: Iterable[str]) -> Parameter:
+        """The kernels that a move can change, of which each can be left. Raises UserError."""
+        return self.several("kernels", "kernels that change; the others stay", names)
 
     @property
     def timed(self) -> bool:
@@ -55,6 +93,11 @@ class Proposal(msgspec.Struct, frozen=True):
 
     plan: Plan
     source: str
+
+
+def settable(*parameters: Parameter) -> tuple[Parameter, ...]:
+    """The parameters that leave something to choose."""
+    return tuple(p for p in parameters if len(p.choices) > 1)
 
 
 class NotApplicable(msgspec.Struct, frozen=True):
@@ -94,5 +137,8 @@ class Move(Protocol):
     """Lowest and highest speedup of the move alone on the bundled tasks, on an H100."""
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """The source without the inefficiency, or why there is nothing to change."""
+        """The source without the inefficiency, or why there is nothing to change.
+
+        Raises UserError for settings that are no choice here.
+        """
         ...

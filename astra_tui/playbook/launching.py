@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 
 from tree_sitter import Node
 
@@ -25,6 +26,8 @@ from astra_tui.model.launch.expression import (
     Name,
 )
 from astra_tui.model.launch.plan import Step, Verbatim
+from astra_tui.model.plan import Parameter
+from astra_tui.model.task import KernelTask, Workload
 from astra_tui.playbook.names import Function
 
 
@@ -66,6 +69,26 @@ def all_of(conditions: list[Expression]) -> Expression:
     for condition in rest:
         first = Binary("and", first, condition)
     return first
+
+
+def only_for(task: KernelTask, workloads: Parameter) -> list[Expression]:
+    """The condition that a case has the sizes of one of the workloads; none where all are meant."""
+    chosen = [w for w in task.workloads if w.name in workloads.chosen]
+    if len(workloads.chosen) == len(workloads.choices):
+        return []
+    return [reduce(lambda a, b: Binary("or", a, b), dict.fromkeys(map(_sizes, chosen)))]
+
+
+def _sizes(workload: Workload) -> Expression:
+    sizes = workload.dims.items()
+    return all_of([Compare(Name(name), (("==", Integer(size)),)) for name, size in sizes])
+
+
+def for_workloads(workloads: Parameter) -> str:
+    """Words for the condition of `only_for`, to end a sentence with."""
+    if len(workloads.chosen) == len(workloads.choices):
+        return ""
+    return f"; the new kernel is for {', '.join(map(str, workloads.chosen))} alone"
 
 
 def divisible(value: Expression, by: Expression) -> Expression:

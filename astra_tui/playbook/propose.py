@@ -10,6 +10,7 @@ from astra_tui.cuda_source.syntax import line_of, of_type, parse
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of, print_plan, validate_plan
 from astra_tui.model.plan import Plan
+from astra_tui.model.team import CannotFollow
 from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import OverlappingEdits
 from astra_tui.playbook.kernel_text import KernelText
@@ -32,13 +33,13 @@ def propose_all(
     proposals: list[Proposal] = []
     refusals: list[NotApplicable] = []
     for move in all_moves():
-        answer = propose(move, text, evidence, withdrawn)
+        answer = _unless_withdrawn(move, text, evidence, withdrawn)
         if isinstance(answer, Proposal) and (move.name, region(answer.plan, source)) in settled:
             answer = NotApplicable(
                 move.name, "it gained nothing before, and what it would change is still the same"
             )
         if isinstance(answer, Proposal):
-            proposals.append(_with_gain(answer, move) if evidence.timed else answer)
+            proposals.append(answer)
         else:
             refusals.append(answer)
     if evidence.timed:
@@ -47,15 +48,57 @@ def propose_all(
     return sorted(proposals, key=_preference), refusals
 
 
-def propose(
-    move: Move,
-    source: KernelText,
-    evidence: Evidence,
-    withdrawn: frozenset[tuple[str, str]] = frozenset(),
+def _unless_withdrawn(
+    move: Move, source: KernelText, evidence: Evidence, withdrawn: frozenset[tuple[str, str]]
 ) -> Proposal | NotApplicable:
-    """One move's answer for a source; a rewrite that is no valid source becomes a refusal."""
     if (move.name, source.hash) in withdrawn:
         return NotApplicable(move.name, "withdrawn: it was tried on this source or rejected")
+    return propose(move, source, evidence)
+
+
+def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | NotApplicable:
+    """What the move of a plan makes of a source with the plan's parameters.
+
+    Raises UserError for a value that is no choice.
+    """
+    move = next((move for move in all_moves() if move.name == plan.move), None)
+    if move is None:
+        return NotApplicable(plan.move, "no such move")
+    set_ = replace(evidence, settings={**evidence.settings, **plan.settings})
+    return propose(move, KernelText.read(source), set_)
+
+
+def plan_as_set(source: str, shown: Plan, edited: Plan, evidence: Evidence) -> Plan:
+    """The plan that the move of a shown plan has with the parameters of an edited one.
+
+    Raises CannotFollow where the move cannot be set like that.
+    """
+    own = {p.name: p for p in shown.parameters}
+    if [p.name for p in edited.parameters] != list(own):
+        raise not_followed(shown, "the names of its parameters")
+    # Only these: what the others can be may follow from them.
+    changed = tuple(p for p in edited.parameters if p.value != own[p.name].value)
+    try:
+        answer = propose_as_set(source, replace(shown, parameters=changed), evidence)
+    except UserError as error:
+        raise CannotFollow(error.message, hint=error.hint) from None
+    if isinstance(answer, NotApplicable):
+        raise CannotFollow(f"{shown.move} cannot do this: {answer.reason}")
+    return answer.plan
+
+
+def not_followed(plan: Plan, what: str) -> CannotFollow:
+    """Says of an edit of a move's plan that the code would not obey it, and what it would."""
+    names = ", ".join(p.name for p in plan.parameters)
+    settable = f"set its parameters ({names})" if names else "it has no parameters to set"
+    return CannotFollow(
+        f"the move {plan.move} would not follow an edit of {what}",
+        hint=f"{settable}, or accept the plan and edit the code at the diff",
+    )
+
+
+def propose(move: Move, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+    """One move's answer for a source; a rewrite that is no valid source becomes a refusal."""
     broken = next(of_type(source.root, "ERROR"), None)
     if broken is not None:
         return NotApplicable(move.name, f"line {line_of(broken)}: the grammar does not follow")
@@ -68,7 +111,9 @@ def propose(
     if isinstance(answer, NotApplicable):
         return answer
     problem = _problem(answer.source, source.text, evidence)
-    return NotApplicable(move.name, problem) if problem else answer
+    if problem:
+        return NotApplicable(move.name, problem)
+    return _with_gain(answer, move) if evidence.timed else answer
 
 
 def _problem(text: str, before: str, evidence: Evidence) -> str:

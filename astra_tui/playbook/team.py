@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
+from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.team import (
     Brief,
@@ -18,8 +21,11 @@ from astra_tui.model.team import (
     PlanDraft,
 )
 from astra_tui.model.verdict import Outcome
-from astra_tui.playbook import Evidence, Proposal, propose_all
-from astra_tui.playbook.propose import region
+from astra_tui.playbook import Evidence, NotApplicable, Proposal, propose_all
+from astra_tui.playbook.propose import not_followed, plan_as_set, propose_as_set, region
+
+_WORDS = ("move", "title", "bottleneck", "evidence", "change", "places")
+"""Fields of a plan that say what its move does, and do not steer it."""
 
 
 class PlaybookTeam:
@@ -44,12 +50,28 @@ class PlaybookTeam:
         """The rewrite of the plan's move. A move has one rewrite, so that a failure ends it."""
         if failure is not None:
             raise NotWritten(f"the playbook withdraws {plan.move or 'the plan'}: {failure.message}")
-        proposals, refused = await _propose(brief)
-        for proposal in proposals:
-            if proposal.plan.move == plan.move:
-                return CodeDraft(proposal.source, self._named(plan), proposal.plan.change)
-        why = next((r for r in refused if r.startswith(f"{plan.move}:")), "no such move")
-        raise NotWritten(f"the playbook can only do its own moves: {why}")
+        evidence = Evidence.of(brief)
+        try:
+            answer = await asyncio.to_thread(propose_as_set, brief.source, plan, evidence)
+        except UserError as error:
+            raise NotWritten(error.message) from None
+        if isinstance(answer, NotApplicable):
+            raise NotWritten(f"the playbook can only do its own moves: {answer.reason}")
+        return CodeDraft(answer.source, self._named(plan), answer.plan.change)
+
+    async def follow(self, brief: Brief, shown: Plan, edited: Plan) -> Plan:
+        """The plan that its move has with the edited parameters; prediction and risk as edited.
+
+        A move writes its other words itself, so that they say what it does. Raises CannotFollow
+        where they were edited, and for parameters that the move cannot have.
+        """
+        changed = next((n for n in _WORDS if getattr(edited, n) != getattr(shown, n)), None)
+        if changed is not None:
+            raise not_followed(shown, changed)
+        plan = await asyncio.to_thread(plan_as_set, brief.source, shown, edited, Evidence.of(brief))
+        if edited.prediction != shown.prediction:
+            plan = replace(plan, prediction=edited.prediction)
+        return replace(plan, risk=edited.risk)
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:  # noqa: ARG002
         """None: the floor suite is derived from the contract already."""

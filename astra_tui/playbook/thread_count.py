@@ -27,6 +27,10 @@ MAX_THREADS = 1024
 """In a block (CUDA C++ Programming Guide, compute capabilities)."""
 
 
+BLOCKS = (64, 128, 256, 512, MAX_THREADS)
+"""Sizes of a block that are worth a try."""
+
+
 def why_count_matters(kernel: Function, size: int) -> str:
     """What in a kernel for blocks of `size` threads does not bear 1024 of them, "" for nothing.
 

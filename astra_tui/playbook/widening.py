@@ -17,6 +17,7 @@ from astra_tui.cuda_source.syntax import (
     descendants,
     identifiers_in,
     is_barrier,
+    line_of,
     of_type,
     statements_of,
     text_of,
@@ -81,6 +82,9 @@ class WideLoop:
 
     edits: list[Edit] = field(default_factory=list)
     accesses: list[Node] = field(default_factory=list)
+    """Those that can become wide."""
+    wide: list[Node] = field(default_factory=list)
+    """Those that do."""
     elements: set[str] = field(default_factory=set)
     roots: dict[str, None] = field(default_factory=dict)
     """Pointer parameters that have to be aligned."""
@@ -89,13 +93,21 @@ class WideLoop:
 
 
 def widen_loops(
-    source: KernelText, function: Function, launch: Launch, names: WideNames
+    source: KernelText,
+    function: Function,
+    launch: Launch,
+    names: WideNames,
+    lines: frozenset[int] | None = None,
 ) -> list[WideLoop]:
-    """The wide form of every loop that walks over memory. Raises NotWidenable."""
+    """The wide form of every loop that walks over memory. Raises NotWidenable.
+
+    Accesses on other `lines` than these, if any are given, stay single: a thread takes the elements
+    of a pack one by one there, so that all loops still share out elements alike.
+    """
     found = [loop for loop in loops_of(function) if walks_over_elements(loop, function)]
     if not found:
         raise NotWidenable("no loop in which threads take neighbouring elements in turns")
-    wide = [_Widener(source, function, loop, launch, names).widen() for loop in found]
+    wide = [_Widener(source, function, loop, launch, names, lines).widen() for loop in found]
     wide = [w for w in wide if w.accesses]
     if not wide:
         raise NotWidenable("its loops access no global memory element by element")
@@ -121,7 +133,9 @@ class _Widener:
         loop: Loop,
         launch: Launch,
         names: WideNames,
+        lines: frozenset[int] | None,
     ):
+        self.lines = lines
         self.source = source
         self.function = function
         self.loop = loop
@@ -129,6 +143,8 @@ class _Widener:
         self.names = names
         self.reader = IndexReader(function)
         self.wide = WideLoop()
+        self._single_stores: list[Access] = []
+        """Stores of a run that stay single; no load that follows them may move before the run."""
         self.varying = self._varying()
         self.indices = LaneIndices(function, loop.name, self.reader, self.varying)
         self.stores = [a for s in loop.body for a in accesses_in(s, function) if a.is_store]
@@ -283,10 +299,12 @@ class _Widener:
         loads: dict[str, tuple[Access, str]] = {}
         stores: dict[str, tuple[Access, str]] = {}
         edits: list[Edit] = []
+        self._single_stores = []
         for statement in run:
             for access in accesses_in(statement, self.function):
                 if self._is_wide(access):
-                    edits.append(self._use(access, statement, loads, stores))
+                    edit = self._use(access, statement, loads, stores)
+                    edits += [edit] if edit else []
         body = [self._lane_text(s, edits) for s in run]
         lane, width = self.names.lane, self.names.width
         before = [self._declared(*a, stored=False) for a in loads.values()]
@@ -335,25 +353,31 @@ class _Widener:
         statement: Node,
         loads: dict[str, tuple[Access, str]],
         stores: dict[str, tuple[Access, str]],
-    ) -> Edit:
+    ) -> Edit | None:
+        """What an access becomes in the loop over lanes; None where it stays single."""
         if is_conditional(access.node, statement):
             raise refusal(access.node, f"{text_of(access.node)} is under a condition")
+        stays = self.lines is not None and line_of(access.node) not in self.lines
+        if not access.is_store or (stays and access.is_load):
+            self._check_order(access, stores)
+        self.wide.accesses.append(access.node)
+        if stays:
+            self._single_stores += [access] if access.is_store else []
+            return None
         self._require_aligned(access)
         key = canonical(access.node)
-        if not access.is_store:
-            self._check_order(access, stores)
         kept = stores if access.is_store else loads
         if key not in kept:
             name = fresh_name(f"{text_of(access.pointer)}_pack", self.names.taken)
             kept[key] = (access, name)
         elif access.is_load and access.is_store:
             raise refusal(access.node, "the same element is changed twice")
-        self.wide.accesses.append(access.node)
+        self.wide.wide.append(access.node)
         self.wide.elements.add(access.element)
         return replace(access.node, f"{kept[key][1]}.value[{self.names.lane}]")
 
     def _check_order(self, access: Access, stores: dict[str, tuple[Access, str]]) -> None:
-        for store, _ in stores.values():
+        for store in (*(store for store, _ in stores.values()), *self._single_stores):
             if may_alias(self.source, self.function, access.root, store.root):
                 raise refusal(access.node, "a load after a store to the same buffer")
 

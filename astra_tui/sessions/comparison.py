@@ -67,7 +67,7 @@ def find_candidate(state: SessionState, folder: str, named: str) -> ComparedCand
         round=round_,
         task_hash=state.opened.task_hash,
         plan=state.plan_of(round_, proposal.index) if proposal else None,
-        author=proposal.author.describe() if proposal else "task",
+        author=state.written_by(round_, proposal.index, candidate) if proposal else "task",
         verdict=known.check.verdict if known.check else None,
         cases=len(known.results),
         failed=tuple(f"{r.case.id}: {r.message}" for r in known.failures),

@@ -80,6 +80,7 @@ class ProposalReport(msgspec.Struct, frozen=True):
 
     title: str
     author: str
+    written_by: str
     risk: Risk
     move: str
     evidence: tuple[EvidenceReport, ...]
@@ -219,6 +220,7 @@ def _proposal_report(
     return ProposalReport(
         title=plan.title,
         author=proposal.author.describe(),
+        written_by=state.written_by(round_.number, proposal.index, candidate),
         risk=plan.risk,
         move=plan.move,
         evidence=tuple(_evidence(o, state.candidate(round_.base)) for o in plan.observations),

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
+from astra_tui.model.plan import Choice, Counter, Observation, Parameter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, TeamKind
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.sessions.engines import RunRequest
@@ -18,18 +18,28 @@ from astra_tui.sessions.reading import state_of
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.text.numbers import whole_number
 
+_PARAMETER = "set_"
+"""Begins the names of fields that are parameters of a plan."""
+
 _GATES = tuple(policy.value for policy in GatePolicy)
 
 
-def plan_fields(plan: Plan) -> tuple[Field, ...]:
-    """A plan as fields; evidence is one sentence a line."""
+def plan_fields(plan: Plan, team: TeamKind) -> tuple[Field, ...]:
+    """What of a plan can be edited, as fields; evidence is one sentence a line.
+
+    The words of a playbook's plan say what its move does, and do not steer it: they are no fields.
+    """
     expected = plan.prediction
     sentences = [observed.sentence for observed in plan.observations]
-    return (
+    words = (
         Field("title", "title", plan.title),
         Field("bottleneck", "bottleneck", plan.bottleneck, long=True),
         Field("evidence", "evidence", "\n".join(sentences), long=True),
         Field("change", "change", plan.change, long=True),
+    )
+    return (
+        *(_parameter_field(parameter) for parameter in plan.parameters),
+        *(() if team is TeamKind.PLAYBOOK else words),
         Field("counter", "counter", expected.counter.value, tuple(c.value for c in Counter)),
         Field("counter_ratio", "new / old", f"{expected.counter_ratio:g}"),
         Field("speedup_low", "speedup, low", f"{expected.speedup_low:g}"),
@@ -38,29 +48,56 @@ def plan_fields(plan: Plan) -> tuple[Field, ...]:
     )
 
 
-def plan_of(values: Mapping[str, str], before: Plan, team: TeamKind) -> Plan:
+def plan_note(plan: Plan) -> str:
+    """How the parameters of a plan are written."""
+    return "; ".join(f"{p.name}: {p.meaning} ({_listed(p.choices)})" for p in plan.parameters)
+
+
+def _parameter_field(parameter: Parameter) -> Field:
+    several = isinstance(parameter.value, tuple)
+    options = () if several else tuple(map(str, parameter.choices))
+    return Field(
+        _PARAMETER + parameter.name,
+        parameter.name.replace("_", " "),
+        _listed(parameter.chosen),
+        options,
+    )
+
+
+def _listed(values: tuple[Choice, ...]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _settings(values: Mapping[str, str], before: Plan) -> dict[str, Choice | tuple[Choice, ...]]:
+    """The values of the plan's parameters; a text that is none of the choices stays as it is."""
+    known = {p.name: {str(c): c for c in p.choices} for p in before.parameters}
+    settings: dict[str, Choice | tuple[Choice, ...]] = {}
+    for parameter in before.parameters:
+        written = values[_PARAMETER + parameter.name].replace(",", " ").split()
+        settings[parameter.name] = tuple(known[parameter.name].get(w, w) for w in written)
+    return settings
+
+
+def plan_of(values: Mapping[str, str], before: Plan) -> Plan:
     """The plan that fields make of the one before. Raises UserError that names the field.
 
-    A playbook move makes its own change, so that a plan of other words is no longer a move's.
+    Whether the team would follow it, the engine says.
     """
-    if team is TeamKind.PLAYBOOK and values["change"].strip() != before.change.strip():
-        raise UserError(
-            "the playbook can only make its own change", hint="edit the code at the diff instead"
-        )
     low, high = _number(values, "speedup_low"), _number(values, "speedup_high")
     if low > high:
         raise UserError("speedup, low is above speedup, high")
     prediction = Prediction(low, high, Counter(values["counter"]), _number(values, "counter_ratio"))
-    plan = replace(
-        before,
+    plan = before.having(_settings(values, before))
+    plan = replace(plan, prediction=prediction, risk=Risk(values["risk"]))
+    if "change" not in values:
+        return plan
+    return replace(
+        plan,
         title=_text(values, "title"),
         bottleneck=_text(values, "bottleneck"),
         evidence=_evidence(values["evidence"], before),
         change=_text(values, "change"),
-        prediction=prediction,
-        risk=Risk(values["risk"]),
     )
-    return plan if plan.change == before.change.strip() else replace(plan, move="")
 
 
 def _evidence(text: str, before: Plan) -> tuple[str | Observation, ...]:

@@ -13,7 +13,7 @@ import pytest
 from astra_tui.cli import answers
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.digest import content_hash
-from astra_tui.model.events import DecisionTaken, NoteAdded, SessionClosed
+from astra_tui.model.events import CodeWritten, DecisionTaken, NoteAdded, SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
@@ -234,11 +234,17 @@ def test_a_key_does_not_go_to_a_server_that_only_the_session_names(
 def test_a_branch_holds_the_past_and_goes_its_own_way(shell: Shell, saved: Path) -> None:
     before = contents(saved)
     plan = shell.folder / "plan.toml"
-    plan.write_text('change = "with more care"\n', encoding="utf-8")
-    forked = shell.run(
-        "fork", "one", "--at", "2.0.plan", "--plan", str(plan), "--note", "mind the tail",
-        "--session", "sessions/two", *PLAYBOOK, "--json",
+    fork = (
+        "fork", "one", "--at", "1.0.plan", "--plan", str(plan), "--note", "mind the tail",
+        "--session", "sessions/two", "--rounds", "1", *PLAYBOOK, "--json",
     )  # fmt: skip
+    plan.write_text('change = "with more care"\n', encoding="utf-8")
+    refused = shell.run(*fork)
+    assert refused.code == ExitCode.BAD_INPUT
+    assert "would not follow an edit of change" in refused.err
+    assert not (shell.folder / "sessions" / "two").exists()
+    plan.write_text("parameters = { pack_bytes = 8 }\n", encoding="utf-8")
+    forked = shell.run(*fork)
     assert forked.code == ExitCode.OK, forked.err
     assert contents(saved) == before
     events = read_journal(shell.folder / "sessions" / "two").events
@@ -248,9 +254,14 @@ def test_a_branch_holds_the_past_and_goes_its_own_way(shell: Shell, saved: Path)
     assert origin.digest == fold(parent.events[: origin.seq + 1]).digest()
     assert [e.text for e in events if isinstance(e, NoteAdded)] == ["mind the tail"]
     decisions = {e.decision.question: e.decision for e in events if isinstance(e, DecisionTaken)}
-    assert decisions["2.0.plan"].status == "edited"
-    assert decisions["2.0.plan"].plan.change == "with more care"
-    assert decisions["2.0.plan"].by.kind == "engineer"
+    edited = decisions["1.0.plan"]
+    assert (edited.status, edited.plan.settings["pack_bytes"]) == ("edited", 8)
+    assert edited.by.kind == "engineer"
+    (written,) = (e.candidate for e in events if isinstance(e, CodeWritten) and e.round == 1)
+    source = shell.folder / "sessions" / "two" / "sources" / f"{written[:12]}.cu"
+    assert "let width = 8 // sizeof(T)" in source.read_text(encoding="utf-8")
+    compared = decoded(shell.run("compare", "two:r1", "one:r1", "--json"), answers.CompareAnswer)
+    assert [", plan edited by engineer" in s.author for s in compared.sides] == [True, False]
     listed = decoded(shell.run("sessions", "--json"), answers.SessionsAnswer)
     assert {s.name: s.parent for s in listed.sessions} == {"one": "", "two": "one"}
     assert f"  two (from event {origin.seq})" in shell.run("sessions").out

@@ -75,6 +75,9 @@ class ScriptedTeam:
         plans = tuple(PlanDraft(s.plan, self.author) for s in left[:count])
         return PlanAnswer(plans, "" if plans else "the script is at its end")
 
+    async def follow(self, brief: Brief, shown: Plan, edited: Plan) -> Plan:
+        return edited
+
     async def code(
         self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
     ) -> CodeDraft:
@@ -159,7 +162,9 @@ class Session:
         async for event in self.engine.run():
             self.events.append(event)
             if isinstance(event, AnswerAwaited):
-                answer(self, event.question)  # type: ignore[operator]
+                answering = answer(self, event.question)  # type: ignore[operator]
+                if answering is not None:
+                    await answering
         self.journal.close()
 
     def of(self, kind: type[Event]) -> list[Event]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
@@ -84,13 +84,15 @@ def outcomes(session: Session) -> list[Outcome]:
     return [e.verdict.outcome for e in session.of(VerdictReached)]  # type: ignore[attr-defined]
 
 
-def answer(session: Session, question: Question, status: ApprovalStatus, **more: object) -> None:
+def answer(
+    session: Session, question: Question, status: ApprovalStatus, **more: object
+) -> Awaitable[Decision]:
     made = Answer(question.id, question.subject, status, ENGINEER, **more)  # type: ignore[arg-type]
-    session.engine.desk.answer(made)
+    return session.engine.desk.answer(made)
 
 
-def accept(session: Session, question: Question) -> None:
-    answer(session, question, ApprovalStatus.ACCEPTED)
+def accept(session: Session, question: Question) -> Awaitable[Decision]:
+    return answer(session, question, ApprovalStatus.ACCEPTED)
 
 
 def test_ends_on_the_better_of_broken_wrong_and_slow_candidates_and_the_journal_says_so(
@@ -186,14 +188,14 @@ def test_behind_an_open_gate_nothing_goes_on_and_its_answer_is_in_the_journal_on
     seen: list[tuple[str, set[str]]] = []
     decided: list[str] = []
 
-    def look(session: Session, question: Question) -> None:
+    async def look(session: Session, question: Question) -> None:
         stages = {
             e.stage
             for e in session.events
             if isinstance(e, StageBegan) and e.round == question.round
         }
         seen.append((question.gate.value, stages))
-        accept(session, question)
+        await accept(session, question)
         decided.append(question.id)
         assert list(read_journal(tmp_path / "s").state().decisions) == decided
 
@@ -208,11 +210,11 @@ def test_a_rejection_keeps_its_reason_and_reaches_the_team(
     steps = [Step("one", (sources.better,)), Step("two", (sources.better,))]
     session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK))
 
-    def decide(session: Session, question: Question) -> None:
+    async def decide(session: Session, question: Question) -> None:
         if question.round == 1:
-            answer(session, question, ApprovalStatus.REJECTED, reason="too large a step")
+            await answer(session, question, ApprovalStatus.REJECTED, reason="too large a step")
         else:
-            accept(session, question)
+            await accept(session, question)
 
     asyncio.run(session.run_with(decide))
     assert outcomes(session) == [Outcome.REJECTED, Outcome.BETTER]
@@ -231,16 +233,18 @@ def test_accepted_hunks_are_applied_and_shown_again(
     )
     shown: list[str] = []
 
-    def decide(session: Session, question: Question) -> None:
+    async def decide(session: Session, question: Question) -> None:
         if question.gate is ApprovalGate.PLAN:
-            accept(session, question)
+            await accept(session, question)
             return
         shown.append(session.journal.get(question.subject))
         if len(shown) == 1:
             assert question.hunks == 2
-            answer(session, question, ApprovalStatus.ACCEPTED, hunks=(1,), reason="keep the words")
+            await answer(
+                session, question, ApprovalStatus.ACCEPTED, hunks=(1,), reason="keep the words"
+            )
         else:
-            accept(session, question)
+            await accept(session, question)
 
     asyncio.run(session.run_with(decide))
     assert len(shown) == 2
@@ -258,10 +262,10 @@ def test_refused_hunks_are_told_to_the_team(
     steps = [Step("two", (two, sources.better))]
     session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK, rounds=2))
 
-    def decide(session: Session, question: Question) -> None:
+    async def decide(session: Session, question: Question) -> None:
         first = question.gate is ApprovalGate.DIFF and question.attempt == 0
         more = {"hunks": (1,), "reason": "no"} if first else {}
-        answer(session, question, ApprovalStatus.ACCEPTED, **more)
+        await answer(session, question, ApprovalStatus.ACCEPTED, **more)
 
     asyncio.run(session.run_with(decide))
     notes = "\n".join(session.team.briefs[-1].notes)
@@ -279,12 +283,12 @@ def test_an_edited_plan_and_an_edited_source_go_on_as_edited_but_for_secrets(
         step.title, "latency", ("a number",), "another change", step.plan.prediction, Risk.LOW
     )
 
-    def decide(session: Session, question: Question) -> None:
+    async def decide(session: Session, question: Question) -> None:
         if question.gate is ApprovalGate.PLAN:
-            answer(session, question, ApprovalStatus.EDITED, plan=edited_plan)
+            await answer(session, question, ApprovalStatus.EDITED, plan=edited_plan)
         else:
             source = f"// {key}\n{sources.better}"
-            answer(session, question, ApprovalStatus.EDITED, source=source)
+            await answer(session, question, ApprovalStatus.EDITED, source=source)
 
     asyncio.run(session.run_with(decide))
     assert outcomes(session) == [Outcome.BETTER]

@@ -30,8 +30,9 @@ from astra_tui.model.events import (
     StopReason,
 )
 from astra_tui.model.fold import fold
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, OnText, PlanAnswer
+from astra_tui.model.team import Brief, OnText, PlanAnswer, Team
 from astra_tui.sessions.client import (
     EngineClient,
     EngineGone,
@@ -152,13 +153,14 @@ def team(task: KernelTask) -> ScriptedTeam:
 async def hosted(
     folder: Path,
     task: KernelTask,
-    team: ScriptedTeam,
+    team: Team,
     *,
     automatic: bool = False,
     linger: float | None = None,
     queue_length: int = 8192,
+    settings: RunSettings | None = None,
 ) -> AsyncIterator[Hosted]:
-    settings = settings_of(AUTO if automatic else ASK, rounds=1)
+    settings = settings or settings_of(AUTO if automatic else ASK, rounds=1)
     resumed = (folder / "journal.jsonl").exists()
     opened = (
         resume_session(folder, task, Redactor())

@@ -80,7 +80,7 @@ def test_a_plan_that_cannot_be_read_is_gone_on_with(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "sed -i '1i // mine'")
-    with pytest.raises(NotTaken, match="the edited plan: ") as told:
+    with pytest.raises(NotTaken, match="the edited plan cannot be read: ") as told:
         read("e")
     assert str(told.value.edit.file) in told.value.hint
     monkeypatch.setenv("EDITOR", 'sed -i -e 1d -e \'s/"title": "/&my own: /\'')

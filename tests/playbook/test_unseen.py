@@ -18,11 +18,8 @@ from tests.playbook.greedy import Greedy, table
 
 FOLDER = Path(__file__).parent / "unseen"
 FIRES = {
-    "layernorm": {
-        *("wide_accesses", "keep_row", "shuffle_reduction", "fast_math", "reciprocal"),
-        *("tune_block", "cache_hints"),
-    },
-    "rotary": {"wide_accesses", "fit_block", "tune_block", "cache_hints"},
+    "layernorm": {"wide_accesses", "keep_row", "shuffle_reduction", "fast_math", "reciprocal"},
+    "rotary": {"wide_accesses", "fit_block"},
 }
 
 

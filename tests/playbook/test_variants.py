@@ -21,19 +21,19 @@ from tests.playbook.variants import VARIANTS
 FIRES = {
     "fused_add_rmsnorm": {
         *("wide_accesses", "keep_row", "shuffle_reduction", "hoist_invariants", "reciprocal"),
-        *("fast_math", "tune_block"),
+        "fast_math",
     },
     "merge_attn_states_lse": {
         *("wide_accesses", "hoist_invariants", "reciprocal", "fast_math", "fit_block"),
-        *("tune_block", "cache_hints"),
     },
-    "silu_and_mul": {"wide_accesses", "row_per_block", "fast_math", "tune_block", "cache_hints"},
+    "silu_and_mul": {"wide_accesses", "fast_math"},
 }
 FIRES_ON_GPU = {
-    "fused_add_rmsnorm": FIRES["fused_add_rmsnorm"] | {"overlap_launches"},
-    "merge_attn_states_lse": FIRES["merge_attn_states_lse"] | {"pack_rows", "overlap_launches"},
-    "silu_and_mul": FIRES["silu_and_mul"] - {"row_per_block"}
-    | {"row_grid", "full_grid", "overlap_launches"},
+    "fused_add_rmsnorm": FIRES["fused_add_rmsnorm"] | {"tune_block", "overlap_launches"},
+    "merge_attn_states_lse": FIRES["merge_attn_states_lse"]
+    | {"pack_rows", "tune_block", "cache_hints", "overlap_launches"},
+    "silu_and_mul": FIRES["silu_and_mul"]
+    | {"row_grid", "full_grid", "tune_block", "cache_hints", "overlap_launches"},
 }
 ONLY_AFTER_OTHERS = {"single_turn", "store_early", "trigger_early"}
 DTYPE_VARIANTS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}

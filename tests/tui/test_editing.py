@@ -14,6 +14,7 @@ from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
+from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.sessions.client import Edit, EngineClient
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.reading import read_journal
@@ -269,3 +270,41 @@ def test_an_edit_finds_a_place_where_the_home_cannot_be_written(
     edit = Edit.begin("text", "s-1.0.plan", ".json")
     assert edit.file.parent.parent == tmp_path
     assert edit.read() == "text"
+
+
+def write_script(file: Path, *commands: str) -> str:
+    file.write_text("#!/bin/sh\n" + "".join(f"sed -i '{c}' \"$1\"\n" for c in commands))
+    file.chmod(0o755)
+    return str(file)
+
+
+@on_a_loop
+async def test_json_of_a_playbook_plan_is_coded_as_it_says_or_refused_and_continued(
+    tmp_path: Path, task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    monkeypatch.setattr(HeadlessDriver, "can_suspend", property(lambda _driver: True))
+    words = write_script(tmp_path / "words.sh", "s/neighbouring elements/only loads/")
+    value = write_script(
+        tmp_path / "value.sh", "s/only loads/neighbouring elements/", 's/"value": 16/"value": 4/'
+    )
+    settings = settings_of(ASK, team=TeamKind.PLAYBOOK, rounds=1)
+    async with (
+        working(folder, task, PlaybookTeam(), settings) as source,
+        seated(source) as desk,
+    ):
+        monkeypatch.setenv("EDITOR", words)
+        await desk.answer("plan", "ctrl+g")
+        await desk.told("would not follow an edit of change")
+        assert "set its parameters (pack_bytes, lines, workloads)" in notice(desk)
+        assert "ctrl+g continues with it" in notice(desk)
+        assert not state_of(folder).decisions
+        monkeypatch.setenv("EDITOR", value)
+        await desk.answer("plan", "ctrl+g")
+        await desk.asked("diff")
+    state = state_of(folder)
+    code = state.round(1).proposals[0].code
+    assert code is not None
+    assert state.plan_of(1, 0).settings["pack_bytes"] == 4
+    text = (folder / "sources" / f"{code.candidate[:12]}.cu").read_text()
+    assert "let width = 4 // sizeof(T)" in text

@@ -13,7 +13,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.citations import METRICS
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Citation, Counter, Observation, Plan, Prediction, Risk
+from astra_tui.model.plan import Citation, Counter, Observation, Parameter, Plan, Prediction, Risk
 from astra_tui.model.settings import GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task.values import ValueKind, Values
 from astra_tui.sessions.engines import RunRequest
@@ -24,6 +24,11 @@ WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
 RATIOS = st.integers(0, 40).map(lambda n: n / 8)
 CITATIONS = st.builds(Citation, st.sampled_from(METRICS), st.floats(0, 1e9))
 OBSERVATIONS = st.builds(Observation, WORDS, st.tuples(CITATIONS))
+PARAMETERS = (
+    Parameter("pack_bytes", "bytes", 16, (16, 8)),
+    Parameter("lines", "lines", (3, 7), (3, 7, 9)),
+    Parameter("workloads", "workloads", ("16x4096",), ("16x4096", "32x5120")),
+)
 PLANS = st.builds(
     Plan,
     title=WORDS,
@@ -35,27 +40,16 @@ PLANS = st.builds(
     ),
     risk=st.sampled_from(Risk),
     move=st.just("move"),
+    parameters=st.sampled_from([(), PARAMETERS]),
 )
 REQUEST = RunRequest("silu_and_mul", RunSettings("silu_and_mul", TeamKind.PLAYBOOK))
 
 
 @given(PLANS)
 def test_a_plan_that_is_not_edited_stays_the_same(plan: Plan) -> None:
-    values = {field.name: field.value for field in plan_fields(plan)}
-    assert plan_of(values, plan, TeamKind.PLAYBOOK) == plan
-
-
-@given(PLANS, WORDS)
-def test_a_plan_of_another_change_is_no_move(plan: Plan, change: str) -> None:
-    values = {field.name: field.value for field in plan_fields(plan)}
-    edited = plan_of({**values, "change": change + "!"}, plan, TeamKind.LLM)
-    assert (edited.change, edited.move) == (
-        change + "!",
-        "move" if change + "!" == plan.change else "",
-    )
-    if change + "!" != plan.change:
-        with pytest.raises(UserError, match="only make its own change"):
-            plan_of({**values, "change": change + "!"}, plan, TeamKind.PLAYBOOK)
+    for team in TeamKind:
+        values = {field.name: field.value for field in plan_fields(plan, team)}
+        assert plan_of(values, plan) == plan
 
 
 @pytest.mark.parametrize(
@@ -70,9 +64,9 @@ def test_a_plan_of_another_change_is_no_move(plan: Plan, change: str) -> None:
 )
 def test_a_wrong_field_is_named(name: str, value: str, told: str) -> None:
     plan = Plan("t", "b", (), "c", Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW)
-    values = {field.name: field.value for field in plan_fields(plan)}
+    values = {field.name: field.value for field in plan_fields(plan, TeamKind.LLM)}
     with pytest.raises(UserError, match=told):
-        plan_of({**values, name: value}, plan, TeamKind.LLM)
+        plan_of({**values, name: value}, plan)
 
 
 def test_a_run_is_chosen_by_fields() -> None:

@@ -17,6 +17,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
+from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.source import start
@@ -89,6 +90,34 @@ async def test_a_plan_is_edited_as_fields(
         assert plan.risk is Risk.HIGH
         assert plan.evidence == team.steps[0].plan.evidence
         assert state.decisions["1.0.plan"].status is ApprovalStatus.EDITED
+
+
+@on_a_loop
+async def test_what_is_set_of_a_playbook_plan_is_coded_and_the_form_tells_what_is_not(
+    tmp_path: Path, task: KernelTask
+) -> None:
+    folder = tmp_path / "s"
+    settings = settings_of(ASK, team=TeamKind.PLAYBOOK, rounds=1)
+    async with (
+        working(folder, task, PlaybookTeam(), settings) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "e")
+        await desk.until(lambda: desk.app.screen.query("#set_pack_bytes"), "the form")
+        assert not desk.app.screen.query("#change"), "no words that would bind nothing"
+        await desk.press("ctrl+s")
+        told = desk.app.screen.query_one("#problem")
+        await desk.until(lambda: "nothing is changed" in told.text, "the remark")  # type: ignore[attr-defined]
+        await desk.press("right", "tab", "end", *", 7", "ctrl+s")
+        await desk.until(lambda: "lines: 7 is not one of 20, 21, 23" in told.text, "the remark")  # type: ignore[attr-defined]
+        await desk.press(*["backspace"] * 7, "ctrl+s")
+        await desk.asked("diff")
+    state = read_journal(folder).state()
+    code = state.round(1).proposals[0].code
+    assert code is not None
+    source_text = (folder / "sources" / f"{code.candidate[:12]}.cu").read_text()
+    assert "let width = 8 // sizeof(T)" in source_text
+    assert "out_pack" not in source_text
 
 
 @on_a_loop

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+
+from msgspec.structs import replace
 
 from astra_tui.llm.errors import BadAnswer
 from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import notes_text, plan_text, task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
-from astra_tui.llm.roles.moves import offered_moves
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.plan import Plan
-from astra_tui.model.team import AnswerLost, Brief, CodeDraft, Failure, OnText, Role
+from astra_tui.model.team import (
+    AnswerLost,
+    Brief,
+    CannotFollow,
+    CodeDraft,
+    Failure,
+    OnText,
+    Role,
+)
+from astra_tui.playbook import Evidence, Proposal
+from astra_tui.playbook.propose import plan_as_set, propose_as_set
 
 LONGEST_WHOLE_FILE = 400
 """Lines of a source above which changes are asked for instead of the file."""
@@ -32,6 +44,25 @@ ELISION = re.compile(
 """Comments that stand for code which the model left out."""
 
 
+async def follow_edit(brief: Brief, shown: Plan, edited: Plan) -> Plan:
+    """What an edited plan will be coded as: a move where its words stay, else by the model.
+
+    Raises CannotFollow where neither would do what the plan says.
+    """
+    if edited.move not in ("", shown.move):
+        raise CannotFollow(f"the plan is not of the move '{edited.move}'", hint="say it in words")
+    is_set = edited.parameters != shown.parameters
+    if not edited.move or edited.change != shown.change:
+        if is_set and edited.parameters:
+            hint = "set parameters, or write another change"
+            raise CannotFollow("a change in other words has no parameters", hint=hint)
+        return replace(edited, move="", parameters=())
+    if not is_set:
+        return edited
+    own = await asyncio.to_thread(plan_as_set, brief.source, shown, edited, Evidence.of(brief))
+    return replace(edited, change=own.change, places=own.places, parameters=own.parameters)
+
+
 async def write_code(
     asker: Asker, author: Author, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
 ) -> CodeDraft:
@@ -41,8 +72,9 @@ async def write_code(
     Where the engineer has edited what such a plan changes, the model writes it from the beginning.
     """
     if plan.move and failure is None:
-        proposal = (await offered_moves(brief)).get(plan.move)
-        if proposal is not None and proposal.plan.change == plan.change:
+        evidence = Evidence.of(brief)
+        proposal = await asyncio.to_thread(propose_as_set, brief.source, plan, evidence)
+        if isinstance(proposal, Proposal) and proposal.plan.change == plan.change:
             mover = Author(AuthorKind.PLAYBOOK, plan.move)
             return CodeDraft(proposal.source, mover, proposal.plan.change)
     current = failure.source if failure is not None else brief.source

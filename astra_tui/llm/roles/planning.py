@@ -185,7 +185,9 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
         return plan
     # A move does what it does, whatever the model calls it: the engineer has to read the former.
     own = move.plan
-    return msgspec.structs.replace(plan, change=own.change, places=own.places, move=own.move)
+    return msgspec.structs.replace(
+        plan, change=own.change, places=own.places, move=own.move, parameters=own.parameters
+    )
 
 
 def _evidence(said: str | CitedSentence) -> str | Observation:

@@ -11,7 +11,6 @@ from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.pack_rows import PackRows
 from astra_tui.playbook.moves.reciprocal import Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
-from astra_tui.playbook.moves.row_per_block import RowPerBlock
 from astra_tui.playbook.moves.shuffle_reduction import ShuffleReduction
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.moves.store_early import StoreEarly
@@ -30,7 +29,6 @@ def all_moves() -> tuple[Move, ...]:
         Reciprocal(),
         FastMath(),
         RowGrid(),
-        RowPerBlock(),
         FitBlock(),
         FullGrid(),
         PackRows(),

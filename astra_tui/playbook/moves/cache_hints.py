@@ -19,7 +19,7 @@ from astra_tui.model.dtypes import DType, NumberKind
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.task import ArgumentRole, KernelTask
 from astra_tui.playbook.accesses import Access, accesses_in, offset_of, unknown_accesses
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
@@ -42,40 +42,42 @@ class CacheHints:
     name = "cache_hints"
     summary = "streaming loads and stores for data that is touched once"
     kind = MoveKind.CODE
-    needs_gpu = ""
+    needs_gpu = "needs a GPU: counters do not show what a cache keeps"
     priority = 14
     gain = (0.98, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every scalar access of each kernel that no thread repeats."""
-        edits: list[Edit] = []
-        nodes: list[Node] = []
+        hinted: list[tuple[Node, list[Edit]]] = []
         reasons: list[str] = []
         for kernel in source.kernels:
             unknown = unknown_accesses(kernel.body, kernel)
             if unknown:
                 reasons.append(f"line {line_of(unknown[0])}: an access that cannot be followed")
                 continue
-            for access in _streamed(source, kernel, evidence):
-                nodes.append(access.node)
-                edits += _hinted(access)
-        if not edits:
+            hinted += [(a.node, _hinted(a)) for a in _streamed(source, kernel, evidence)]
+        hinted = [(node, edits) for node, edits in hinted if edits]
+        if not hinted:
             return NotApplicable(
                 self.name,
                 "; ".join(reasons) or "no single elements that are read or written only once",
             )
+        lines = evidence.lines(node for node, _ in hinted)
+        hinted = [(node, edits) for node, edits in hinted if line_of(node) in lines.chosen]
+        nodes = [node for node, _ in hinted]
         plan = Plan(
             title="Stream what is touched once",
             bottleneck="data that nothing reads again takes the place of data that is reused",
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS),
             change=f"{lines_text(nodes)}: loads by __ldcs and stores by __stcs, which caches "
-            "give up first. Neither results nor counters change; only a GPU can tell the effect.",
+            "give up first. Neither results nor counters change.",
             prediction=Prediction(1.0, 1.05, Counter.SECTORS, 1.0),
             risk=Risk.LOW,
             places=places_of(nodes),
             move=self.name,
+            parameters=settable(lines),
         )
-        return Proposal(plan, source.changed(edits))
+        return Proposal(plan, source.changed(e for _, edits in hinted for e in edits))
 
 
 def _streamed(source: KernelText, kernel: Function, evidence: Evidence) -> list[Access]:

@@ -9,13 +9,14 @@ from astra_tui.cuda_source.syntax import (
     bare,
     called_name,
     field,
+    line_of,
     of_type,
     operator_of,
     text_of,
 )
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import outermost, replace
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
+from astra_tui.playbook.edits import Edit, outermost, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.names import Function
@@ -41,15 +42,21 @@ class FastMath:
         tight = tight_tolerance(evidence.task)
         if tight:
             return NotApplicable(self.name, tight)
-        edits, nodes = [], []
-        for function in source.functions:
-            slow = [n for n in _candidates(function) if _is_slow(n, function)]
-            nodes += slow
-            edits += [replace(n, _fast(n, function)) for n in outermost(slow)]
-        if not edits:
+        slow = [
+            (function, [n for n in _candidates(function) if _is_slow(n, function)])
+            for function in source.functions
+        ]
+        if not any(found for _, found in slow):
             return NotApplicable(
                 self.name, "no float32 exponential, logarithm or division with a fast form"
             )
+        lines = evidence.lines(n for _, found in slow for n in found)
+        edits: list[Edit] = []
+        nodes: list[Node] = []
+        for function, found in slow:
+            changed = [n for n in found if line_of(n) in lines.chosen]
+            nodes += changed
+            edits += [replace(n, _fast(n, function, changed)) for n in outermost(changed)]
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, nodes)
         plan = Plan(
             title="Use fast mathematics",
@@ -62,6 +69,7 @@ class FastMath:
             risk=Risk.MEDIUM,
             places=places_of(nodes),
             move=self.name,
+            parameters=settable(lines),
         )
         return Proposal(plan, source.changed(edits))
 
@@ -86,27 +94,27 @@ def _fast_name(call: Node, function: Function) -> str:
     return _FAST.get(name, "")
 
 
-def _fast(node: Node, function: Function) -> str:
+def _fast(node: Node, function: Function, slow: list[Node]) -> str:
     """The text of an expression with everything slow in it replaced."""
-    if node.type == "call_expression" and _is_slow(node, function):
-        return f"{_fast_name(node, function)}({_fast(arguments_of(node)[0], function)})"
-    if node.type == "binary_expression" and _is_slow(node, function):
-        return _fast_division(node, function)
+    if node.type == "call_expression" and node in slow:
+        return f"{_fast_name(node, function)}({_fast(arguments_of(node)[0], function, slow)})"
+    if node.type == "binary_expression" and node in slow:
+        return _fast_division(node, function, slow)
     if not node.children:
         return text_of(node)
     text, position = "", node.start_byte
     whole = node.text or b""
     for child in node.children:
         gap = whole[position - node.start_byte : child.start_byte - node.start_byte]
-        text += gap.decode() + _fast(child, function)
+        text += gap.decode() + _fast(child, function, slow)
         position = child.end_byte
     return text
 
 
-def _fast_division(node: Node, function: Function) -> str:
+def _fast_division(node: Node, function: Function, slow: list[Node]) -> str:
     left, right = bare(field(node, "left")), bare(field(node, "right"))
     is_one = left.type == "number_literal" and float(text_of(left).rstrip("fF")) == 1.0
     is_root = right.type == "call_expression" and called_name(right) in ("sqrtf", "sqrt")
     if is_one and is_root:
-        return f"rsqrtf({_fast(arguments_of(right)[0], function)})"
-    return f"__fdividef({_fast(left, function)}, {_fast(right, function)})"
+        return f"rsqrtf({_fast(arguments_of(right)[0], function, slow)})"
+    return f"__fdividef({_fast(left, function, slow)}, {_fast(right, function, slow)})"

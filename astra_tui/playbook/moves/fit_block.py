@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from msgspec.structs import replace as replace_plan
+
 from astra_tui.cuda_source.syntax import bare, field, integer_of, line_of, text_of
 from astra_tui.model.launch import Launch, Let, print_expression
 from astra_tui.model.launch.expression import (
@@ -17,7 +19,7 @@ from astra_tui.model.launch.expression import (
     Name,
 )
 from astra_tui.model.plan import CodePlace, Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import predicted
 from astra_tui.playbook.kernel_text import KernelText
@@ -57,23 +59,24 @@ class FitBlock:
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Every launch of a fixed block whose kernel hands out one row to its threads."""
         reasons: list[str] = []
-        fitted: dict[int, _Fitted] = {}
-        lines: list[int] = []
-        edits: list[Edit] = []
+        found: list[tuple[Function, Launch, _Fitted]] = []
         taken = source.names()
         for kernel in source.kernels:
             for launch in source.launches_of(kernel):
                 try:
-                    if evidence.timed:
-                        fitted[id(launch)] = _grown(kernel, launch, taken)
-                        edits.append(_bounded(kernel))
-                    else:
-                        fitted[id(launch)] = _shrunk(kernel, launch)
-                    lines.append(launch.place.line)
+                    new = (
+                        _grown(kernel, launch, taken) if evidence.timed else _shrunk(kernel, launch)
+                    )
+                    found.append((kernel, launch, new))
                 except _Unsuitable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
-        if not fitted:
+        if not found:
             return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        kernels = evidence.kernels(launch.kernel for _, launch, _ in found)
+        found = [each for each in found if each[1].kernel in kernels.chosen]
+        fitted = {id(launch): new for _, launch, new in found}
+        edits = [_bounded(kernel) for kernel, _, _ in found] if evidence.timed else []
+        lines = tuple(launch.place.line for _, launch, _ in found)
 
         def fit(launch: Launch) -> Launch:
             found = fitted.get(id(launch))
@@ -83,7 +86,7 @@ class FitBlock:
         lets = tuple(let for f in fitted.values() for let in f.declared)
         plan = replace(plan, declarations=(*plan.declarations, *lets))
         sizes = [f.launch.block[0] for f in fitted.values()]
-        described = _describe(evidence, sizes, tuple(lines))
+        described = replace_plan(_describe(evidence, sizes, lines), parameters=settable(kernels))
         return Proposal(described, source.changed(dict.fromkeys(edits), plan))
 
 

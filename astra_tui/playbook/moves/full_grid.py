@@ -10,7 +10,7 @@ from astra_tui.model.launch import Launch, print_expression
 from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
 from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.grids import flat_loops, other_grid_use
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
@@ -34,21 +34,23 @@ class FullGrid:
     def propose(
         self,
         source: KernelText,
-        evidence: Evidence,  # noqa: ARG002
+        evidence: Evidence,
     ) -> Proposal | NotApplicable:
         """Every launch with a cap whose kernel walks over its elements in strides of the grid."""
         reasons: list[str] = []
-        blocks: dict[int, Expression] = {}
-        lines: list[int] = []
+        found: list[tuple[Launch, Expression]] = []
         for kernel in source.kernels:
             for launch in source.launches_of(kernel):
                 try:
-                    blocks[id(launch)] = _full(kernel, launch)
-                    lines.append(launch.place.line)
+                    found.append((launch, _full(kernel, launch)))
                 except _Unsuitable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
-        if not blocks:
+        if not found:
             return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        kernels = evidence.kernels(launch.kernel for launch, _ in found)
+        found = [(e, blocks) for e, blocks in found if e.kernel in kernels.chosen]
+        blocks = {id(launch): grid for launch, grid in found}
+        lines = [launch.place.line for launch, _ in found]
 
         def filled(launch: Launch) -> Launch:
             grid = blocks.get(id(launch))
@@ -65,6 +67,7 @@ class FullGrid:
             risk=Risk.LOW,
             places=tuple(CodePlace(n, n) for n in lines),
             move=self.name,
+            parameters=settable(kernels),
         )
         return Proposal(plan, source.changed([], map_launches(source.plan, filled)))
 

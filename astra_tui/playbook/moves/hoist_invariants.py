@@ -11,6 +11,7 @@ from astra_tui.cuda_source.syntax import (
     field as child,
 )
 from astra_tui.cuda_source.syntax import (
+    line_of,
     of_type,
     one_line,
     statements_of,
@@ -18,7 +19,7 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.accesses import is_conditional
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import (
     Edit,
     dedented,
@@ -82,19 +83,19 @@ class HoistInvariants:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """Moves invariant declarations and expressions out of the loops of every function."""
-        edits: list[Edit] = []
-        moved: list[Node] = []
-        looked_at: list[Node] = []
+        looked_at = [(f, loop) for f in source.functions for loop in _innermost(loops_of(f))]
+        found = [(f, each) for f, loop in looked_at if (each := _find(source, f, loop)).nodes()]
+        if not found:
+            return NotApplicable(self.name, _why_not([loop.node for _, loop in looked_at]))
+        loops = evidence.several(
+            "loops",
+            "lines of the loops that give up their invariant work",
+            sorted(line_of(each.loop.node) for _, each in found),
+        )
+        found = [(f, each) for f, each in found if line_of(each.loop.node) in loops.chosen]
         names = source.names()
-        for function in source.functions:
-            for loop in _innermost(loops_of(function)):
-                looked_at.append(loop.node)
-                found = _find(source, function, loop)
-                if found.nodes():
-                    edits += _rewrite(source, function, found, names)
-                    moved += found.nodes()
-        if not moved:
-            return NotApplicable(self.name, _why_not(looked_at))
+        edits = [e for f, each in found for e in _rewrite(source, f, each, names)]
+        moved = [n for _, each in found for n in each.nodes()]
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, moved)
         if part == 0:
             return NotApplicable(self.name, f"{lines_text(moved)}: no workload runs there")
@@ -111,6 +112,7 @@ class HoistInvariants:
             risk=Risk.LOW,
             places=places_of(moved),
             move=self.name,
+            parameters=settable(loops),
         )
         return Proposal(plan, source.changed(edits))
 

@@ -32,7 +32,7 @@ from astra_tui.playbook.accesses import (
     offset_of,
     unknown_accesses,
 )
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import (
     Edit,
     dedented,
@@ -49,7 +49,10 @@ from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.launching import (
+    all_of,
+    for_workloads,
     is_fallback,
+    only_for,
     plan_value,
     with_branch,
 )
@@ -58,8 +61,8 @@ from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.names import Function, fresh_name
 
-_MAX_ITERATIONS = 8
-"""Iterations whose loads stay in registers: 8 with two 16-byte packs are 64 registers."""
+_ITERATIONS = (8, 4, 2, 1)
+"""Iterations whose loads may stay in registers: 8 with two 16-byte packs are 64 registers."""
 
 _ANY_ITERATION = "(any turn)"
 
@@ -135,7 +138,12 @@ class KeepRow:
         turns: tuple[Expression, Expression],
     ) -> Proposal:
         nodes = [a.node for k in rows.kept for a in k.again]
-        text = _rewrite(source, rows, launch, turns)
+        most = evidence.one(
+            "iterations", "most iterations whose loads stay in registers", _ITERATIONS
+        )
+        workloads = evidence.workloads()
+        limits = only_for(evidence.task, workloads)
+        text = _rewrite(source, rows, launch, turns, int(most.chosen[0]), limits)
         text, early = _with_early_stores(text, evidence) if evidence.timed else (text, "")
         part = share(evidence.counters, Counter.SECTORS, nodes)
         plan = Plan(
@@ -144,13 +152,14 @@ class KeepRow:
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
             change=f"{lines_text(nodes)}: the values come from registers that the loop at line "
             f"{line_of(rows.first.node)} fills. The number of iterations becomes a template "
-            "argument, so that the loops unroll; rows of more than "
-            f"{_MAX_ITERATIONS} iterations keep the old kernel."
-            f"{early}",
+            f"argument, so that the loops unroll; rows of more than {most.value} iterations "
+            "keep the old kernel"
+            f"{for_workloads(workloads)}.{early}",
             prediction=predicted(Counter.SECTORS, part, 0.0, (1.05, 1.5), 0.3),
             risk=Risk.MEDIUM,
             places=places_of([rows.first.node, *(n.node for n in rows.later)]),
             move=self.name,
+            parameters=settable(most, workloads),
         )
         return Proposal(plan, text)
 
@@ -315,7 +324,12 @@ def _turns(rows: _Rows, launch: Launch) -> tuple[Expression, Expression]:
 
 
 def _rewrite(
-    source: KernelText, rows: _Rows, launch: Launch, turns: tuple[Expression, Expression]
+    source: KernelText,
+    rows: _Rows,
+    launch: Launch,
+    turns: tuple[Expression, Expression],
+    most: int,
+    limits: list[Expression],
 ) -> str:
     taken = source.names()
     names = _Names(
@@ -326,11 +340,11 @@ def _rewrite(
         turns=Name(fresh_name("turns", taken)),
     )
     elements, threads = turns
-    count: Expression = Integer(_MAX_ITERATIONS)
-    for size in (4, 2, 1):
+    count: Expression = Integer(most)
+    for size in (size for size in _ITERATIONS if size < most):
         count = Conditional(_at_most(elements, threads, size), Integer(size), count)
     kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
-    condition = _at_most(elements, threads, _MAX_ITERATIONS)
+    condition = all_of([_at_most(elements, threads, most), *limits])
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
     text = specialised(
         source, rows.function, names.kernel, names.count, _edits(source, rows, names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from dataclasses import replace as replace_
 
 from tree_sitter import Node
 
@@ -14,13 +16,14 @@ from astra_tui.cuda_source.syntax import (
     called_name,
     contains,
     field,
+    line_of,
     named,
     of_type,
     operator_of,
     text_of,
 )
-from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.model.plan import Choice, Counter, Plan, Risk
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
@@ -39,6 +42,11 @@ class _Divisor:
     function: Function
     variable: Variable
     divisions: tuple[Node, ...]
+
+    def at(self, lines: Collection[Choice]) -> _Divisor | None:
+        """The divisor with its divisions on some lines only, None where it has none there."""
+        divisions = tuple(d for d in self.divisions if line_of(d) in lines)
+        return replace_(self, divisions=divisions) if divisions else None
 
     def root(self) -> Node | None:
         """What the divisor is the square root of, where it serves for nothing but division."""
@@ -77,6 +85,8 @@ class Reciprocal:
             return NotApplicable(
                 self.name, "no float division by a variable that stays, twice or in a loop"
             )
+        lines = evidence.lines(n for divisor in found for n in divisor.divisions)
+        found = [d for divisor in found if (d := divisor.at(lines.chosen))]
         names = source.names()
         edits = [e for divisor in found for e in _rewrite(source, divisor, names)]
         nodes = [n for divisor in found for n in divisor.divisions]
@@ -98,6 +108,7 @@ class Reciprocal:
             risk=Risk.LOW,
             places=places_of(nodes),
             move=self.name,
+            parameters=settable(lines),
         )
         return Proposal(plan, source.changed(edits))
 

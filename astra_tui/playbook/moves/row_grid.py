@@ -8,8 +8,8 @@ from astra_tui.cuda_source.syntax import contains, of_type, text_of
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Call, Expression, Integer
 from astra_tui.model.launch.plan import KernelArgument
-from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.model.plan import Counter, Parameter, Plan, Risk
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, indentation, indented_deeper, insert_after, insert_before
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
@@ -23,7 +23,8 @@ from astra_tui.playbook.flat_rows import (
 )
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
-from astra_tui.playbook.names import Variable, fresh_name
+from astra_tui.playbook.names import Function, Variable, fresh_name
+from astra_tui.playbook.thread_count import BLOCKS, why_count_matters
 
 _MAX_ROWS = 65535
 """The largest grid along y (CUDA C++ Programming Guide, compute capabilities)."""
@@ -34,7 +35,7 @@ class _Grid:
     """One launch on a grid of rows and blocks along a row."""
 
     rows: Expression
-    blocks: Expression
+    width: Expression
 
 
 class RowGrid:
@@ -53,15 +54,22 @@ class RowGrid:
         for kernel in source.kernels:
             try:
                 flat = find_flat_rows(kernel)
-                grids = {id(e): _grid(flat, e) for e in source.launches_of(kernel)}
+                launches = tuple(source.launches_of(kernel))
+                grids = {id(e): _grid(flat, e) for e in launches}
             except NotFlat as reason:
                 reasons.append(f"{kernel.name}: {reason}")
                 continue
-            return self._proposal(source, evidence, flat, grids)
+            block = _block(kernel, launches, evidence)
+            return self._proposal(source, evidence, flat, grids, block)
         return NotApplicable(self.name, "; ".join(reasons) or "no kernel")
 
     def _proposal(
-        self, source: KernelText, evidence: Evidence, flat: FlatRows, grids: dict[int, _Grid]
+        self,
+        source: KernelText,
+        evidence: Evidence,
+        flat: FlatRows,
+        grids: dict[int, _Grid],
+        block: Parameter | None,
     ) -> Proposal:
         nodes = flat.divisions
         part = share(evidence.counters, Counter.WARP_INSTRUCTIONS, nodes)
@@ -77,6 +85,7 @@ class RowGrid:
             risk=Risk.MEDIUM,
             places=places_of([flat.loop.node]),
             move=self.name,
+            parameters=settable(block) if block else (),
         )
         count = _count_parameter(flat)
 
@@ -84,8 +93,13 @@ class RowGrid:
             grid = grids.get(id(launch))
             if grid is None:
                 return launch
-            size = (grid.blocks, Call("min", (grid.rows, Integer(_MAX_ROWS))))
-            return replace(launch, grid=size, args=_args(flat, launch, count, grid.rows))
+            threads = (
+                launch.block if block is None else tuple(Integer(int(c)) for c in block.chosen)
+            )
+            blocks = Call("ceil_div", (grid.width, threads[0]))
+            size = (blocks, Call("min", (grid.rows, Integer(_MAX_ROWS))))
+            args = _args(flat, launch, count, grid.rows)
+            return replace(launch, grid=size, block=threads, args=args)
 
         edits = _rewrite(source, flat, count)
         return Proposal(plan, source.changed(edits, map_launches(source.plan, by_rows)))
@@ -95,7 +109,17 @@ def _grid(flat: FlatRows, launch: Launch) -> _Grid:
     rows = rows_of(flat, launch)
     width = plan_value(flat.width, flat.function, launch)
     assert width is not None  # rows_of has divided by it.
-    return _Grid(rows, Call("ceil_div", (width, launch.block[0])))
+    return _Grid(rows, width)
+
+
+def _block(kernel: Function, launches: tuple[Launch, ...], evidence: Evidence) -> Parameter | None:
+    """The size of blocks, where all launches have the same and the code does not count on it."""
+    sizes = {e.block[0] for e in launches}
+    (size, *others) = sizes
+    if others or not isinstance(size, Integer) or why_count_matters(kernel, size.value):
+        return None
+    choices = sorted({*BLOCKS, size.value})
+    return evidence.one("block", "threads of a block", choices, size.value)
 
 
 def _count_parameter(flat: FlatRows) -> Variable | None:

@@ -24,7 +24,7 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.model.launch.expression import Integer
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, indentation, indented, remove_statement
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
@@ -78,6 +78,8 @@ class ShuffleReduction:
                 reasons.append(f"{function.name}: {reason}")
         if not trees:
             return NotApplicable(self.name, "; ".join(reasons) or "no halving loop over a block")
+        lines = evidence.lines(tree.loop.node for tree in trees)
+        trees = [tree for tree in trees if line_of(tree.loop.node) in lines.chosen]
         nodes = [n for tree in trees for n in tree.nodes()]
         part = share(evidence.counters, Counter.BARRIERS, nodes)
         plan = Plan(
@@ -98,6 +100,7 @@ class ShuffleReduction:
             risk=Risk.LOW,
             places=places_of(nodes),
             move=self.name,
+            parameters=settable(lines),
         )
         names = source.names()
         edits = [e for tree in trees for e in _rewrite(source, tree, names)]

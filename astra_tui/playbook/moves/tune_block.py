@@ -9,13 +9,12 @@ from tree_sitter import Node
 from astra_tui.cuda_source.syntax import integer_of, line_of, named, of_type
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
 from astra_tui.model.launch.expression import Expression, Integer, Name, map_expressions, names_in
-from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.model.plan import CodePlace, Counter, Parameter, Plan, Prediction, Risk
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches
 from astra_tui.playbook.names import Function, fresh_name
-
-_SIZES = (64, 128, 256, 512, 1024)
+from astra_tui.playbook.thread_count import BLOCKS
 
 
 class _Unsuitable(Exception):
@@ -23,15 +22,15 @@ class _Unsuitable(Exception):
 
 
 class TuneBlock:
-    """Launch geometry: block sizes to try on a GPU; on the emulator nothing changes.
+    """Launch geometry: block sizes to sweep.
 
-    Where times decide, the constant has twice its value, for the timing to say what that is worth.
+    The constant has twice its value at first, for the timing to say what that is worth.
     """
 
     name = "tune_block"
     summary = "a block size to sweep in place of a fixed one"
     kind = MoveKind.GEOMETRY
-    needs_gpu = ""
+    needs_gpu = "needs a GPU: counters do not show which block size hides latency"
     priority = 13
     gain = (1.0, 1.01)
 
@@ -47,15 +46,24 @@ class TuneBlock:
                 except _Unsuitable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
                     continue
-                value = min(2 * size, largest) if evidence.timed else size
-                return _proposal(source, launch, size, largest, value)
+                value = evidence.one(
+                    "block",
+                    "threads of a block until a sweep finds a better number",
+                    _choices(size, largest),
+                    min(2 * size, largest),
+                )
+                return _proposal(source, launch, size, value)
         return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
 
 
-def _proposal(source: KernelText, launch: Launch, size: int, largest: int, value: int) -> Proposal:
+def _choices(size: int, largest: int) -> list[int]:
+    return sorted({*(s for s in BLOCKS if s <= largest), size})
+
+
+def _proposal(source: KernelText, launch: Launch, size: int, block: Parameter) -> Proposal:
     name = Name(fresh_name("threads", source.names() | _task_names(source.plan)))
-    choices = tuple(s for s in _SIZES if s <= largest)
-    tune = Tune(name.id, value, tuple(sorted({*choices, size})))
+    (value,) = map(int, block.chosen)
+    tune = Tune(name.id, value, tuple(map(int, block.choices)))
 
     def tuned(other: Launch) -> Launch:
         if other.kernel != launch.kernel or not _mentions(other.block, size):
@@ -74,15 +82,12 @@ def _proposal(source: KernelText, launch: Launch, size: int, largest: int, value
         "registers, shared memory and the length of a row",
         evidence=(f"line {launch.place.line}: blocks of {size} threads, whatever the case",),
         change=f"The plan declares '{name.id}' and the sizes {', '.join(map(str, tune.choices))}; "
-        + (
-            "the value stays until a sweep on a GPU finds a better one."
-            if value == size
-            else f"its value becomes {value}."
-        ),
+        f"its value becomes {value}.",
         prediction=Prediction(1.0, 1.1, Counter.WARP_INSTRUCTIONS, 1.0),
         risk=Risk.LOW,
         places=(CodePlace(launch.place.line, launch.place.line),),
         move=TuneBlock.name,
+        parameters=settable(block),
     )
     return Proposal(plan, source.changed([], changed))
 
@@ -137,7 +142,7 @@ def _largest(kernel: Function, size: int) -> int:
             raise _Unsuitable(f"line {line_of(node)}: the code counts on {size} threads")
     if any(c is None for c in counts):
         raise _Unsuitable(f"line {line_of(arrays[0].declaration)}: a shared array of unknown size")
-    return min([c for c in counts if c is not None], default=_SIZES[-1])
+    return min([c for c in counts if c is not None], default=BLOCKS[-1])
 
 
 def _count_of(declarator: Node) -> int | None:

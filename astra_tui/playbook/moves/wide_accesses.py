@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as replace_struct
+
 from astra_tui.model.dtypes import OF_SPELLING, PLAN_TYPES, TENSOR_ONLY, DType
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
@@ -15,8 +17,9 @@ from astra_tui.model.launch.expression import (
     map_expressions,
 )
 from astra_tui.model.launch.scope import NULL
-from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.model.plan import Counter, Parameter, Plan, Risk
+from astra_tui.model.task import KernelTask
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.grids import flat_loops, other_grid_use
@@ -27,7 +30,9 @@ from astra_tui.playbook.launching import (
     aligned,
     all_of,
     divisible,
+    for_workloads,
     is_fallback,
+    only_for,
     plan_value,
     template_values,
     with_branch,
@@ -39,7 +44,8 @@ from astra_tui.playbook.widening import (
     widen_loops,
 )
 
-_BYTES = 16
+_BYTES = (16, 8, 4)
+"""Sizes of a pack; 16 is the widest that one instruction moves."""
 
 _PACK = """template <typename {value}, int {count}>
 struct alignas(sizeof({value}) * {count} < 16 ? sizeof({value}) * {count} : 16) {pack} {{
@@ -60,6 +66,11 @@ class _Widened:
     width: Let
     """Elements of a pack, by the widest type that is accessed."""
     condition: Expression
+    size: Parameter
+    """Bytes of a pack."""
+    lines: Parameter
+    element: int
+    """Bytes of the widest element that is accessed."""
 
 
 class WideAccesses:
@@ -75,51 +86,88 @@ class WideAccesses:
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A second kernel with packed accesses; the first stays for what packs cannot reach."""
         reasons: list[str] = []
+        suited: dict[str, tuple[Function, Launch]] = {}
         for kernel in source.kernels:
             for launch in source.launches_of(kernel):
                 try:
-                    found = _widen(source, kernel, launch)
+                    _widen(source, kernel, launch, replace_struct(evidence, settings={}))
+                    suited.setdefault(kernel.name, (kernel, launch))
                 except NotWidenable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
-                    continue
-                return self._proposal(source, evidence, found)
-        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel to widen")
+        if not suited:
+            why = "; ".join(dict.fromkeys(reasons)) or "no kernel to widen"
+            return NotApplicable(self.name, why)
+        which = evidence.one("kernel", "the kernel that changes", tuple(suited))
+        try:
+            found = _widen(source, *suited[str(which.value)], evidence)
+        except NotWidenable as reason:
+            return NotApplicable(self.name, f"{which.value}: {reason}")
+        return self._proposal(source, evidence, found, which)
 
-    def _proposal(self, source: KernelText, evidence: Evidence, found: _Widened) -> Proposal:
-        nodes = [access for loop in found.loops for access in loop.accesses]
+    def _proposal(
+        self, source: KernelText, evidence: Evidence, found: _Widened, which: Parameter
+    ) -> Proposal:
+        nodes = [access for loop in found.loops for access in loop.wide]
         part = share(evidence.counters, Counter.REQUESTS, nodes)
+        size, workloads = found.size, evidence.workloads()
         plan = Plan(
-            title="Access 16 bytes a thread",
+            title=f"Access {size.value} bytes a thread",
             bottleneck="every load and store moves a single element, so that the kernel needs "
             "many requests and many instructions for its bytes",
             evidence=evidence_of(evidence.counters, nodes, Counter.REQUESTS, Counter.SECTORS),
             change=f"{lines_text(nodes)}: neighbouring elements become one pack. The launch plan "
-            "takes the wide kernel where sizes are whole packs and addresses are multiples of 16 "
-            "bytes; everything else goes to the kernel as it is.",
-            prediction=predicted(Counter.REQUESTS, part, 0.2, (1.1, 2.5), 0.9),
+            "takes the wide kernel where sizes are whole packs and addresses are multiples of "
+            f"{size.value} bytes; everything else goes to the kernel as it is"
+            f"{for_workloads(workloads)}.",
+            prediction=predicted(
+                Counter.REQUESTS, part, found.element / int(size.chosen[0]), (1.1, 2.5), 0.9
+            ),
             risk=Risk.MEDIUM,
             places=places_of(nodes),
             move=self.name,
+            parameters=settable(size, found.lines, workloads, which),
         )
         return Proposal(plan, _rewrite(source, found, evidence))
 
 
-def _widen(source: KernelText, kernel: Function, launch: Launch) -> _Widened:
+def _widen(source: KernelText, kernel: Function, launch: Launch, evidence: Evidence) -> _Widened:
     if is_fallback(source.plan, launch):
         raise NotWidenable("it serves what a wide kernel leaves over")
+    names = _names(source)
+    loops = widen_loops(source, kernel, launch, names)
+    lines = evidence.lines(access for loop in loops for access in loop.accesses)
+    if lines.chosen != lines.choices:
+        names = _names(source)
+        loops = widen_loops(source, kernel, launch, names, frozenset(map(int, lines.chosen)))
+    elements = {a for loop in loops for a in loop.elements}
+    sizes = [_element(kernel, launch, e) for e in sorted(elements)]
+    element = _widest(sizes, evidence.task)
+    size = evidence.one(
+        "pack_bytes", "bytes that a thread moves at once", [b for b in _BYTES if b > element]
+    )
+    width = Let(fresh_name("width", names.taken), _width_of(sizes, int(size.chosen[0])))
+    conditions = _conditions(kernel, launch, loops, Name(width.name), int(size.chosen[0]))
+    condition = all_of([*conditions, *only_for(evidence.task, evidence.workloads())])
+    return _Widened(kernel, launch, tuple(loops), names, width, condition, size, lines, element)
+
+
+def _names(source: KernelText) -> WideNames:
     taken = source.names()
-    names = WideNames(
+    return WideNames(
         pack=fresh_name("Pack", taken),
         width=fresh_name("WIDTH", taken),
         lane=fresh_name("lane", taken),
         taken=taken,
     )
-    loops = widen_loops(source, kernel, launch, names)
-    elements = {a for loop in loops for a in loop.elements}
-    sizes = [_element(kernel, launch, e) for e in sorted(elements)]
-    width = Let(fresh_name("width", taken), _width_of(sizes))
-    condition = _condition(kernel, launch, loops, Name(width.name))
-    return _Widened(kernel, launch, tuple(loops), names, width, condition)
+
+
+def _widest(elements: list[Expression], task: KernelTask) -> int:
+    """Bytes of the widest element; those of a template's type are a tensor's of the task."""
+    types = [DType(e.id) for e in elements if isinstance(e, Name) and e.id in PLAN_TYPES]
+    if len(types) < len(elements):
+        tensors = (a for a in task.args.values() if a.is_tensor)
+        types += [dtype for a in tensors for dtype in task.dtypes_of(a)]
+    return max(int(dtype.size) for dtype in types)
 
 
 def _element(kernel: Function, launch: Launch, element: str) -> Expression:
@@ -133,17 +181,17 @@ def _element(kernel: Function, launch: Launch, element: str) -> Expression:
     return Name(found.value)
 
 
-def _width_of(elements: list[Expression]) -> Expression:
-    """Elements of a pack: 16 bytes of the widest type, so that no access needs two of them."""
+def _width_of(elements: list[Expression], bytes_: int) -> Expression:
+    """Elements of a pack: `bytes_` of the widest type, so that no access needs two packs."""
     sizes: list[Expression] = []
     for element in dict.fromkeys(elements):
         fixed = isinstance(element, Name) and element.id in PLAN_TYPES
         size = DType(element.id).size if fixed and isinstance(element, Name) else 0
         sizes.append(Integer(size) if size else Call("sizeof", (element,)))
     if all(isinstance(s, Integer) for s in sizes):
-        return Integer(_BYTES // max(s.value for s in sizes if isinstance(s, Integer)))
+        return Integer(bytes_ // max(s.value for s in sizes if isinstance(s, Integer)))
     widest = sizes[0] if len(sizes) == 1 else Call("max", tuple(sizes))
-    return Binary("//", Integer(_BYTES), widest)
+    return Binary("//", Integer(bytes_), widest)
 
 
 def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
@@ -187,8 +235,10 @@ def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expre
     return (map_expressions(first, of_packs), *others)
 
 
-def _condition(kernel: Function, launch: Launch, loops: list[WideLoop], width: Name) -> Expression:
-    """When every wide access begins at a multiple of 16 bytes and ends within its row."""
+def _conditions(
+    kernel: Function, launch: Launch, loops: list[WideLoop], width: Name, bytes_: int
+) -> list[Expression]:
+    """When every wide access begins at a multiple of its bytes and ends within its row."""
     names = [p.name for p in kernel.parameters]
     conditions: list[Expression] = []
     for size in (name for w in loops for name in w.divisible):
@@ -200,5 +250,5 @@ def _condition(kernel: Function, launch: Launch, loops: list[WideLoop], width: N
         argument = launch.value_at(names.index(root))
         if not isinstance(argument, Name) or argument.id == NULL:
             raise NotWidenable(f"{root} is no plain argument of the launch")
-        conditions.append(aligned(argument, _BYTES))
-    return all_of(conditions)
+        conditions.append(aligned(argument, bytes_))
+    return conditions

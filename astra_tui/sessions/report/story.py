@@ -65,8 +65,8 @@ def _overview(facts: Facts) -> Table:
         outcome: list[Inline] = [outcome_badge(entry.outcome)]
         outcome += [", the new best"] if entry.became_best else []
         cells: list[Line] = [
-            (entry.label,), (entry.plan.title,), (entry.proposal.author.describe(),),
-            tuple(outcome),
+            (entry.label,), (entry.plan.title,),
+            (facts.state.written_by(entry.round.number, entry.proposal.index),), tuple(outcome),
         ]  # fmt: skip
         if timed:
             cells.append(speedup_line(comparison.speedup if comparison else None))

@@ -43,7 +43,7 @@ class Answering:
         self._changed = changed
         self._app = screen.app
         self.deciding = ApprovalState(self._app.guard, user_at_terminal())
-        self._editing = Editing(screen, self.deciding, self.send)
+        self._editing = Editing(screen, self.deciding, self)
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -200,6 +200,21 @@ class Answering:
 
         self._requests.answer(answer, taken, refused)
 
+    async def offer(self, answer: Answer) -> None:
+        """Gives an answer to the engine, for a form that stays open until it is taken.
+
+        Raises UserError where it is refused; the question is open as before then.
+        """
+        engine = self._screen.engine
+        try:
+            if engine is None:
+                raise UserError("the engine is gone; nothing was sent")
+            await engine.answer(answer)
+        except UserError:
+            self._reopen()
+            raise
+        self._changed()
+
     def _still_asks(self, question: Question) -> bool:
         """Whether the question was not decided elsewhere meanwhile."""
         if question == self.deciding.question:
@@ -210,6 +225,10 @@ class Answering:
     def _refused(self, error: UserError) -> None:
         """The engine did not take an answer."""
         self._app.report(error)
+        self._reopen()
+
+    def _reopen(self) -> None:
+        """The question waits as before."""
         if self.deciding.refused():
             self._draw()
             self._screen.call_after_refresh(self._app.guard.drawn)

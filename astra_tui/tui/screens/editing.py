@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalGate, Question
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, read_edited_plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.client import Edit
@@ -21,8 +22,23 @@ from astra_tui.tui.approval import ApprovalState
 from astra_tui.tui.editor import edit_outside, editor_command
 from astra_tui.tui.screens.session_panes import SessionPanes
 
-Send = Callable[[Answer, Callable[[], None], Callable[[UserError], UserError]], None]
-"""Gives an answer to the engine; see `Answering.send`."""
+
+class AnswerSender(Protocol):
+    """Gives answers to the engine."""
+
+    def send(
+        self,
+        answer: Answer,
+        taken: Callable[[], None],
+        explain: Callable[[UserError], UserError],
+    ) -> None:
+        """Gives an answer; `taken` is called, or the reason is reported, later."""
+        ...
+
+    async def offer(self, answer: Answer) -> None:
+        """Gives an answer. Raises UserError where it is refused; the question stays open then."""
+        ...
+
 
 MEANWHILE = "the question was decided meanwhile; nothing was sent"
 
@@ -30,9 +46,9 @@ MEANWHILE = "the question was decided meanwhile; nothing was sent"
 class Editing:
     """Works for one session screen."""
 
-    def __init__(self, screen: SessionPanes, deciding: ApprovalState, send: Send):
+    def __init__(self, screen: SessionPanes, deciding: ApprovalState, answering: AnswerSender):
         self._screen = screen
-        self._give = send
+        self._answering = answering
         self._app = screen.app
         self._deciding = deciding
         self._kept: dict[Question, Edit] = {}
@@ -92,20 +108,27 @@ class Editing:
             self._edit_code(question, plan)
 
     def _edit_fields(self, question: Question, plan: Plan) -> None:
-        from astra_tui.tui.forms import plan_fields, plan_of
+        from astra_tui.tui.forms import plan_fields, plan_note, plan_of
         from astra_tui.tui.screens.form import FormScreen
 
         team = self._team()
         self._expect_text()
 
         def check(values: Mapping[str, str]) -> None:
-            plan_of(values, plan, team)
+            plan_of(values, plan)
 
-        def take(values: Mapping[str, str] | None) -> None:
-            if values is not None:
-                self._take_typed(question, plan, _encoded(plan_of(values, plan, team)))
+        async def send(values: Mapping[str, str]) -> None:
+            await self._offer(question, plan, plan_of(values, plan))
 
-        self._app.push_screen(FormScreen("Edit the plan", plan_fields(plan), check), take)
+        fields, note = plan_fields(plan, team), plan_note(plan)
+        self._app.push_screen(FormScreen("Edit the plan", fields, check, send=send, note=note))
+
+    async def _offer(self, question: Question, shown: Plan, plan: Plan) -> None:
+        if plan == shown:
+            raise UserError("nothing is changed", hint="esc goes back, and a accepts the plan")
+        if question != self._deciding.question:
+            raise UserError(MEANWHILE)
+        await self._answering.offer(self._deciding.edited(plan))
 
     def _edit_code(self, question: Question, plan: Plan) -> None:
         from astra_tui.tui.screens.code_editor import CodeEditor
@@ -182,7 +205,7 @@ class Editing:
                 edit.drop()
 
         answer = self._deciding.edited(changed)
-        self._give(answer, taken, lambda error: self._keep(question, edit, error))
+        self._answering.send(answer, taken, lambda error: self._keep(question, edit, error))
 
     def _keep(self, question: Question, edit: Edit | None, error: UserError) -> UserError:
         """The error, which also says where what was written is."""
@@ -207,11 +230,9 @@ def _changed(question: Question, shown: str, text: str) -> Plan | str | None:
         return None
     if question.gate is ApprovalGate.DIFF:
         return text
-    try:
-        plan = msgspec.json.decode(text, type=Plan)
-    except msgspec.MsgspecError as error:
-        raise UserError(f"the edited plan cannot be read: {error}") from None
-    return None if _encoded(plan) == shown else plan
+    before = msgspec.json.decode(shown, type=Plan)
+    plan = read_edited_plan(before, text)
+    return None if plan == before else plan
 
 
 def _encoded(plan: Plan) -> str:

@@ -169,6 +169,8 @@ def _draw_plan(
     page.field("bottleneck", plan.bottleneck)
     cited = draw_evidence(page, plan.observations, base or CandidateState(""))
     page.field("change", plan.change)
+    for parameter in plan.parameters:
+        page.field("can set", parameter.describe())
     if plan.places:
         places = ", ".join(
             f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}" for p in plan.places

@@ -142,7 +142,8 @@ def _draw_proposal(view: View, page: Page, round_: RoundState, proposal: Proposa
     mark, said = _result(view, round_, proposal)
     head = Span(f"{star}{mark.text}", mark.tone)
     page.line(head, Span(f"{padded(number.rjust(3), 4)}"), span(plan.title))
-    page.line(Span("      "), *said, Span("  "), span(_who(proposal), Tone.DIM))
+    who = view.state.written_by(round_.number, proposal.index)
+    page.line(Span("      "), *said, Span("  "), span(who, Tone.DIM))
 
 
 def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Span, list[Span]]:
@@ -160,9 +161,3 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
     if verdict.comparison is not None:
         said.append(Span("  " + comparison_words(verdict.comparison)))
     return Span(OUTCOME_MARKS[verdict.outcome], tone), said
-
-
-def _who(proposal: ProposalState) -> str:
-    code = proposal.code
-    author = code.author if code else proposal.author
-    return author.describe()
