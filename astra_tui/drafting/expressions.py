@@ -19,7 +19,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
     without_wrapping,
 )
-from astra_tui.drafting import linear
+from astra_tui.drafting import folding
 from astra_tui.model.dtypes import OF_SPELLING, TENSOR_ONLY, DType
 from astra_tui.model.errors import Place
 from astra_tui.model.launch import PlanError, print_expression
@@ -336,8 +336,8 @@ class Rewriter:
         if operator in _COMPARISONS:
             return _compared(operator, a, b)
         if operator in ("<<", ">>") and isinstance(b, Integer) and b.value < 32:
-            return linear.combined("*" if operator == "<<" else "//", a, Integer(1 << b.value))
-        return linear.combined(_ARITHMETIC[operator], a, b) if operator in _ARITHMETIC else None
+            return folding.combined("*" if operator == "<<" else "//", a, Integer(1 << b.value))
+        return folding.combined(_ARITHMETIC[operator], a, b) if operator in _ARITHMETIC else None
 
     def _rounded_down(self, left: Node, right: Node) -> Expression | None:
         """`x & ~31` is x rounded down to a multiple of 32."""
@@ -347,7 +347,7 @@ class Rewriter:
         if value is None or not isinstance(mask, Integer) or mask.value & (mask.value + 1):
             return None
         step = Integer(mask.value + 1)
-        return linear.combined("*", linear.combined("//", value, step), step)
+        return folding.combined("*", folding.combined("//", value, step), step)
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ class Rewriter:
         if attribute != "max_threads_per_sm":
             return Name(attribute)
         block = self.expression(arguments[1]) if len(arguments) > 1 else None
-        return linear.combined("//", Name(attribute), block) if block is not None else None
+        return folding.combined("//", Name(attribute), block) if block is not None else None
 
     def _expanded(
         self, name: str, helper: Helper, call: Node, arguments: list[Node]

@@ -21,7 +21,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
     without_wrapping,
 )
-from astra_tui.drafting import linear
+from astra_tui.drafting import folding
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import (
     PROPERTIES,
@@ -530,7 +530,7 @@ class HostCode:
                 continue
             if counts_bytes:
                 item = Call("sizeof", (Name(self.element_types.get(name, ELEMENT_TYPE)),))
-                distance = linear.combined("//", distance, item)
+                distance = folding.combined("//", distance, item)
             self.sizes.moved[parameter.name] = Binary(sign, Name(name), distance)
             if name not in self.shapes:
                 said = "the shape follows from the kernel's indices, which begin there"
@@ -562,7 +562,7 @@ def _divided(total: Expression, by: Expression) -> Expression:
         case Binary(operator="*", left=left, right=right) if by in (left, right):
             return left if right == by else right
         case _:
-            return linear.combined("//", total, by)
+            return folding.combined("//", total, by)
 
 
 def _device_queries(source: SourceText) -> Iterator[tuple[str, str]]:
