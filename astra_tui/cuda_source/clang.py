@@ -137,6 +137,7 @@ class _Reader:
         self._forget()
         self.found: list[Declaration] = []
         self.constants: dict[str, int] = {}
+        self.class_sizes: dict[str, int] = {}
         self._pretty, self._policy = _printer(cindex)
 
     def read(self) -> Translation:
@@ -155,6 +156,7 @@ class _Reader:
             tuple(self._errors(unit)),
             tuple(self.notes),
             self.constants,
+            self.class_sizes,
             self.request.project,
         )
 
@@ -310,6 +312,8 @@ class _Reader:
             text = pattern.sub(replacement, text)
         text = _FLOAT.sub(_shortest, text)
         kind = _KINDS.get(cursor.kind.name, "other")
+        if cursor.kind in (kinds.STRUCT_DECL, kinds.CLASS_DECL) and cursor.type.get_size() > 0:
+            self.class_sizes[cursor.spelling] = cursor.type.get_size()
         if kind == "function" and _CLASS_CONSTANT.search(text):
             self.constants.update(_class_constants(self.cindex, cursor))
         start, end = cursor.extent.start, cursor.extent.end

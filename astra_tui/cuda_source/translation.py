@@ -64,6 +64,8 @@ class Translation(msgspec.Struct, frozen=True):
     class_constants: dict[str, int] = {}
     """Whole numbers that classes of templates hold and host code of the main file names, as
     `ns::Traits<true>::width`."""
+    class_sizes: dict[str, int] = {}
+    """Bytes of the project's classes that are no templates, by name."""
     project: tuple[str, ...] = ()
     """Folders below which headers were looked for that lie in none of `roots`."""
 

@@ -41,7 +41,9 @@ from astra_tui.drafting.task_file import (
     highest_value,
     reference_stub,
     task_toml,
+    without_unused_dims,
 )
+from astra_tui.drafting.template_arguments import DEFAULT_BLOCK
 from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
@@ -104,7 +106,14 @@ def draft_task(
     if recognise_strides(kernel, accesses, plan, sizes, ask):
         accesses = read_accesses(source, kernel, plan, elements, sizes)
     if plan.grid is None:
-        plan = replace(plan, grid=guess_grid(kernel.node, accesses, sizes, ask))
+        grid = guess_grid(kernel.node, accesses, sizes)
+        plan = replace(plan, grid=grid)
+        if launch is None:
+            ask(
+                f"no <<<...>>> launch was found: grid={' x '.join(map(printed, grid))}, "
+                f"block={DEFAULT_BLOCK} and the shared memory in baseline.cu are guesses",
+                "plan.grid",
+            )
     found = TensorReader(kernel, elements, sizes, accesses, ask).read(plan)
     task = TaskDraft(
         name=name,
@@ -138,15 +147,13 @@ def draft_task(
     _ask_to_confirm(task, elements, ask)
     for point in choice.open_points:
         ask(point, "reference")
-    if answers.is_reference_text:
-        reference = answers.reference
-    elif choice.offered:
+    reference = answers.reference if answers.is_reference_text else ""
+    if choice.offered and not reference:
         reference = reference_text(name, facts, choice)
-    else:
-        reference = reference_stub(task)
+    task = without_unused_dims(task, f"{plan_lines} {reference}", answers)
     files = {
         "task.toml": task_toml(task),
-        "reference.py": reference,
+        "reference.py": reference or reference_stub(task),
         "baseline.cu": baseline.text,
     }
     instances = _instances(translation, kernel, plan, elements, sizes) if sizes.assumed else None

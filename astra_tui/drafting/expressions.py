@@ -93,6 +93,7 @@ class SymbolTable:
     expressions: Mapping[str, Expression] = field(default_factory=dict)
     """Texts with what they are in the plan's language."""
     class_constants: Mapping[str, int] = field(default_factory=dict)
+    class_sizes: Mapping[str, int] = field(default_factory=dict)
     queries: Mapping[str, str] = field(default_factory=dict)
     """Functions that ask the device, with the attribute that their answer comes from."""
     known: Callable[[str], bool] = lambda _name: False
@@ -354,7 +355,10 @@ class Rewriter:
     def _sizeof(self, text: str) -> Expression | None:
         name = " ".join(text[len("sizeof") :].strip().strip("()").split())
         known = self.symbols.types.get(name) or _SIZES.get(name.removeprefix("const "))
-        return Call("sizeof", (Name(known),)) if known else None
+        if known:
+            return Call("sizeof", (Name(known),))
+        size = self.symbols.class_sizes.get(name.rpartition("::")[2])
+        return Integer(size) if size else None
 
     def _call(self, node: Node) -> Expression | None:
         name, arguments = called_name(node), arguments_of(node)
@@ -363,6 +367,8 @@ class Rewriter:
         helper = self.symbols.helpers.get(name)
         if name in ("min", "max"):
             helper = None  # A project's own are no others, and say less.
+            if len(arguments) == 1 and arguments[0].type == "initializer_list":
+                arguments = arguments_of(arguments[0])
         if helper is not None and len(helper.parameters) == len(arguments):
             return self._expanded(name, helper, node, arguments)
         if name in self.symbols.queries:

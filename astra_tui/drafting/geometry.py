@@ -121,6 +121,9 @@ def read_launch(
     grid = _answered_parts("grid", answers.plan.grid, sizes) or _geometry(host, 0, "grid", ask)
     block = _answered_parts("block", answers.plan.block, sizes) or _geometry(host, 1, "block", ask)
     host.read_switches()
+    for name in set(host.unread) & set(sizes.leaves):
+        said = f"{host.described(host.unread[name])} could not be read"
+        ask(f"{name}: {said}; the draft makes it a dimension", f"dims.{sizes.leaves[name]}")
     pdl = launch.pdl and not any("PDL" in n.upper() and not v for n, v in host.flags.items())
     shared = answers.plan.shared or _shared(host, ask)
     given = zip(kernel.parameters, launch.arguments, strict=False)
@@ -244,22 +247,14 @@ def _shared(host: HostCode, ask: Ask) -> str:
     return "" if text == "0" else text
 
 
-def guess_grid(
-    function: Node, accesses: list[Access], sizes: Sizes, ask: Ask
-) -> tuple[Expression, ...]:
-    """A grid for a kernel without a launch, from the conditions around its accesses."""
+def guess_grid(function: Node, accesses: list[Access], sizes: Sizes) -> tuple[Expression, ...]:
+    """A grid that no launch shows, from the conditions around a kernel's accesses."""
     body = text_of(function)
     used = [axis for axis, name in enumerate(_AXES) if f"blockIdx.{name}" in body]
-    grid = tuple(
+    return tuple(
         _blocks_along(axis, accesses, sizes) if axis in used else Integer(1)
         for axis in range(max(used, default=0) + 1)
     )
-    ask(
-        f"no <<<...>>> launch was found: grid={' x '.join(map(printed, grid))}, "
-        f"block={DEFAULT_BLOCK} and the shared memory in baseline.cu are guesses",
-        "plan.grid",
-    )
-    return grid
 
 
 def _blocks_along(axis: int, accesses: list[Access], sizes: Sizes) -> Expression:

@@ -42,6 +42,7 @@ from astra_tui.drafting.reading import (
     KernelFunction,
     SourceText,
     declared_types,
+    function_name,
     parameters_of,
 )
 from astra_tui.drafting.tensor_checks import (
@@ -122,6 +123,10 @@ class HostCode:
         self.tensors = dict(self._tensors())
         self.attributes = dict(self._attributes())
         self.queries = dict(_device_queries(source))
+        types = declared_types(launch.function)
+        self.grids = {name for name, kind in types.items() if kind == "dim3"}
+        self.unread: dict[str, Node] = {}
+        """Variables that became sizes because what they hold could not be read."""
         self.types: dict[str, str] = {}
         self.cpp_names: dict[str, str] = {}
         """Names of element types with what quoted C++ text of the plan has for them."""
@@ -151,6 +156,7 @@ class HostCode:
             numbers=self.numbers,
             expressions=self.expressions,
             class_constants=self.source.class_constants,
+            class_sizes=self.source.class_sizes,
             queries=self.queries,
         )
 
@@ -383,16 +389,23 @@ class HostCode:
         for name, node in bare.items():
             text, value = text_of(node), self._known_value(node)
             known = text in {**self.sizes.leaves, **self.expressions, **self.launch.given}
-            if not known and value != 0 and not self._follows(node, texts):
+            is_constant = value is not None and (value == 0 or self._has_callers())
+            if not known and not is_constant and not self._follows(node, texts):
                 self.sizes.add(name, text, value)
         for name, node in passed.items():
             found = self.expression(node)
-            is_given = text_of(node) in self.launch.given
+            is_given = text_of(node) in {**self.launch.given, **self.numbers}
+            is_given |= self._is_leaf_text(node) and self._has_callers()
             is_number = isinstance(found, Integer) and found.value > 0
             if found is None or (is_number and not is_given):
                 value = found.value if isinstance(found, Integer) else None
                 found = Name(self.sizes.add(name, "", value))
             self.sizes.arguments[name] = found
+
+    def _has_callers(self) -> bool:
+        """Whether others call the host function with sizes, so that its numbers are constants."""
+        function = self.launch.function
+        return bool(parameters_of(function)) and function_name(function) != "main"
 
     def _is_leaf_text(self, node: Node) -> bool:
         if node.type == "call_expression":
@@ -446,7 +459,9 @@ class HostCode:
                 self._choose_leaves(definition, depth + 1)  # The `switch` over it, say.
             elif is_dim3(definition) or self._is_over(definition):
                 self._choose_leaves(definition, depth + 1)
-            elif self._known_value(part) is None:
+            elif self._known_value(part) is None and text not in self.grids:
+                if self._over_names(definition, {}) is None:
+                    self.unread[text] = definition
                 self.sizes.add(text, text)
 
     def _names(self, node: Node) -> Iterator[Node]:
@@ -523,6 +538,10 @@ class HostCode:
                 continue
             sign, node, counts_bytes = moved
             name = free_name(parameter.name)
+            if self._is_shared(argument):
+                said = "the launch passes a part of a tensor that it passes elsewhere too"
+                ask(f"{name}: {said}; the draft makes it a tensor of its own", f"args.{name}.shape")
+                continue
             distance = self.expression(node)
             if distance is None:
                 said = f"the launch passes '{one_line(text_of(plain), 80)}'"
@@ -535,6 +554,23 @@ class HostCode:
             if name not in self.shapes:
                 said = "the shape follows from the kernel's indices, which begin there"
                 ask(f"{name}: the launch passes a moved pointer; {said}", f"args.{name}.shape")
+
+    def _is_shared(self, pointer: Node) -> bool:
+        """Whether another argument of the launch points into the same tensor."""
+        pairs = zip(self.kernel.parameters, self.launch.arguments, strict=False)
+        owners = [self._owner(a) for p, a in pairs if p.is_pointer]
+        return owners.count(self._owner(pointer)) > 1
+
+    def _owner(self, pointer: Node) -> str:
+        """The host name of the tensor that a pointer points into, "" for none."""
+        name = ""
+        for _ in range(8):
+            found = _tensor_behind(pointer, self.values)
+            value = self.values.get(found)
+            if value is None or found == name:
+                return found
+            name, pointer = found, value
+        return name
 
     # -- failures --------------------------------------------------------------------------------
 

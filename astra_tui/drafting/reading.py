@@ -104,6 +104,8 @@ class SourceText:
     """Enumerators of each enumeration."""
     class_constants: Mapping[str, int] = field(default_factory=dict)
     """Whole numbers that classes hold, by their full names."""
+    class_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of classes, by name."""
     headers: frozenset[str] = frozenset()
     """Names of what it and its project's headers include."""
     scopes: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
@@ -141,6 +143,7 @@ def read_source(translation: Translation) -> SourceText:
         translation.files[translation.main],
         {d.name: d.enumerators for d in translation.declarations if d.enumerators},
         translation.class_constants,
+        translation.class_sizes,
         frozenset(include.name for include in translation.includes),
         _scopes(translation),
         _specialisations(root),

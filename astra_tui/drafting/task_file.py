@@ -151,6 +151,17 @@ def answered(task: TaskDraft, answers: Answers) -> TaskDraft:
     )
 
 
+def without_unused_dims(task: TaskDraft, text: str, answers: Answers) -> TaskDraft:
+    """The draft without dimensions that neither it, the launch and the reference (`text`), nor an
+    answer names: an answer took the place of what they were read for.
+    """
+    parts = (*task.accepts, *(part for t in task.tensors for part in (*t.sizes, t.values)))
+    named = set(re.findall(r"[A-Za-z_]\w*", " ".join((text, *parts))))
+    named |= {*answers.dims, *(name for w in answers.workloads for name in w.dims)}
+    dims = {name: value for name, value in task.dims.items() if name in named}
+    return replace(task, dims=dims or task.dims)
+
+
 def _require_known(table: str, given: Mapping[str, object], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:

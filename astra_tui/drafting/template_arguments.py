@@ -297,6 +297,8 @@ def template_arguments(
             continue
         if host is not None and text in host.flags:
             text = str(host.flags[text]).lower()
+        if kind == "bool" and host is not None:
+            text = text_of(host.values.get(text)) or text
         if kind == "bool" and text not in ("true", "false"):
             shown = f"template parameter {name}: '{one_line(text)}' could not be read; it is false"
             ask(shown, f"template.{name}")

@@ -165,6 +165,17 @@ TABLE = [
         {"data": "inout lambda_"},
         scalars=("lo", "hi"),
     ),
+    Expected(
+        "parts_of_one",
+        "grid=ceil_div(n, 128) block=128 shared=max(128, 64) * 8",
+        {"x": "in n", "totals": "out n", "counts": "out n"},
+        text='above<"true"> grid=ceil_div(n, 128) block=128 shared=max(128, 64) * 8\n'
+        "       args=(x, totals, counts, n, 32)",
+        points=(
+            "grid: 'blocks_for(n, 128)' at line 35 could not be rewritten",
+            "counts: the launch passes a part of a tensor that it passes elsewhere too",
+        ),
+    ),
     Expected("gelu_half", "grid=min(ceil_div(n, 256), 1024) block=256",
              {"x": "in n", "y": "out n"}, dtypes="float16"),
     Expected("scale_rows", "grid=nrows block=128",

@@ -39,6 +39,7 @@ _CARRIERS = {
     "ulonglong2",
 }
 """Types that kernels use to move bytes of any element type."""
+_VECTORS = {name for dtype in DType for name in dtype.vectors}
 
 
 def bind_launch(
@@ -138,7 +139,8 @@ def _check_pointer(name: str, dtype: DType, parameter: Parameter) -> None:
     pointee = parameter.type
     same = parameter.dtype is dtype
     carrier = pointee in _UNTYPED or pointee in _CARRIERS
-    if same or carrier or pointee in dtype.vectors:
+    is_class = parameter.dtype is None and pointee not in _VECTORS and "*" not in pointee
+    if same or carrier or pointee in dtype.vectors or is_class:
         return
     raise _Unfit(f"'{name}' holds {dtype.value}, the kernel takes a pointer to {pointee}")
 
