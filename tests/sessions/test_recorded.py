@@ -13,7 +13,7 @@ from astra_tui.sessions.integrity import check_integrity
 from astra_tui.sessions.reading import is_packed, read_journal
 
 ROOT = Path(__file__).resolve().parents[2] / "sessions"
-RECORDED = sorted(ROOT.glob("h100-*"))
+RECORDED = sorted(ROOT.glob("h[12]00-*"))
 TASKS = {"silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"}
 
 
@@ -35,7 +35,7 @@ def test_it_is_whole_packed_and_small(folder):
     assert integrity.flaws == ()
     assert is_packed(folder)
     assert sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) < 1_000_000
-    assert state.device.gpu.name == "NVIDIA H100 80GB HBM3"
+    assert folder.name[:4].upper() in state.device.gpu.name
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda f: f.name)

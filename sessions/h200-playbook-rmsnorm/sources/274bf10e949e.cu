@@ -1,0 +1,99 @@
+// fused_add_rmsnorm, the simple way: scalar loads, a tree reduction in shared memory with a barrier
+// at every level, and both inputs read again for the result. This is where optimisation starts.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+/* @launch
+   let width = 16 // sizeof(T)
+   when stride(x, 0) % width == 0 and stride(residual, 0) % width == 0 and d % width == 0
+        and aligned(x, 16) and aligned(residual, 16) and aligned(weight, 16):
+       fused_add_rmsnorm_wide<T, width> grid=tokens block=256
+            args=(x, residual, weight, d, stride(x, 0), stride(residual, 0), eps)
+   otherwise:
+       fused_add_rmsnorm<T> grid=tokens block=256
+            args=(x, residual, weight, d, stride(x, 0), stride(residual, 0), eps)
+*/
+
+template <typename E, int N>
+struct alignas(sizeof(E) * N < 16 ? sizeof(E) * N : 16) Pack {
+  E value[N];
+};
+
+template <typename T>
+__global__ void fused_add_rmsnorm(T* __restrict__ x, T* __restrict__ residual,
+                                  const T* __restrict__ weight, int d, int64_t x_stride,
+                                  int64_t residual_stride, float eps) {
+  __shared__ float partial[256];
+  T* row_x = x + blockIdx.x * x_stride;
+  T* row_r = residual + blockIdx.x * residual_stride;
+
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) {
+    const float z = (float)row_x[i] + (float)row_r[i];
+    sum += z * z;
+  }
+  partial[threadIdx.x] = sum;
+  __syncthreads();
+  for (int half = blockDim.x / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) {
+      partial[threadIdx.x] += partial[threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+
+  for (int i = threadIdx.x; i < d; i += blockDim.x) {
+    const float z = (float)row_x[i] + (float)row_r[i];
+    const float inverse_norm = rsqrtf(partial[0] / d + eps);
+    row_r[i] = (T)z;
+    row_x[i] = (T)(z * inverse_norm * (float)weight[i]);
+  }
+}
+
+template <typename T, int WIDTH>
+__global__ void fused_add_rmsnorm_wide(T* __restrict__ x, T* __restrict__ residual,
+                                  const T* __restrict__ weight, int d, int64_t x_stride,
+                                  int64_t residual_stride, float eps) {
+  __shared__ float partial[256];
+  T* row_x = x + blockIdx.x * x_stride;
+  T* row_r = residual + blockIdx.x * residual_stride;
+
+  float sum = 0.0f;
+  for (int i_pack = threadIdx.x; i_pack < d / WIDTH; i_pack += blockDim.x) {
+    const int i = i_pack * WIDTH;
+    const Pack<T, WIDTH> row_x_pack = *reinterpret_cast<const Pack<T, WIDTH>*>(&row_x[i]);
+    const Pack<T, WIDTH> row_r_pack = *reinterpret_cast<const Pack<T, WIDTH>*>(&row_r[i]);
+#pragma unroll
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      const float z = (float)row_x_pack.value[lane] + (float)row_r_pack.value[lane];
+      sum += z * z;
+    }
+  }
+  partial[threadIdx.x] = sum;
+  __syncthreads();
+  for (int half = blockDim.x / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) {
+      partial[threadIdx.x] += partial[threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+
+  for (int i_pack_2 = threadIdx.x; i_pack_2 < d / WIDTH; i_pack_2 += blockDim.x) {
+    const int i = i_pack_2 * WIDTH;
+    const float inverse_norm = rsqrtf(partial[0] / d + eps);
+    const Pack<T, WIDTH> row_x_pack_2 = *reinterpret_cast<const Pack<T, WIDTH>*>(&row_x[i]);
+    const Pack<T, WIDTH> row_r_pack_2 = *reinterpret_cast<const Pack<T, WIDTH>*>(&row_r[i]);
+    const Pack<T, WIDTH> weight_pack = *reinterpret_cast<const Pack<T, WIDTH>*>(&weight[i]);
+    Pack<T, WIDTH> row_r_pack_3;
+    Pack<T, WIDTH> row_x_pack_3;
+#pragma unroll
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      const float z = (float)row_x_pack_2.value[lane] + (float)row_r_pack_2.value[lane];
+      row_r_pack_3.value[lane] = (T)z;
+      row_x_pack_3.value[lane] = (T)(z * inverse_norm * (float)weight_pack.value[lane]);
+    }
+    *reinterpret_cast<Pack<T, WIDTH>*>(&row_r[i]) = row_r_pack_3;
+    *reinterpret_cast<Pack<T, WIDTH>*>(&row_x[i]) = row_x_pack_3;
+  }
+}
