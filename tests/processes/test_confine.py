@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from astra_tui.processes.confine import landlock_abi
-from tests.compiler.helpers import HERE
 
 needs_landlock = pytest.mark.skipif(
     landlock_abi() < 1, reason="this kernel has no Landlock (Linux 5.13 or newer has)"
@@ -28,7 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (inside / "folder" / "file").write_text("fine")
     outside.write_text("secret")
     (inside / "link").symlink_to(outside)
-    command = [sys.executable, str(HERE / "confined_child.py")]
+    command = [sys.executable, str(Path(__file__).with_name("confined_child.py"))]
     done = subprocess.run(
         [*command, str(inside), str(outside), str(base / "scratch")],
         capture_output=True,

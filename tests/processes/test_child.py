@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
-from tests.compiler.helpers import HERE
 
 LONG = 30.0
 
 
 @pytest.fixture(autouse=True)
 def _children_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
 @pytest.fixture

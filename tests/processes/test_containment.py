@@ -30,7 +30,6 @@ from astra_tui.model.task import load_task
 from astra_tui.processes.confine import landlock_abi
 from astra_tui.processes.containment import layers_of, probe_containment
 from astra_tui.processes.escapes import Targets
-from tests.compiler.helpers import HERE
 from tests.conftest import ROOT
 from tests.gpu.kernels import LONG, MODULE, scripted_tools
 from tests.gpu.script import FACTS
@@ -74,7 +73,7 @@ def targets() -> Iterator[Targets]:
 
 def escapes(how: str, targets: Targets, user: int = 0) -> dict[str, str]:
     """What a child that confines itself in some way could do to its owner and around it."""
-    command = [sys.executable, str(HERE / "escaping_child.py"), how, str(user)]
+    command = [sys.executable, str(Path(__file__).with_name("escaping_child.py")), how, str(user)]
     done = subprocess.run(
         [*command, json.dumps(msgspec.to_builtins(targets))],
         capture_output=True,
