@@ -149,6 +149,7 @@ REAL = [
     ("void of_t(T a, T* b) {}", "of_t<const int>", "int const int*"),
     ("void of_t(T a, const T* b) {}", "of_t<float*>", "float* const float**"),
     ("void of_n(int (*a)[3], T* b) {}", "of_n<float, -8, true>", "int[(int)3]* float*"),
+    ("void k(E a, S b, F c) {}", "k", "E S F"),
 ]
 
 
@@ -161,6 +162,8 @@ def test_names_that_the_compiler_makes_are_read(
     head = template.get(kernel.partition("<")[0], "")
     source = f"""#include <cuda_fp16.h>
 struct S {{ int x; }};
+enum E {{ A, B = -1 }};
+enum class F : unsigned char {{ C }};
 {around}
 {head}__global__ {declaration}
 {"}" if around else ""}
@@ -171,6 +174,9 @@ struct S {{ int x; }};
     parameters = result.kernel(name).parameters
     spelled = ["const " * p.const + p.type + "*" * (p.kind == "pointer") for p in parameters]
     assert " ".join(spelled) == types
+    kinds = {"E": ("integer", DType.INT32), "F": ("integer", DType.INT8), "S": ("struct", None)}
+    by_value = [p for p in parameters if p.kind != "pointer" and p.type in kinds]
+    assert all((p.kind, p.dtype) == kinds[p.type] for p in by_value)
 
 
 PTX = ".visible .entry _Z1kPfi(\n\t.param .u64 .ptr .align 1 _Z1kPfi_param_0,\n{}\n)\n{{\n"

@@ -11,7 +11,7 @@ import msgspec
 
 from astra_tui.model.c_layout import POINTER_BYTES, Extent, place
 from astra_tui.model.compilation import Parameter
-from astra_tui.model.dtypes import NUMBERS, OF_CPP_TYPE, NumberKind
+from astra_tui.model.dtypes import NUMBERS, OF_CPP_TYPE, DType, NumberKind
 
 _MAX_NODES = 200
 """How many parts a type may have to be spelled out; short mangled names can stand for huge ones."""
@@ -28,7 +28,7 @@ _OPERATOR = re.compile(
 """Operators of an <expression> of the Itanium C++ ABI, by what they take."""
 
 _DECLARATION = re.compile(
-    r"\.param(?:\s+\.align\s+(\d+))?\s+\.[busf](\d+)(?:\s+\.ptr[^,\[]*)?[^,\[]*(?:\[(\d+)\])?"
+    r"\.param(?:\s+\.align\s+(\d+))?\s+\.([busf])(\d+)(\s+\.ptr[^,\[]*)?[^,\[]*(?:\[(\d+)\])?"
 )
 
 
@@ -42,6 +42,11 @@ _PARAMETER_KINDS = {
     NumberKind.UNSIGNED: "integer",
     NumberKind.BOOL: "bool",
 }
+
+_OF_ENUMERATION = {1: DType.INT8, 2: DType.INT16, 4: DType.INT32, 8: DType.INT64}
+"""By the size of an enumeration: its name does not say whether it has a sign."""
+
+_NAMED = ("name", "qual_name")
 
 
 def parse_parameters(symbol: str, ptx: str = "") -> tuple[tuple[Parameter, ...], int]:
@@ -239,10 +244,11 @@ def _is_void(node: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Declared:
-    """What PTX says of a parameter: its extent, and whether it is bytes rather than a number."""
+    """What PTX says of a parameter: its extent, and whether it is bytes or a whole number."""
 
     extent: Extent
     is_bytes: bool
+    is_integer: bool
 
 
 def _parameter(of: _Type, number: int, declared: _Declared | None) -> Parameter:
@@ -258,6 +264,9 @@ def _parameter(of: _Type, number: int, declared: _Declared | None) -> Parameter:
         if declared is not None and declared.is_bytes:
             extent = declared.extent
             return Parameter("struct", name, extent.size, 0, alignment=extent.alignment)
+        if declared is not None and declared.is_integer and bare.node.kind in _NAMED:
+            size = declared.extent.size
+            return Parameter("integer", name, size, 0, _OF_ENUMERATION[size])
         raise SignatureError(
             f"parameter {number} has the type '{name}'; a launch plan passes pointers, numbers and "
             "structures"
@@ -295,7 +304,9 @@ def _declared(symbol: str, ptx: str) -> list[_Declared] | None:
         return None
     return [
         _Declared(
-            Extent(int(bits) // 8 * int(count or 1), int(alignment or int(bits) // 8)), bool(count)
+            Extent(int(bits) // 8 * int(count or 1), int(alignment or int(bits) // 8)),
+            bool(count),
+            kind in "us" and not (count or pointer),
         )
-        for alignment, bits, count in _DECLARATION.findall(entry[1])
+        for alignment, kind, bits, pointer, count in _DECLARATION.findall(entry[1])
     ]
