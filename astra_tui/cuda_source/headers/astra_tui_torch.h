@@ -280,6 +280,10 @@ using torch::stable::zeros;
 using torch::stable::zeros_like;
 struct OptionalDeviceGuard { template <typename T> explicit OptionalDeviceGuard(T); };
 using torch::stable::device_of;
+// On a GPU: double stays, other floats become float, whole numbers int64_t.
+template <typename T, bool IS_CUDA = true>
+using acc_type = std::conditional_t<std::is_same_v<T, double>, double,
+                                    std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
 }  // namespace at
 
 namespace torch {
@@ -301,6 +305,7 @@ using namespace c10::cuda;
 cudaDeviceProp* getCurrentDeviceProperties();
 cudaDeviceProp* getDeviceProperties(int);
 struct OptionalCUDAGuard { template <typename T> explicit OptionalCUDAGuard(T); };
+namespace detail { bool canUse32BitIndexMath(const Tensor&); }
 }  // namespace at::cuda
 
 // Constant, so that a static variable of the host may begin with it; cuda.h has it as a macro.
@@ -325,6 +330,7 @@ template <typename... A> int torch_get_current_cuda_blas_handle(A&&...);
 #define TORCH_INTERNAL_ASSERT(CONDITION, ...) ((void)(CONDITION))
 #define TORCH_WARN(...) ((void)0)
 #define TORCH_ERROR_CODE_CHECK(CALL) ((void)(CALL))
+#define AT_ASSERTM(CONDITION, ...) if (CONDITION) {}
 #define AT_ERROR(...) ((void)0)
 #define AT_CUDA_CHECK(CALL) ((void)(CALL))
 #define C10_CUDA_CHECK(CALL) ((void)(CALL))

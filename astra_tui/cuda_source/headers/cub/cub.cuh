@@ -19,3 +19,31 @@
 #include <cub/warp/warp_scan.cuh>
 #include <cub/warp/warp_store.cuh>
 #include <cuda/std/cmath>
+#include <cub/util_namespace.cuh>
+
+// What hosts call: it is only declared, and never run.
+CUB_NAMESPACE_BEGIN
+#define ASTRA_CALLED_BY_HOSTS(NAME) \
+  template <typename... A> static cudaError_t NAME(void*, size_t&, A&&...);
+struct DeviceRadixSort {
+  ASTRA_CALLED_BY_HOSTS(SortKeys)
+  ASTRA_CALLED_BY_HOSTS(SortKeysDescending)
+  ASTRA_CALLED_BY_HOSTS(SortPairs)
+  ASTRA_CALLED_BY_HOSTS(SortPairsDescending)
+};
+struct DeviceReduce {
+  ASTRA_CALLED_BY_HOSTS(ArgMax)
+  ASTRA_CALLED_BY_HOSTS(ArgMin)
+  ASTRA_CALLED_BY_HOSTS(Max)
+  ASTRA_CALLED_BY_HOSTS(Min)
+  ASTRA_CALLED_BY_HOSTS(Reduce)
+  ASTRA_CALLED_BY_HOSTS(Sum)
+};
+struct DeviceScan {
+  ASTRA_CALLED_BY_HOSTS(ExclusiveScan)
+  ASTRA_CALLED_BY_HOSTS(ExclusiveSum)
+  ASTRA_CALLED_BY_HOSTS(InclusiveScan)
+  ASTRA_CALLED_BY_HOSTS(InclusiveSum)
+};
+#undef ASTRA_CALLED_BY_HOSTS
+CUB_NAMESPACE_END

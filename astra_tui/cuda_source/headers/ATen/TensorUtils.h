@@ -1,0 +1,1 @@
+#include <astra_tui_torch.h>

@@ -1,0 +1,2 @@
+#pragma once
+#include <tvm/ffi/container/tensor.h>
