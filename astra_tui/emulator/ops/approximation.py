@@ -6,6 +6,7 @@ whatever is documented, so a run can have every result moved to the edge.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -81,16 +82,17 @@ def at_error_bound(
     if bound is None or not {"approx", "full"} & set(instruction.modifiers):
         return exact
     decoder.traits.add(APPROXIMATE)
-    index, line = decoder.index, instruction.location.line
+    line, code = instruction.location.line, zlib.crc32(f"{instruction.operation}.{half}".encode())
     sources = [decoder.read(operand, kind) for operand in instruction.operands[1:]]
     target = decoder.read(instruction.operands[0], kind)
     write = decoder.write(instruction.operands[0], kind)
     flushed = "ftz" in instruction.modifiers and kind == "f32"
     limit = 1.0 if instruction.operation in _WITHIN_ONE else np.inf
 
-    def moved(result: Any, operands: list[Any], signs: Any) -> Any:
+    def moved(result: Any, operands: list[Any], group: Group, edges: int) -> Any:
         """Bit patterns of `half` next to the exact result; `result` is the rounded one."""
         wide = [_widened(o, half) for o in operands]
+        signs = _signs(group, code + edges, [_bits(o, half) for o in operands])
         return _moved(bound, half, function(*wide), _bits(result, half), wide[0], signs, limit)
 
     def run(regs: dict[int, Any], group: Group) -> None:
@@ -103,15 +105,15 @@ def at_error_bound(
         if flushed:
             operands = [flush(o) for o in operands]
         exact(regs, group)
-        result, signs = target(regs), _signs(group, index, edges)
+        result = target(regs)
         if kind == half:
-            bits = moved(result, operands, signs)
+            bits = moved(result, operands, group, edges)
             value = bits if half == "bf16" else bits.view(f"f{bits.itemsize}")
             write(regs, flush(value) if flushed else value)
             return
         shifts = (np.uint32(0), np.uint32(16))
         low, high = (
-            moved(_part(result, s), [_part(o, s) for o in operands], signs) for s in shifts
+            moved(_part(result, s), [_part(o, s) for o in operands], group, edges) for s in shifts
         )
         write(regs, join_halves(low, high))
 
@@ -178,16 +180,18 @@ def _rounded(value: Any, kind: str) -> Any:
     return np.asarray(pack_half(value, kind))
 
 
-def _signs(group: Group, index: int, seed: int) -> Any:
-    """+1 or -1 for each lane, the same each time that it runs this instruction.
+def _signs(group: Group, seed: int, operands: list[Any]) -> Any:
+    """+1 or -1 for each lane.
 
-    In one block of four all are +1, in another all are -1, so that errors add up in sums; in the
-    others each lane has its own.
+    In one block of four all are +1, in another all are -1, so that errors add up in sums. In the
+    others operation and operands decide: hardware gives equals the same result, and kernels that
+    compare results, such as a top-k of exponentials, rely on it.
     """
     block = (group.block_index + seed) & 3
-    thread = group.chunk.thread[group.lanes]
-    thread = (group.block_index * group.chunk.launch.threads + thread).astype(np.uint64)
-    mixed = (thread * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64((index + 1) * 0xBF58476D + seed)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    mixed = np.uint64(seed)
+    with np.errstate(over="ignore"):
+        for bits in operands:
+            mixed = (mixed ^ bits.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
     drawn = np.where((mixed >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)
     return np.where(block == 0, 1.0, np.where(block == 1, -1.0, drawn))
