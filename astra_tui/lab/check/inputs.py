@@ -13,6 +13,7 @@ from astra_tui.gpu import drawing
 from astra_tui.gpu.drawing import Fill
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType, item_shape
+from astra_tui.model.encoding import decode, encode
 from astra_tui.model.task import Argument, KernelTask
 
 VERSION = "2"
@@ -76,12 +77,16 @@ def fill_of(task: KernelTask, case: Case, name: str) -> Fill:
 
 
 def scalars_of(task: KernelTask, case: Case) -> dict[str, int | float]:
-    """The numbers that a case passes, of the type that the task declares."""
+    """The numbers that a case passes, rounded to the type that the task declares."""
     found: dict[str, int | float] = {}
     for argument in task.scalars:
         value = case.scalars.get(argument.name, argument.choices[0])
-        assert argument.dtype is not None
-        found[argument.name] = float(value) if argument.dtype.is_float else int(value)
+        dtype = argument.dtype
+        assert dtype is not None
+        if dtype.is_float:
+            found[argument.name] = float(decode(encode([value], dtype), dtype)[0])
+        else:
+            found[argument.name] = int(value)
     return found
 
 

@@ -125,7 +125,7 @@ class Oracle:
 
     def _key(self, case: Case) -> str:
         encoded = msgspec.json.encode(case, order="sorted")
-        return content_key("1", inputs_module.VERSION, self.task.hash, encoded)
+        return content_key("2", inputs_module.VERSION, self.task.hash, encoded)
 
     def _stored(self, case: Case) -> bytes | None:
         return self._cache_of(case).get(self._key(case))
