@@ -51,7 +51,7 @@ RUN_BUDGET = 300_000
 PART_BUDGET = 40_000
 """The same where no skeleton says what blocks do: about a second."""
 
-MAX_BYTES = 1 << 36
+MAX_BYTES = 1 << 38
 """Bytes of all buffers of a workload, for which tables of pages are kept."""
 
 MAX_PIECES = 1 << 29
