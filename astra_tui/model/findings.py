@@ -23,6 +23,7 @@ class FindingKind(StrEnum):
     SHARED_RACE = "shared_race"
     GLOBAL_RACE = "global_race"
     DIVERGENT_BARRIER = "divergent_barrier"
+    DIFFERENT_BARRIERS = "different_barriers"
     DEADLOCK = "deadlock"
     BAD_MASK = "bad_mask"
     BUDGET = "budget"
@@ -59,7 +60,8 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.HIDDEN_STATE: "a write to a __device__ variable, which would outlive the launch",
     FindingKind.SHARED_RACE: "two threads of a block touch a shared word with nothing between",
     FindingKind.GLOBAL_RACE: "two threads touch a global word with nothing between",
-    FindingKind.DIVERGENT_BARRIER: "threads of one block wait at different barriers",
+    FindingKind.DIVERGENT_BARRIER: "threads of one warp wait at different barriers",
+    FindingKind.DIFFERENT_BARRIERS: "warps of one block wait at different barriers",
     FindingKind.DEADLOCK: "threads wait for others that never come",
     FindingKind.BAD_MASK: "a warp operation run by a lane that its mask does not name",
     FindingKind.BUDGET: "more instructions than the budget allows: an endless loop?",
@@ -88,6 +90,7 @@ EXPLANATIONS: dict[FindingKind, str] = {
 
 WARNINGS = frozenset(
     {
+        FindingKind.DIFFERENT_BARRIERS,
         FindingKind.EXITED_BEFORE_BARRIER,
         FindingKind.INACTIVE_SHUFFLE,
         FindingKind.PRINTF,

@@ -91,7 +91,7 @@ def test_two_barriers_of_a_header_are_two_barriers(checker, task) -> None:
     """Both have no line of the source, and stay apart by their lines in the header."""
     text = LIBRARY["include/lib/act.cuh"].replace(
         "  const int64_t step",
-        "  if (threadIdx.x < 32)\n    __syncthreads();\n  else\n    __syncthreads();\n"
+        "  if (threadIdx.x < 16)\n    __syncthreads();\n  else\n    __syncthreads();\n"
         "  const int64_t step",
     )
     texts = {**LIBRARY, "include/lib/act.cuh": text}

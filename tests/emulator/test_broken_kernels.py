@@ -428,6 +428,30 @@ __global__ void k(float* out, const float* in) {
     ]
 
 
+def test_warps_that_meet_at_different_barriers_are_a_warning(compiler: Compiler) -> None:
+    """The first warp prepares while the other fills: both count the same barriers."""
+    source = """
+__global__ void k(float* out, const float* in) {
+  __shared__ float s[2];
+  if (threadIdx.x < 32) {
+    out[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    __syncthreads();
+    return;
+  }
+  if (threadIdx.x == 32) s[0] = in[63];
+  __syncthreads();  // <--
+  if (threadIdx.x == 33) s[1] = s[0];
+  __syncthreads();
+  out[threadIdx.x] = s[1] + out[threadIdx.x - 32];
+}"""
+    data = np.arange(64, dtype=np.float32)
+    ran = run_kernel(compiler, source, [np.zeros(64, np.float32), data], block=64)
+    lines = [line_of(source, MARK), line_of(source, MARK) + 2]
+    assert [(f.kind, f.line) for f in ran.findings] == [(K.DIFFERENT_BARRIERS, n) for n in lines]
+    np.testing.assert_array_equal(ran.arrays["a0"], np.concatenate((data[:32], 63 + data[:32])))
+
+
 def test_a_fault_in_an_inlined_function_names_both_lines(compiler: Compiler) -> None:
     source = """
 __device__ float pick(const float* p, int i) {
