@@ -121,7 +121,7 @@ def test_scalars_have_their_declared_type_and_every_choice_is_tried(
 ) -> None:
     task = tasks["fused_add_rmsnorm"]
     tried = {scalars_of(task, case)["eps"] for case in build_suite(task)}
-    assert {1e-6, 1e-5} < tried
+    assert {float(np.float32(choice)) for choice in (1e-6, 1e-5)} < tried
 
 
 def test_layouts_follow_offsets_and_padding(tasks: dict[str, KernelTask]) -> None:
