@@ -289,7 +289,6 @@ def test_an_unfinished_source_is_an_error(compiler: Compiler) -> None:
         ('extern "C" __global__ void k(int* o) {}', 'declared extern "C"'),
         ("__global__ void k(int& n) {}", "parameter 1 has the type 'int&'"),
         ("__global__ void k(void (*f)(int)) {}", "parameter 1 has the type 'void (*)(int)'"),
-        ("enum class E { A }; __global__ void k(E e) {}", "parameter 1 has the type 'E'"),
     ],
 )
 def test_a_kernel_that_no_plan_can_launch_is_refused(
