@@ -119,7 +119,9 @@ class HostCode:
         self.kernel = kernel
         self.launch = launch
         self.sizes = sizes
-        self.values = local_values(launch)
+        self.changed = frozenset(_changed_by_callees(source, launch))
+        values = local_values(launch)
+        self.values = {name: node for name, node in values.items() if name not in self.changed}
         self.tensors = dict(self._tensors())
         self.attributes = dict(self._attributes())
         self.queries = dict(_device_queries(source))
@@ -391,6 +393,7 @@ class HostCode:
             known = text in {**self.sizes.leaves, **self.expressions, **self.launch.given}
             is_constant = value is not None and (value == 0 or self._has_callers())
             if not known and not is_constant and not self._follows(node, texts):
+                self._note_unread(text, node)
                 self.sizes.add(name, text, value)
         for name, node in passed.items():
             found = self.expression(node)
@@ -454,15 +457,22 @@ class HostCode:
             definition = self.values.get(text)
             if definition is None:
                 if self._is_unknown_number(part):
+                    self._note_unread(text, part)
                     self.sizes.add(_named_after(text), text)
             elif definition.type == "identifier" and text_of(definition) != text:
                 self._choose_leaves(definition, depth + 1)  # The `switch` over it, say.
             elif is_dim3(definition) or self._is_over(definition):
                 self._choose_leaves(definition, depth + 1)
             elif self._known_value(part) is None and text not in self.grids:
-                if self._over_names(definition, {}) is None:
-                    self.unread[text] = definition
+                self._note_unread(text, part)
                 self.sizes.add(text, text)
+
+    def _note_unread(self, name: str, node: Node) -> None:
+        """Remembers a variable whose value another function gives, or cannot be read."""
+        definition = self.values.get(name)
+        is_unread = definition is not None and self._over_names(definition, {}) is None
+        if name in self.changed or is_unread:
+            self.unread[name] = node
 
     def _names(self, node: Node) -> Iterator[Node]:
         """Names and size calls of an expression, but not the functions that it calls."""
@@ -599,6 +609,18 @@ def _divided(total: Expression, by: Expression) -> Expression:
             return left if right == by else right
         case _:
             return folding.combined("//", total, by)
+
+
+def _changed_by_callees(source: SourceText, launch: HostLaunch) -> Iterator[str]:
+    """Variables that the host function passes by reference to functions of the source."""
+    for node in descendants(launch.function):
+        if node.start_byte >= launch.call.start_byte:
+            return
+        callee = source.functions.get(called_name(node)) if node.type == "call_expression" else None
+        if callee is not None:
+            for parameter, argument in zip(parameters_of(callee), arguments_of(node), strict=False):
+                if parameter.is_reference and not parameter.is_const:
+                    yield text_of(argument)
 
 
 def _device_queries(source: SourceText) -> Iterator[tuple[str, str]]:

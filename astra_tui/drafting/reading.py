@@ -51,6 +51,7 @@ class KernelParameter:
     pointers: int
     is_const: bool
     default: str = ""
+    is_reference: bool = False
 
     @property
     def is_pointer(self) -> bool:
@@ -338,6 +339,7 @@ def _parameter(node: Node) -> KernelParameter:
         pointers,
         bool(re.search(r"\bconst\b", before)),
         default,
+        "&" in before + marks,
     )
 
 

@@ -170,9 +170,10 @@ TABLE = [
         "grid=ceil_div(n, 128) block=128 shared=max(128, 64) * 8",
         {"x": "in n", "totals": "out n", "counts": "out n"},
         text='above<"true"> grid=ceil_div(n, 128) block=128 shared=max(128, 64) * 8\n'
-        "       args=(x, totals, counts, n, 32)",
+        "       args=(x, totals, counts, n, 32, share)",
         points=(
-            "grid: 'blocks_for(n, 128)' at line 35 could not be rewritten",
+            "grid: 'blocks_for(n, 128)' at line 39 could not be rewritten",
+            "share: 'share' at line 39 could not be read; the draft makes it a dimension",
             "counts: the launch passes a part of a tensor that it passes elsewhere too",
         ),
     ),
