@@ -44,13 +44,14 @@ class StoreMap:
     def mark(
         self, buffer: Buffer, offsets: Any, size: int, blocks: Callable[[], Any] | None
     ) -> None:
-        """Marks `size` bytes at offsets into the buffer, which are aligned.
+        """Marks `size` bytes at offsets into the buffer, whose addresses are aligned.
 
         `blocks` gives who stores, one for each offset, where a wanted piece may be among them.
         """
         marks, first = self.marks[buffer.name], offsets >> self.granule_bits
         count = max(size >> self.granule_bits, 1)
-        at_once = min(count, 8)
+        shared = int(np.bitwise_or.reduce(first, axis=None)) | 8  # The base may be aligned to less.
+        at_once = min(count, shared & -shared)
         if at_once > 1:
             marks = marks.view(f"u{at_once}")
             first >>= at_once.bit_length() - 1

@@ -97,9 +97,10 @@ class WholePlan:
             for index in part.stores
             if (written := part.program.steps[index].written) is not None
         ]
-        self.store_granule = min(sizes, default=16)
         self.granule = min((k.program.smallest_global_access for k in self.kernels), default=1)
         self.places = self._memory()
+        bases = [b.begin & -b.begin for b in self.places.buffers if b.tracked]
+        self.store_granule = min((16, *sizes, *bases))
 
     @property
     def has_atomics(self) -> bool:

@@ -92,8 +92,12 @@ def skeleton_of(
     grid: tuple[int, int, int] = (16, 1, 1),
     block: int = 128,
     wanted: tuple[int, ...] = (),
+    misalignment: int = 0,
 ) -> tuple[GridSkeleton, WholePlan]:
-    """The skeleton of `k(float* out, const float* in)`, both of `elements`."""
+    """The skeleton of `k(float* out, const float* in)`, both of `elements`.
+
+    `misalignment` is how many bytes off its alignment `out` begins.
+    """
     compilation = compiler.compile(source, ("k",))
     assert compilation.ok, compilation.errors
     kernel = compilation.kernels[0]
@@ -105,7 +109,7 @@ def skeleton_of(
     )
     nothing = np.zeros(4 * elements, np.uint8)
     buffers = (
-        DeviceBuffer("out", BufferUse.OUT, nothing),
+        DeviceBuffer("out", BufferUse.OUT, nothing, misalignment),
         DeviceBuffer("in", BufferUse.IN, nothing),
     )
     plan = WholePlan(Emulator(), compilation.ptx, (launch,), buffers, frozenset({"setp"}))
@@ -143,6 +147,13 @@ def test_skipped_places_of_single_threads_and_blocks_show(compiler: Compiler) ->
         if grid.part.program.steps[index].location.line == line
     }
     assert any({first, last} == {11} for _, first, last in took)
+
+
+def test_wide_stores_from_a_shifted_base_are_noted_where_they_go(compiler: Compiler) -> None:
+    source = HEAD + "if (i < 1023) ((float4*)(out + 3))[i] = make_float4(1, 2, 3, 4); }"
+    grid, _ = skeleton_of(compiler, source, wanted=(3, 4094), misalignment=4)
+    assert stored_elements(grid) == set(range(3, 4095))
+    assert grid.writers("out", np.array([12, 4 * 4094])) == [{0}, {7}]
 
 
 def test_a_choice_of_values_by_an_index_is_seen(compiler: Compiler) -> None:
