@@ -60,6 +60,9 @@ NO_REFERENCE = "no reference"
 ANSWERS = Path(__file__).parent / "upstream"
 """Answers files by package and kernel."""
 
+COMPARED = ANSWERS / "compared.md"
+"""What a comparison of drafts with their launchers, by hand, found."""
+
 
 @dataclass(frozen=True)
 class Package:
@@ -353,8 +356,9 @@ def page(rows: list[Row]) -> str:
         "| agrees | the same outputs agree with the float64 reference that the draft wrote because "
         f"it recognised the operator; `{NO_REFERENCE}` where it wrote none |",
         "",
-        "A shape or role that the draft guessed wrong can compile and can run. The cases are those "
-        "of `astra-tui check DRAFT --case NAME`.",
+        "A shape or role that the draft guessed wrong can compile and can run: 20 drawn drafts "
+        "were [compared with their launchers](#drafts-against-their-launchers) by hand. The cases "
+        "are those of `astra-tui check DRAFT --case NAME`.",
         "",
         f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}, "
         "C++20; a run that continues an older one keeps its rows. `make upstream` fetches the "
@@ -373,6 +377,7 @@ def page(rows: list[Row]) -> str:
         why = " ".join(row.why.split()).replace("|", "\\|").replace("<", "\\<")[:160]
         cells = (f"{row.package}: {row.file}:{row.line}", f"`{row.kernel}`", row.reached, why)
         lines.append(f"| {' | '.join(cells)} | {row.open_points} | {row.answers} |")
+    lines += ["", "## Drafts against their launchers", "", COMPARED.read_text().rstrip()]
     return "\n".join(lines) + "\n"
 
 

@@ -166,6 +166,10 @@ def test_errors_name_the_place_and_what_is_wrong(text: str, message: str, hint: 
     assert bool(hint) == bool(error.hint)
 
 
+def test_each_part_of_a_long_sum_is_looked_at_once() -> None:
+    validate(f"k grid={' + '.join(['n'] * 100)} block=1 args=(x + {' - '.join(['n'] * 100)})")
+
+
 def test_a_comparison_is_placed_at_its_beginning() -> None:
     error = error_of("when (n > 1) < (m > 1): k grid=1 block=1 args=()")
     assert error.message == "'<' needs whole numbers"

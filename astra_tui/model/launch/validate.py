@@ -192,7 +192,9 @@ class _Checker:
             )
 
     def number(self, expression: Expression, what: str) -> Kind:
-        kind = self.kind(expression)
+        return self._number(self.kind(expression), expression, what)
+
+    def _number(self, kind: Kind, expression: Expression, what: str) -> Kind:
         if not kind.is_number:
             self.fail(f"{what} is {kind.value}; it has to be a number", expression.place)
         return kind
@@ -242,11 +244,16 @@ class _Checker:
     def _binary(self, expression: Binary) -> Kind:
         operator = expression.operator
         sides = {"left": expression.left, "right": expression.right}
-        if operator in ("+", "-") and self.kind(expression.left) is Kind.TENSOR:
-            self.require(expression.right, Kind.INTEGER, "the distance from a tensor's beginning")
-            return Kind.TENSOR
         if operator in ("+", "-", "*", "/"):
-            kinds = {self.number(e, f"the {s} side of '{operator}'") for s, e in sides.items()}
+            left = self.kind(expression.left)
+            if left is Kind.TENSOR and operator in ("+", "-"):
+                distance = "the distance from a tensor's beginning"
+                self.require(expression.right, Kind.INTEGER, distance)
+                return Kind.TENSOR
+            kinds = {
+                self._number(left, expression.left, f"the left side of '{operator}'"),
+                self.number(expression.right, f"the right side of '{operator}'"),
+            }
             return Kind.INTEGER if operator != "/" and kinds == {Kind.INTEGER} else Kind.FLOAT
         wanted = Kind.TRUTH if operator in ("and", "or") else Kind.INTEGER
         for side, part in sides.items():
