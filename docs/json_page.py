@@ -65,6 +65,7 @@ from astra_tui.model.yardsticks import (
     ChainTimes,
     FastestShipped,
     ShapeTimes,
+    ShippedTimes,
     VersionTimes,
     YardstickEntry,
 )
@@ -113,7 +114,7 @@ ANSWERS = {
 PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.ErrorEntry, KernelPlace, answers.OpenPointEntry, answers.TaskEntry,
     answers.WorkloadEntry,
-    YardstickEntry, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
+    YardstickEntry, ShippedTimes, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
     CheckReport, CaseResult,
     CaseTrail, Case,
     Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,

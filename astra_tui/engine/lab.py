@@ -23,6 +23,7 @@ from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
 COMPILE_SECONDS = 120.0
@@ -216,6 +217,26 @@ class Lab:
             with self._quiet():
                 async for key, value in self._ask("time", TIMING_SECONDS, self._timers, **request):
                     yield _timing_step(key, value)
+
+    async def time_shipped(self, base: NamedSource, best: NamedSource) -> ShippedTimes:
+        """Times the best candidate against the yardsticks that are in the cache, after a producer.
+
+        Base and best have passed their checks. Raises UserError when a workload cannot be timed.
+        """
+        pair = {
+            "text": best.text,
+            "file": best.file,
+            "base_text": base.text,
+            "base_file": base.file,
+        }
+        async with self._gpu_lock.write():
+            idle, timers = self._idle_gpu_processes(), self._timers
+            with self._quiet():
+                steps = self._ask(
+                    "time_shipped", TIMING_SECONDS, timers, idle_processes=idle, **pair
+                )
+                told = {key: value async for key, value in steps}
+        return msgspec.convert(told["shipped"], ShippedTimes)
 
     async def release_gpu(self) -> None:
         """Has the idle processes leave the GPU, which would count as others in a measurement."""

@@ -1,18 +1,19 @@
-"""Times the winner of a session again, against the baseline and the tuned kernel."""
+"""Times the winner again: against the baseline, the tuned kernel, and what others ship."""
 
 from __future__ import annotations
 
 from astra_tui.engine.candidate_steps import ProposalId, check_candidate, time_again
-from astra_tui.engine.lab import Lab
+from astra_tui.engine.lab import Lab, NamedSource
 from astra_tui.engine.record import Record
+from astra_tui.engine.rerun import named_source
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import ErrorOccurred
+from astra_tui.model.events import ErrorOccurred, ShippedTimed
 from astra_tui.model.task import KernelTask
 
 
 async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
-    """Leaves two timings in the journal, where the device times and something was won.
+    """Leaves its timings in the journal, where the device times and something was won.
 
     One that cannot be taken is an error in the journal, and no reason for the session to fail.
     """
@@ -25,8 +26,18 @@ async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
         tuned = await _tuned(record, lab, task)
         if tuned:
             await time_again(record, lab, tuned, state.best)
+        if task.yardsticks_file.is_file() and state.candidate(state.best).shipped is None:
+            await _time_shipped(record, lab, task, state.opened.baseline)
     except UserError as error:
         record.emit(ErrorOccurred("the winner's timing", error.describe()))
+
+
+async def _time_shipped(record: Record, lab: Lab, task: KernelTask, baseline: str) -> None:
+    """Against the kernels that others ship, as far as they are in the cache."""
+    best = record.state.best
+    base = NamedSource(record.store.get(baseline), task.baseline_file.name)
+    shipped = await lab.time_shipped(base, named_source(record.store.get(best), best))
+    record.emit(ShippedTimed(best, shipped))
 
 
 async def _tuned(record: Record, lab: Lab, task: KernelTask) -> str:

@@ -17,9 +17,9 @@ from astra_tui.packages.pip import Progress
 _CACHE_VERSION = "2"
 
 
-def user_packages() -> Packages:
-    """The packages in the user's cache."""
-    return Packages(cache_root() / "packages")
+def user_packages(*, offline: bool = False) -> Packages:
+    """The packages in the user's cache; with `offline`, no others can be had."""
+    return Packages(cache_root() / "packages", offline=offline)
 
 
 def task_headers(

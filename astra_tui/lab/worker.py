@@ -27,10 +27,13 @@ from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.on_gpu.bench import Bench, BenchEvent, WorkloadDone
 from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
-from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options, Progress
+from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed, Options, Progress
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.lab.on_gpu.sanitizing import sanitize_source
-from astra_tui.lab.upstream import task_headers
+from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.upstream import task_headers, user_packages
+from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
+from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
@@ -38,6 +41,8 @@ from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.task import KernelTask, Workload, load_task
+from astra_tui.model.task.yardstick_file import load_yardsticks
+from astra_tui.model.yardsticks import BEST, ChainTimes, ShippedTimes
 from astra_tui.processes.escapes import try_escapes
 from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
@@ -69,6 +74,8 @@ class _Worker:
                 yield {"profile": msgspec.to_builtins(self._profile(request))}
             case "time":
                 yield from self._time(request)
+            case "time_shipped":
+                yield from self._time_shipped(request)
             case "hardware":
                 yield {"hardware": msgspec.to_builtins(self._hardware(request))}
             case "rest":
@@ -101,16 +108,7 @@ class _Worker:
         )
 
     def _time(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        device = self.opened.device
-        bench = self._opened_bench()
-        bench.idle_processes = tuple(request["idle_processes"])
-        base, candidate = (
-            compile_source(self.task, self.compiler, device.attributes, text, file)
-            for text, file in (
-                (request["base_text"], request["base_file"]),
-                (request["text"], request["file"]),
-            )
-        )
+        bench, base, candidate = self._bench_and_pair(request)
         bench.options = Options(paper=request["final"])
         if request["final"]:
             bench.renew()
@@ -119,6 +117,44 @@ class _Worker:
                 yield _timing_message(event)
         except MeasurementFailed as error:
             raise UserError(str(error), file=request["file"]) from None
+
+    def _time_shipped(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """A candidate against the baseline and the yardsticks that are in the cache."""
+        bench, base, candidate = self._bench_and_pair(request)
+        attributes = self.opened.device.attributes
+        packages = user_packages(offline=True)
+        arch, declared = bench.facts.arch, load_yardsticks(self.task)
+        found = [*open_yardsticks(self.task, declared, self.compiler, arch, packages)]
+        not_timed = {one.yardstick.name: one.reason for one in found if isinstance(one, NotBuilt)}
+        times = None
+        if len(not_timed) < len(found):
+            bench.options = Options(warm=False, chain=Chain.PRODUCER, least_rounds=MIN_ROUNDS)
+            bench.renew()
+            pair = TimedVersion(request["base_file"], base), [TimedVersion(BEST, candidate)]
+            timer = YardstickTimer(self.task, bench, *pair, found, attributes)
+            try:
+                for event in timer.time(self.task.workloads):
+                    if isinstance(event, Progress):
+                        yield _timing_message(event)
+                    elif isinstance(event, ChainTimes):
+                        times = event
+            except MeasurementFailed as error:
+                raise UserError(str(error), file=request["file"]) from None
+        yield {"shipped": msgspec.to_builtins(ShippedTimes(times, not_timed))}
+
+    def _bench_and_pair(self, request: dict[str, Any]) -> tuple[Bench, Compiled, Compiled]:
+        """What times, and the base and the candidate of a request."""
+        bench = self._opened_bench()
+        bench.idle_processes = tuple(request["idle_processes"])
+        attributes = self.opened.device.attributes
+        base, candidate = (
+            compile_source(self.task, self.compiler, attributes, text, file)
+            for text, file in (
+                (request["base_text"], request["base_file"]),
+                (request["text"], request["file"]),
+            )
+        )
+        return bench, base, candidate
 
     def _opened_bench(self) -> Bench:
         gpu = self.opened.gpu

@@ -32,6 +32,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile, RoundVerdict
+from astra_tui.model.yardsticks import ShippedTimes
 
 SCHEMA_VERSION = 1
 
@@ -231,6 +232,13 @@ class TimingFinished(Event, frozen=True, tag="timing_finished"):
     final: bool = False
 
 
+class ShippedTimed(Event, frozen=True, tag="shipped_timed"):
+    """The best candidate was timed against the kernels that others ship."""
+
+    candidate: str
+    shipped: ShippedTimes
+
+
 class AnalysisGiven(Event, frozen=True, tag="analysis_given"):
     """What an agent makes of a failure or of a profile."""
 
@@ -417,9 +425,10 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlanningFinished, ApprovalAsked,
     DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
     CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened, WorkloadTimed,
-    TimingFinished, AnalysisGiven, VerdictReached, BestChanged, RoundClosed, NoteAdded, CaseAdded,
-    CallReserved, ExchangeMade, StepRemembered, AutoApprovalSet, Paused, Resumed, ErrorOccurred,
-    SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited, TextStreamed,
+    TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
+    NoteAdded, CaseAdded, CallReserved, ExchangeMade, StepRemembered, AutoApprovalSet, Paused,
+    Resumed, ErrorOccurred, SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited,
+    TextStreamed,
 ]  # fmt: skip
 
 SYNCED = (

@@ -40,6 +40,7 @@ from astra_tui.model.events import (
     Sanitized,
     SessionClosed,
     SessionOpened,
+    ShippedTimed,
     TimingFinished,
     VerdictReached,
     WorkloadTimed,
@@ -207,6 +208,12 @@ def _timing_finished(state: SessionState, event: TimingFinished) -> SessionState
     return replace(state, usage=usage)
 
 
+def _shipped_timed(state: SessionState, event: ShippedTimed) -> SessionState:
+    used = state.usage.gpu_seconds + event.shipped.gpu_seconds
+    state = _candidate(state, event.candidate, shipped=event.shipped)
+    return replace(state, usage=replace(state.usage, gpu_seconds=used))
+
+
 def _analysed(state: SessionState, event: AnalysisGiven) -> SessionState:
     before = state.candidate(event.candidate).analyses
     return _candidate(state, event.candidate, analyses=(*before, event))
@@ -296,6 +303,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     DeviceOpened: _device_opened,
     WorkloadTimed: _workload_timed,
     TimingFinished: _timing_finished,
+    ShippedTimed: _shipped_timed,
     AnalysisGiven: _analysed,
     VerdictReached: _judged,
     BestChanged: _best,

@@ -72,6 +72,8 @@ class ShapeTimes(msgspec.Struct, frozen=True):
     fastest: dict[str, FastestShipped]
     not_timed: dict[str, str]
     """Shipped kernels that serve the shape, by name, with the reason."""
+    gpu_seconds: float = 0.0
+    """Seconds in which the GPU was measuring."""
 
 
 class ChainTimes(msgspec.Struct, frozen=True):
@@ -84,3 +86,38 @@ class ChainTimes(msgspec.Struct, frozen=True):
     chain: str
     shapes: tuple[ShapeTimes, ...]
     means: dict[str, Ratio | None]
+
+
+BEST = "best"
+"""What `ShippedTimes` calls the best candidate of a session."""
+
+
+class ShippedTimes(msgspec.Struct, frozen=True):
+    """The best candidate of a session against the kernels that others ship.
+
+    `times` is None where none of them could be had; `not_timed` has these by name, with the reason.
+    """
+
+    times: ChainTimes | None
+    not_timed: dict[str, str]
+
+    @property
+    def speedup(self) -> Ratio | None:
+        """The fastest shipped kernel's time over the best candidate's, geometric mean.
+
+        None where a shape lacks a comparison: then nothing is known of the fastest.
+        """
+        return self.times.means.get(BEST) if self.times else None
+
+    @property
+    def gpu_seconds(self) -> float:
+        """Seconds in which the GPU was measuring."""
+        return sum(shape.gpu_seconds for shape in self.times.shapes) if self.times else 0.0
+
+    def describe(self) -> str:
+        """The headline: a ratio above 1 means that the best candidate is faster."""
+        found = self.speedup
+        if found is None:
+            return "not compared with the fastest shipped kernel: not all that serve could be timed"
+        interval = f"[{found.low:.3f}, {found.high:.3f}]"
+        return f"time of the fastest shipped kernel / best: {found.value:.3f} {interval}"

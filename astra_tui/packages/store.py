@@ -36,12 +36,14 @@ _ABANDONED_SECONDS = 86_400.0
 class Packages:
     """Fetched files in `folder`. What is there is used without a network.
 
+    With `offline` the rest is not fetched, which is a UserError.
     Its hash is compared each time. A file that is no longer what was pinned is removed and fetched
     again.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, *, offline: bool = False):
         self.folder = folder
+        self.offline = offline
 
     def place_of(self, pin: Pin) -> Path:
         """Where a pin's file is, or would be."""
@@ -74,6 +76,8 @@ class Packages:
             return found
         if pin.problem:
             raise UserError(f"{pin} cannot be fetched: {pin.problem}")
+        if self.offline:
+            raise UserError(f"{pin} is not in the cache")
         return self._fetch_new(pin, progress)
 
     def listed(self, name: str, version: str) -> tuple[Pin, ...]:

@@ -33,6 +33,7 @@ from astra_tui.model.events import (
     RoundsTimed,
     Sanitized,
     SessionClosed,
+    ShippedTimed,
     StageBegan,
     TimingFinished,
     VerdictReached,
@@ -51,6 +52,7 @@ from astra_tui.plain.timing import (
     rounds_line,
     workload_line,
 )
+from astra_tui.plain.yardsticks import print_shipped
 from astra_tui.sessions.summary import final_timings
 
 _COUNTERS = ("sectors", "requests", "warp_instructions", "shared_requests", "barriers")
@@ -151,6 +153,8 @@ class RunLines:
                 return self._sanitizer(event)
             case HardwareCountersRead():
                 return f"  {hardware_words(event.report)}"
+            case ShippedTimed():
+                return f"  {event.shipped.describe()}"
             case DeviceOpened() | RoundsTimed() | WorkloadTimed() | TimingFinished():
                 return self._timing(event)
             case _:
@@ -238,6 +242,8 @@ def print_run(state: SessionState, folder: Path) -> None:
     _print_tools(out, best)
     for final in final_timings(state):
         print_timing(final.timing, base=final.beside, candidate=best.hash[:12])
+    if best.shipped is not None:
+        print_shipped(opened.settings.task, best.shipped)
     _print_counters(out, baseline, best)
 
 

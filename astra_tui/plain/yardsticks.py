@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 
 from astra_tui.model.timing import Ratio
-from astra_tui.model.yardsticks import ChainTimes, ShapeTimes, YardstickEntry
+from astra_tui.model.yardsticks import ChainTimes, ShapeTimes, ShippedTimes, YardstickEntry
 from astra_tui.plain.console import console, indented, print_table, table
 from astra_tui.plain.output import visible
 from astra_tui.plain.timing import ratio_words
@@ -54,6 +54,17 @@ def print_chain(task: str, chain: ChainTimes) -> None:
         _print_compared(out, chain, source, mean)
     for line in dict.fromkeys(line for shape in chain.shapes for line in _remarks(shape)):
         indented(out, line, 2)
+
+
+def print_shipped(task: str, shipped: ShippedTimes) -> None:
+    """The best candidate of a session against what others ship, and what was not timed."""
+    if shipped.times is not None:
+        print_chain(task, shipped.times)
+    out = console()
+    out.print("")
+    out.print(shipped.describe(), style="bold")
+    for name, reason in shipped.not_timed.items():
+        indented(out, f"{name} is not timed: {reason}", 2)
 
 
 def _print_compared(out: Console, chain: ChainTimes, source: str, mean: Ratio | None) -> None:

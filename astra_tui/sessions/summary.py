@@ -21,6 +21,7 @@ from astra_tui.model.state import (
 )
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
+from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.sessions.folder import source_path
 
 COUNTERS = (
@@ -131,6 +132,7 @@ class RunReport(msgspec.Struct, frozen=True):
     baseline: CandidateReport
     best: CandidateReport
     timings: tuple[FinalTiming, ...]
+    shipped: ShippedTimes | None
     rounds: tuple[RoundReport, ...]
     ledger: tuple[LedgerEntry, ...]
     usage: Usage
@@ -157,6 +159,7 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
         baseline=_candidate_report(state, folder, opened.baseline),
         best=_candidate_report(state, folder, state.best),
         timings=final_timings(state),
+        shipped=state.candidate(state.best).shipped,
         rounds=tuple(_round_report(state, folder, r) for r in state.rounds if r.number > 0),
         ledger=ledger(state),
         usage=state.usage,

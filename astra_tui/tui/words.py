@@ -32,6 +32,7 @@ from astra_tui.model.events import (
     Sanitized,
     SessionClosed,
     SessionOpened,
+    ShippedTimed,
     TimingFinished,
     VerdictReached,
     WorkloadTimed,
@@ -130,15 +131,18 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
 
 
 def best_words(state: SessionState) -> str:
-    """How good the best is: measured again against tuned.cu, else against baseline.cu; before
-    that by the timing against the version that it was made from; without times by its counters
-    against the baseline's.
+    """How good the best is: measured again against the fastest shipped kernels, else against
+    tuned.cu, else against baseline.cu; before that by the timing against the version that it was
+    made from; without times by its counters against the baseline's.
 
     Empty while the baseline is the best, and where nothing was measured.
     """
     opened = state.opened
     if opened is None or state.best == opened.baseline:
         return ""
+    shipped = state.candidate(state.best).shipped
+    if shipped is not None and shipped.speedup is not None:
+        return f"{shipped.speedup.value:.3f}x fastest shipped"
     final = {found.beside: found.timing.speedup for found in final_timings(state)}
     for file in (TUNED, BASELINE):
         if file in final:
@@ -254,6 +258,8 @@ def _of_checks(event: Event) -> _Said | None:
             )
             ratio = f": {ratio_words(timing.speedup)}" if timing.speedup else ""
             return f"{what}{ratio}, {timing.verdict.value} ({timing.seconds:.1f} s)", Tone.PLAIN
+        case ShippedTimed(shipped=shipped):
+            return shipped.describe(), Tone.PLAIN
         case AnalysisGiven():
             return f"{event.role}: {event.text}", Tone.PLAIN
         case VerdictReached(verdict=verdict):

@@ -18,6 +18,7 @@ from astra_tui.cli import main
 from astra_tui.gpu import gpu_process
 from astra_tui.gpu.discovery import Found
 from astra_tui.lab import compiler, devices
+from astra_tui.lab.compiler import Build
 from astra_tui.lab.on_gpu import doctor, opening
 from astra_tui.model.compilation import Compilation
 from astra_tui.processes.child import Child
@@ -38,6 +39,12 @@ class ScriptedCompiler(compiler.Compiler):
         kernel = _scripted(source)
         script = Script({k.symbol: kernel for k in compiled.kernels})
         return msgspec.structs.replace(compiled, cubin=script.cubin())
+
+    def build(self, source: str, *arguments: Any, **named: Any) -> Build:
+        """As the real one, but for what the machine code does."""
+        built = super().build(source, *arguments, **named)
+        script = Script({symbol: _scripted(source) for symbol in built.symbols.values()})
+        return msgspec.structs.replace(built, cubin=script.behind(built.cubin))
 
 
 def _scripted(source: str) -> Scripted:

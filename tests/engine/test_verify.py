@@ -1,8 +1,9 @@
-"""Stored candidates tried again on a scripted GPU: old timings against new ones, and bisection."""
+"""A session on a scripted GPU: its winner against what others ship, and candidates tried again."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.verify import Accepted, Verifier
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.lab.upstream import user_packages
 from astra_tui.model.digest import content_hash
+from astra_tui.model.pin import Pin
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import TimingVerdict
@@ -27,8 +30,40 @@ from astra_tui.sessions.journal import Redactor
 from tests.conftest import ROOT
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
 from tests.gpu.script import FACTS
+from tests.packages.wheels import make_wheel, pin_of
 from tests.quick import write_quick_task
 
+YARDSTICKS = """\
+[packages.tiny-kernels]
+version = "1.2.0"
+file = "tiny_kernels-1.2.0-py3-none-any.whl"
+sha256 = "{here}"
+licence = "Apache-2.0"
+released = "2026-10-01"
+
+[packages.missing]
+version = "1.0"
+file = "missing-1.0-py3-none-any.whl"
+sha256 = "{missing}"
+licence = "Apache-2.0"
+released = "2026-10-01"
+"""
+YARDSTICK = """
+[[yardsticks]]
+name = "{name}"
+about = "an example"
+package = "{package}"
+arch = "sm_90a"
+parameters = ["pointer", "pointer", "int64", "int64"]
+launch = "grid=tokens block=128 args=(out, input, tokens * d, d)"
+requires = "d % {multiple} == 0"
+
+[yardsticks.source]
+text = "// scripted: {us} us\\n#include <tiny.cuh>"
+kernel = "act<T>"
+include = ["tiny"]
+"""
+KERNEL = "template <typename T> __global__ void act(T* out, const T* input, long n, long d) {}"
 WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 
 
@@ -39,7 +74,23 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     settings, _, _ = (folder / "task.toml").read_text(encoding="utf-8").partition("[[workloads]]")
     (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
     (folder / "tuned.cu").unlink()
+    pin = _cached(make_wheel(tmp_path_factory.mktemp("wheel"), {"tiny/tiny.cuh": KERNEL}))
+    declared = [
+        YARDSTICKS.format(here=pin.sha256, missing="ab" * 32),
+        YARDSTICK.format(name="slow", package="tiny-kernels", multiple=128, us=60),
+        YARDSTICK.format(name="fast", package="tiny-kernels", multiple=128, us=45),
+        YARDSTICK.format(name="gone", package="missing", multiple=256, us=1),
+    ]
+    (folder / "yardsticks.toml").write_text("".join(declared), encoding="utf-8")
     return load_task(folder)
+
+
+def _cached(wheel: Path) -> Pin:
+    pin = pin_of(wheel)
+    place = user_packages().place_of(pin)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(wheel, place)
+    return pin
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,6 +121,21 @@ def session(task: KernelTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def source(task: KernelTask, us: int) -> str:
     return f"// scripted: {us} us\n{task.baseline_file.read_text(encoding='utf-8')}"
+
+
+def test_a_winner_is_timed_against_what_others_ship(session: Path) -> None:
+    state = read_session(session).state
+    shipped = state.candidate(state.best).shipped
+    assert shipped is not None
+    assert shipped.not_timed == {"gone": "missing 1.0 is not in the cache"}
+    assert shipped.times is not None
+    (shape,) = shipped.times.shapes
+    assert (shape.base, shape.not_timed) == ("baseline.cu", {})
+    assert [version.name for version in shape.versions] == ["best", "slow", "fast"]
+    assert shape.fastest["best"].name == "fast"
+    assert shipped.speedup is not None
+    assert shipped.speedup.value == pytest.approx(45 / 40, rel=0.05)
+    assert shipped.gpu_seconds > 0
 
 
 def test_a_ratio_that_was_never_measured_and_the_round_that_was_slower_are_found(

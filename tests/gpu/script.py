@@ -27,6 +27,7 @@ NAMES = {
     LAUNCH_FAILED: "CUDA_ERROR_LAUNCH_FAILED",
 }
 
+SEPARATOR = b"scripted:"
 LARGEST_SHARED = 232_448
 """Dynamic shared memory that a block of an H100 may have."""
 
@@ -98,3 +99,7 @@ class Script(msgspec.Struct, frozen=True):
     def cubin(self) -> bytes:
         """The script in the place of machine code."""
         return msgspec.json.encode(self)
+
+    def behind(self, cubin: bytes) -> bytes:
+        """Machine code that says what a launch has to know, and does what the script says."""
+        return cubin + SEPARATOR + self.cubin()

@@ -24,6 +24,7 @@ from tests.gpu.script import (
     INVALID_VALUE,
     LARGEST_SHARED,
     NOT_FOUND,
+    SEPARATOR,
     Machine,
     Script,
     Scripted,
@@ -75,7 +76,7 @@ class ScriptedDriver:
 
     def load(self, cubin: bytes) -> int:
         self._check()
-        script = msgspec.json.decode(cubin, type=Script)
+        script = msgspec.json.decode(cubin.rpartition(SEPARATOR)[2], type=Script)
         if script.machine is not None:
             self._use(script.machine)
         self.modules[self._handle()] = script

@@ -34,7 +34,7 @@ from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import print_json
 from astra_tui.plain.run import RunLines, print_run
 from astra_tui.sessions.summary import final_timings, run_report
-from tests.sessions.samples import BASELINE, BETTER, RATIO, timing, whole_session
+from tests.sessions.samples import BASELINE, BETTER, RATIO, shipped, timing, whole_session
 
 TUNED = "p" * 64
 FINAL = [
@@ -86,8 +86,27 @@ def test_the_end_has_the_best_beside_baseline_and_tuned(
     for other in ("baseline.cu", "tuned.cu"):
         assert f"\n{BETTER[:12]} against {other}  (cuda:0, " in out
     assert out.count("faster: geometric mean 1.3333\n") == 2
+    assert "shipped" not in out
     assert "NVIDIA H100" in out
     assert "counted by the emulator" in out
+
+
+def test_the_end_has_the_best_against_what_others_ship(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    headline = "time of the fastest shipped kernel / best: 1.060 [1.050, 1.070]"
+    assert f"  {headline}" in lines_of(session(*FINAL, shipped()))
+    state = fold(session(*FINAL, shipped()))
+    assert run_report(state, tmp_path).shipped == shipped().shipped
+    assert state.usage.gpu_seconds == fold(session(*FINAL)).usage.gpu_seconds + 0.25
+    print_run(state, tmp_path)
+    out = capsys.readouterr().out
+    assert f"\n{headline}\n" in out
+    assert "16x4096" in out[out.index("fastest shipped") :]
+    print_run(fold(session(*FINAL, shipped(""))), tmp_path)
+    out = capsys.readouterr().out
+    assert "not compared with the fastest shipped kernel: not all that serve could be timed" in out
+    assert "flashinfer is not timed: triton 3.9.0 is not in the cache" in out
 
 
 def test_only_final_timings_count_as_the_result(

@@ -20,7 +20,7 @@ from tests.report.conftest import (
     timed_session,
 )
 from tests.report.page import Cell, Page, ReadTable, markdown_tables
-from tests.sessions.samples import BASELINE, whole_session
+from tests.sessions.samples import BASELINE, shipped, whole_session
 
 
 def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -143,6 +143,23 @@ def test_the_summary_has_the_verdict_with_its_interval(timed: Path) -> None:
     assert f"FASTER against baseline.cu, speedup {best:.4f} (95 % interval 2.6400" in header.text
     assert f"FASTER against tuned.cu, speedup {tuned:.4f}" in header.text
     assert "Caveats were raised about 4 of 4 measurements, and 2 of them decide" in header.text
+
+
+def test_a_winner_is_compared_with_the_fastest_shipped_kernel(written: Written) -> None:
+    *events, closed = timed_session()
+    page = page_of(written([*events, shipped(), closed]))
+    assert "time of the fastest shipped kernel / best: 1.060" in page.all("header")[0].text
+    found = next(t for t in page.tables if "shipped" in t.caption)
+    assert [row[2].text for row in found.rows[1:]] == ["sglang_aot + pdl", ""]
+    assert values(found.column("its time / best")) == [1.06, 1.06]
+
+
+def test_where_not_all_shipped_kernels_were_timed_there_is_no_ratio(written: Written) -> None:
+    *events, closed = timed_session()
+    page = page_of(written([*events, shipped(""), closed]))
+    assert "not all that serve could be timed" in page.all("header")[0].text
+    texts = [paragraph.text for paragraph in page.all("p")]
+    assert "flashinfer is not timed: triton 3.9.0 is not in the cache." in texts
 
 
 def test_a_winner_that_was_not_measured_anew_is_said_to_be_so(written: Written) -> None:

@@ -47,6 +47,7 @@ from astra_tui.model.events import (
     Sanitized,
     SessionClosed,
     SessionOpened,
+    ShippedTimed,
     StepRemembered,
     StopReason,
     TimingFinished,
@@ -83,6 +84,14 @@ from astra_tui.model.verdict import (
     Profile,
     RoundVerdict,
     WorkloadProfile,
+)
+from astra_tui.model.yardsticks import (
+    BEST,
+    ChainTimes,
+    FastestShipped,
+    ShapeTimes,
+    ShippedTimes,
+    VersionTimes,
 )
 from astra_tui.sessions.journal import Journal, Redactor
 
@@ -197,6 +206,21 @@ def workload_timing() -> WorkloadTiming:
     )
 
 
+def shipped(fastest: str = "sglang_aot + pdl") -> ShippedTimed:
+    """The better candidate against what others ship; with "" none is the fastest for sure."""
+    speedup = Ratio(1.06, 1.05, 1.07, 15)
+    best, other = (VersionTimes(n, 1.5, speedup, n != BEST) for n in (BEST, "sglang_aot + pdl"))
+    known = {BEST: FastestShipped(fastest, speedup)} if fastest else {}
+    not_timed = {} if fastest else {"flashinfer": "triton 3.9.0 is not in the cache"}
+    shape = ShapeTimes(
+        "16x4096", {"tokens": 16, "d": 4096}, DType.FLOAT16, 0.8, "baseline.cu", 2.0,
+        (best, other), known, not_timed, 0.25,
+    )  # fmt: skip
+    means = {BEST: speedup if fastest else None}
+    times = ChainTimes("producer", (shape,), means)
+    return ShippedTimed(BETTER, ShippedTimes(times, not_timed))
+
+
 def timing() -> Timing:
     """The better candidate against the baseline."""
     return Timing(
@@ -254,6 +278,7 @@ def whole_session() -> list[Event]:
         ProfileTaken(BETTER, profile(32)),
         WorkloadTimed(BETTER, BASELINE, workload_timing(), ((2.0, 1.5), (2.1, 1.6))),
         TimingFinished(timing()),
+        ShippedTimed(BASELINE, ShippedTimes(None, {"flashinfer": "it is not in the cache"})),
         AnalysisGiven(BETTER, "profiling", "half the requests", PLAYBOOK),
         VerdictReached(1, 0, verdict()),
         BestChanged(1, BETTER),

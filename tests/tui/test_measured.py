@@ -43,6 +43,7 @@ from tests.sessions.samples import (
     BETTER_SOURCE,
     hardware,
     sanitized,
+    shipped,
     timing,
     whole_session,
 )
@@ -207,7 +208,10 @@ def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
     slow_start = TimingFinished(timing(), final=True)
     assert best_of(slow_start) == "1.333x baseline.cu"
     yardstick = replace(timing(), base="p" * 64, speedup=Ratio(1.02, 1.01, 1.03, 40))
-    assert best_of(slow_start, TimingFinished(yardstick, final=True)) == "1.020x tuned.cu"
+    finals = slow_start, TimingFinished(yardstick, final=True)
+    assert best_of(*finals) == "1.020x tuned.cu"
+    assert best_of(*finals, shipped("")) == "1.020x tuned.cu"
+    assert best_of(*finals, shipped()) == "1.060x fastest shipped"
 
 
 def test_counters_tell_it_where_there_are_no_times() -> None:

@@ -51,7 +51,7 @@ class Bench:
         options: Options | None = None,
     ):
         self._task = task
-        self._facts = facts
+        self.facts = facts
         self._tools = tools
         self._oracle = oracle
         self.options = options or Options()
@@ -113,10 +113,10 @@ class Bench:
             yield self._timing(base, candidate, found, time.perf_counter() - began)
 
     def _timer(self) -> Timer:
-        floors = Floors(self._process, self._facts, self._tools)
+        floors = Floors(self._process, self.facts, self._tools)
         return Timer(
             self._task,
-            self._facts,
+            self.facts,
             self._process,
             self._oracle,
             floors,
@@ -132,8 +132,8 @@ class Bench:
         control = geometric_mean([one.control_ratios for one in measured])
         overall = judge_overall(workloads, mean, threshold(control))
         return Timing(
-            device=f"cuda:{self._facts.ordinal}",
-            gpu=self._facts.name,
+            device=f"cuda:{self.facts.ordinal}",
+            gpu=self.facts.name,
             base=content_hash(base.source.text),
             candidate=content_hash(candidate.source.text),
             workloads=workloads,

@@ -93,6 +93,7 @@ class YardstickTimer:
                 hint="name a source",
             )
         found: dict[int, WorkloadDone] = {}
+        gpu_seconds = 0.0
         for event in self.bench.time(
             [workload], self.base.compiled, [v.compiled for v in versions]
         ):
@@ -100,6 +101,8 @@ class YardstickTimer:
                 yield event
             elif isinstance(event, WorkloadDone):
                 found[event.candidate] = event
+            else:  # Of each version the same: all were measured together.
+                gpu_seconds = event.gpu_seconds
         done = [found[i] for i in range(len(versions))]
         compared = self._compared(workload, rivals, done)
         times = ShapeTimes(
@@ -121,6 +124,7 @@ class YardstickTimer:
             ),
             fastest={name: shipped for name, (shipped, _) in compared.items()},
             not_timed=self._not_timed(workload),
+            gpu_seconds=gpu_seconds,
         )
         yield times, {name: ratios for name, (_, ratios) in compared.items()}
 

@@ -80,7 +80,9 @@ def _result(facts: Facts) -> Line:
         words: list[Inline] = ["The best candidate ", best, ", measured again at the end, is "]
         for number, final in enumerate(facts.finals):
             words += [" and " if number else "", *_beside(final)]
-        return (*words, ". These are geometric means over the workloads, cold.")
+        shipped = facts.best.shipped
+        headline = f" Against what others ship: {shipped.describe()}." if shipped else ""
+        return (*words, ". These are geometric means over the workloads, cold.", headline)
     if facts.timings:
         return _of_its_round(facts)
     return _by_counters(facts)

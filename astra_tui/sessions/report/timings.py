@@ -13,9 +13,11 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
+from astra_tui.model.yardsticks import BEST, ShapeTimes, ShippedTimes
 from astra_tui.sessions.report.document import (
     Badge,
     Block,
+    Code,
     Details,
     Inline,
     Line,
@@ -60,6 +62,8 @@ def timing_section(facts: Facts) -> Section | None:
         )
     for final in facts.finals:
         blocks += final_tables(facts, final.timing, final.beside)
+    if facts.best.shipped is not None:
+        blocks += shipped_blocks(facts.best.shipped)
     figure = roofline_figure(facts)
     if figure is not None:
         blocks.append(figure)
@@ -90,6 +94,39 @@ def final_tables(facts: Facts, timing: Timing, base: str) -> list[Block]:
         further = tuple(Paragraph((reason,)) for reason in timing.reasons[1:])
         blocks.append(Details(f"Further reasons ({len(further)})", further))
     return blocks
+
+
+_SHIPPED_PROTOCOL = (
+    "Paired, cold. Every launch follows a kernel that writes part of its inputs, which is part of "
+    "all times. The fastest of a workload is chosen on one half of the pairs and compared on the "
+    "other; there is none where a shipped kernel that serves it was not timed or is void."
+)
+
+
+def shipped_blocks(shipped: ShippedTimes) -> list[Block]:
+    """The best against the fastest shipped kernel of each shape, and what was not timed."""
+    title = "Best against the fastest shipped kernels"
+    blocks: list[Block] = [Paragraph((Strong(title),)), Paragraph((_SHIPPED_PROTOCOL,))]
+    if shipped.times is not None:
+        rows = [_shipped_row(shape) for shape in shipped.times.shapes]
+        mean = shipped.speedup
+        words = ((ratio(mean.value),), interval(mean)) if mean else (("not known",), _EMPTY)
+        rows.append((("geometric mean",), _EMPTY, _EMPTY, *words))
+        columns = ("workload", "best µs", "fastest shipped", "its time / best", "95 % interval")
+        blocks.append(Table(title, columns, tuple(rows), frozenset({1, 3, 4})))
+    for name, reason in shipped.not_timed.items():
+        blocks.append(Paragraph((Code(name), f" is not timed: {reason}.")))
+    return blocks
+
+
+def _shipped_row(shape: ShapeTimes) -> tuple[Line, ...]:
+    found = shape.fastest.get(BEST)
+    best = next((v for v in shape.versions if v.name == BEST), None)
+    us: Line = (microseconds(best.us),) if best else _EMPTY
+    if found is None:
+        return (shape.workload,), us, ("not known",), _EMPTY, _EMPTY
+    compared = (ratio(found.speedup.value),), interval(found.speedup)
+    return (shape.workload,), us, (Code(found.name),), *compared
 
 
 def cold_table(facts: Facts, timing: Timing, caption: str, names: Names) -> Table:

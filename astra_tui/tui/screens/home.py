@@ -57,8 +57,9 @@ class KernelList(RowsView):
     HELP = (
         "The kernel tasks that are known: those in ./kernels, in $ASTRA_TUI_KERNELS, and the "
         "bundled ones. Enter starts a session on the chosen one. The best known result is the "
-        "best candidate of any session below: measured again at its end against tuned.cu, the "
-        "yardstick, where there is one, else against baseline.cu, its slow start."
+        "best candidate of any session below: measured again at its end against the fastest "
+        "shipped kernels, where all were timed, else against tuned.cu, where there is one, else "
+        "against baseline.cu, its slow start."
     )
 
     def may_choose(self, row: int) -> bool:
