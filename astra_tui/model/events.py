@@ -370,6 +370,23 @@ class StopReason(StrEnum):
     ROOFLINE = "roofline"
     """The best candidate is about as fast as this GPU can move the bytes."""
 
+    @property
+    def words(self) -> str:
+        """What front ends show: finished as planned, or stopped, and why."""
+        return _STOP_WORDS[self]
+
+
+_STOP_WORDS = {
+    StopReason.ROUNDS: "finished: all rounds",
+    StopReason.NO_PLAN: "finished: nothing left to try",
+    StopReason.BUDGET: "finished: budget spent",
+    StopReason.ROOFLINE: "finished: at the roofline",
+    StopReason.BASELINE: "stopped: the baseline fails",
+    StopReason.CANCELLED: "stopped: cancelled",
+    StopReason.UNATTENDED: "stopped: a decision is needed",
+    StopReason.TROUBLE: "stopped: an error",
+}
+
 
 class SessionClosed(Event, frozen=True, tag="session_closed"):
     """An engine ended. `digest` is that of the state before this event."""

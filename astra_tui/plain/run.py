@@ -208,7 +208,7 @@ class RunLines:
             case ErrorOccurred():
                 return f"  error in {event.where}: {event.message}"
             case SessionClosed():
-                return f"\nended ({event.reason.value}): {event.message}"
+                return f"\n{event.reason.words} ({event.message})"
         return ""
 
 
@@ -232,7 +232,7 @@ def print_run(state: SessionState, folder: Path) -> None:
     out.print(f"device   {gpu_words(opened.settings.device, gpu)}")
     out.print(f"session  {folder}")
     if state.closed is not None:
-        indented(out, f"ended    {state.closed.reason.value}: {state.closed.message}", 0)
+        indented(out, f"ended    {state.closed.reason.words} ({state.closed.message})", 0)
     if baseline.profile is None and not final_timings(state):
         return
     if best.hash == baseline.hash:

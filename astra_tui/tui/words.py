@@ -298,5 +298,5 @@ def _of_session(event: Event) -> _Said | None:
         case ErrorOccurred():
             return f"error in {event.where}: {event.message}", Tone.BAD
         case SessionClosed():
-            return f"ended ({event.reason.value}): {event.message}", Tone.TITLE
+            return f"{event.reason.words} ({event.message})", Tone.TITLE
     return None

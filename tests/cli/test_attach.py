@@ -69,7 +69,7 @@ def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell, way: str, mo
     assert "(hunk 1)" in back.answers("a")
     code, last_words = back.leaves()
     assert code == ExitCode.OK, last_words
-    assert "ended    rounds" in last_words
+    assert "ended    finished" in last_words
     engine.ends()
     assert assert_whole(shell, engines=1).reason is StopReason.ROUNDS
     decisions = journal_of(shell).state().decisions.values()
@@ -91,7 +91,7 @@ def test_the_first_decision_wins_and_the_other_terminal_is_told(shell: Shell) ->
     for engineer in (ada, bob):
         code, last_words = engineer.leaves()
         assert code == ExitCode.OK, last_words
-        assert "ended    rounds" in last_words
+        assert "ended    finished" in last_words
     (decision,) = journal_of(shell).state().decisions.values()
     assert (decision.status, decision.by.name) == (ApprovalStatus.REJECTED, "bob")
 
@@ -121,7 +121,7 @@ def test_an_edit_that_comes_too_late_is_refused_and_kept(shell: Shell) -> None:
     (kept,) = (shell.folder / "home").rglob("edit.json")
     assert "my own: " in kept.read_text(encoding="utf-8")
     assert "what you wrote is in " in said
-    assert "ended    rounds" in said
+    assert "ended    finished" in said
 
 
 def test_an_edited_plan_goes_on(shell: Shell) -> None:
@@ -320,7 +320,7 @@ def test_without_a_terminal_attach_only_shows(shell: Shell) -> None:
     assert watching.returncode == ExitCode.OK
     assert PROMPT not in told
     assert "plan rejected by engineer ada: no" in told
-    assert "ended    rounds" in out
+    assert "ended    finished" in out
 
 
 def test_the_process_of_the_front_end_stays_light(shell: Shell) -> None:

@@ -27,7 +27,7 @@ from tests.tui.harness import NARROW, on_a_loop, seated
 @on_a_loop
 async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
     async with seated(partial(open_saved, saved)) as desk:
-        await desk.until(lambda: "ended (rounds)" in desk.text("#status"), "the end")
+        await desk.until(lambda: "finished: all rounds" in desk.text("#status"), "the end")
         rounds = desk.text("#rounds")
         assert [w in rounds for w in ("better", "wrong", "worse")] == [True] * 3
         assert "more instructions" in desk.text("#plan")
@@ -41,7 +41,7 @@ async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
         await desk.press("3")
         await desk.until(lambda: "+" in desk.text("#diff"), "the diff")
         await desk.press("8")
-        await desk.until(lambda: "ended (rounds)" in desk.text("#log"), "the log")
+        await desk.until(lambda: "finished: all rounds" in desk.text("#log"), "the log")
 
 
 @on_a_loop
@@ -81,7 +81,9 @@ async def test_it_plays_to_the_end(saved: Path) -> None:
         await desk.press(*[">"] * len(SPEEDS))
         assert player.speed == max(SPEEDS)
         await desk.until(lambda: not player.playing, "the end")
-        await desk.until(lambda: "ended (rounds)" in desk.text("#status"), "the end on the screen")
+        await desk.until(
+            lambda: "finished: all rounds" in desk.text("#status"), "the end on the screen"
+        )
 
 
 def test_a_player_stays_within_its_records(saved: Path) -> None:

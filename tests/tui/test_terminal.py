@@ -133,10 +133,10 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     second.sees("Accept this plan?")
     second.presses_until("r", "reject, because:")
     second.types("not now\r")
-    second.sees("ended")
+    second.sees("finished: all rounds")
     code, printed = second.presses_until_it_ends("q")
     assert code == 0, printed
-    assert "ended    rounds: 2 of 2 rounds are done" in printed
+    assert "ended    finished: all rounds (2 of 2 rounds are done)" in printed
     assert outcomes(folder) == [Outcome.BETTER, Outcome.REJECTED]
     state = read_journal(folder).state()
     assert [d.reason for d in state.decisions.values()][-1] == "not now"

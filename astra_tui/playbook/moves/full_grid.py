@@ -27,7 +27,7 @@ class FullGrid:
     name = "full_grid"
     summary = "as many blocks as there is work in place of a capped grid"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell how many blocks keep a GPU busy"
+    needs_gpu = "needs a GPU: counters do not show occupancy"
     priority = 2
     gain = (1.0, 2.3)
 

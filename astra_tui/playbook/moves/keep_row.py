@@ -120,7 +120,7 @@ class KeepRow:
             for launch in source.launches_of(kernel):
                 try:
                     if is_fallback(source.plan, launch):
-                        raise _Unsuitable("it serves what a specialised kernel leaves over")
+                        raise _Unsuitable("this is the fallback of the specialised kernel")
                     rows = _find(source, kernel)
                     turns = _turns(rows, launch)
                 except _Unsuitable as reason:

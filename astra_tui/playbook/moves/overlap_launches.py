@@ -31,7 +31,7 @@ class OverlapLaunches:
     name = "overlap_launches"
     summary = "launches that begin while those before them still run (`pdl=true`)"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell what overlaps the launch before"
+    needs_gpu = "needs a GPU: counters do not show what overlaps the launch before"
     priority = 16
     gain = (1.0, 1.16)
 

@@ -50,7 +50,7 @@ class PackRows:
     name = "pack_rows"
     summary = "several short rows in a block in place of a block a row"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell how many threads hide latency"
+    needs_gpu = "needs a GPU: counters do not show how many threads hide latency"
     priority = 6
     gain = (1.1, 2.3)
 

@@ -44,7 +44,7 @@ class RowGrid:
     name = "row_grid"
     summary = "a grid of rows in place of a flat index that is divided again"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell how many blocks keep a GPU busy"
+    needs_gpu = "needs a GPU: counters do not show occupancy"
     priority = 1
     gain = (1.2, 3.8)
 

@@ -16,7 +16,7 @@ class SingleTurn:
     name = "single_turn"
     summary = "a condition in place of a loop of which each thread takes one iteration"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell what a grid leaves idle"
+    needs_gpu = "needs a GPU: counters do not show what a grid leaves idle"
     priority = 10
     gain = (1.0, 1.1)
 

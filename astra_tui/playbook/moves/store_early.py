@@ -62,7 +62,7 @@ class StoreEarly:
     name = "store_early"
     summary = "results that the first loop could store already leave before the second"
     kind = MoveKind.CODE
-    needs_gpu = "counters cannot tell when a store leaves"
+    needs_gpu = "needs a GPU: counters do not show when a store leaves"
     priority = 11
     gain = (1.0, 1.2)
 

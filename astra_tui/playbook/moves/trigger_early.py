@@ -24,7 +24,7 @@ class TriggerEarly:
     name = "trigger_early"
     summary = "the trigger right after the wait, where it stood at the end of the kernel"
     kind = MoveKind.GEOMETRY
-    needs_gpu = "counters cannot tell what overlaps the launch before"
+    needs_gpu = "needs a GPU: counters do not show what overlaps the launch before"
     priority = 17
     gain = (0.9, 1.05)
 

@@ -132,7 +132,7 @@ class WideAccesses:
 
 def _widen(source: KernelText, kernel: Function, launch: Launch, evidence: Evidence) -> _Widened:
     if is_fallback(source.plan, launch):
-        raise NotWidenable("it serves what a wide kernel leaves over")
+        raise NotWidenable("this is the scalar fallback of the vectorised kernel")
     names = _names(source)
     loops = widen_loops(source, kernel, launch, names)
     lines = evidence.lines(access for loop in loops for access in loop.accesses)

@@ -64,7 +64,7 @@ def _who(facts: Facts) -> Line:
     gpu = f" ({facts.gpu_name})" if facts.gpu_name else ""
     closed = facts.state.closed
     unfinished = " It is still running." if facts.trust.writer else " It has no end."
-    end = f" It ended ({closed.reason.value}): {closed.message}." if closed else unfinished
+    end = f" It {closed.reason.words} ({closed.message})." if closed else unfinished
     return (
         Code(settings.task), f" was worked on by {_TEAMS[settings.team]}", *model, ", on ",
         Code(facts.device), f"{gpu}, in {pluralised(len(rounds), 'round')}.",

@@ -7,6 +7,7 @@ import math
 from textual import events
 from textual.message import Message
 
+from astra_tui.model.events import StopReason
 from astra_tui.sessions.timeline import Moment, MomentKind
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, Tone, cut, padded, span
@@ -145,7 +146,7 @@ def moment_words(moment: Moment) -> str:
         case MomentKind.BEST:
             what = f"new best {moment.text}"
         case MomentKind.END:
-            what = f"ended ({moment.text.replace('_', ' ')})"
+            what = StopReason(moment.text).words
         case _:
             what = moment.text
     return f"r{moment.round} {what}"

@@ -74,7 +74,7 @@ def _fitted(parts: list[list[Span]], last_to_go: list[Span], width: int) -> Line
 def _activity(view: View, now: float) -> list[Span]:
     state = view.state
     if state.closed is not None:
-        return [span(f"ended ({state.closed.reason.value.replace('_', ' ')})", Tone.TITLE)]
+        return [span(state.closed.reason.words, Tone.TITLE)]
     if state.status is SessionStatus.PAUSED:
         return [Span("paused", Tone.CAUTION)]
     asked = view.asked
