@@ -52,7 +52,8 @@ _USUAL = (
 class Contract:
     """Conditions on dimensions, with the values that some dimensions are limited to.
 
-    Conditions on addresses and strides are left to the task: no size breaks them.
+    Conditions on addresses are left to the task: no size breaks them. Strides are written as those
+    of rows without gaps.
     """
 
     conditions: tuple[Expression, ...]

@@ -470,8 +470,10 @@ class HostCode:
     def _note_unread(self, name: str, node: Node) -> None:
         """Remembers a variable whose value another function gives, or cannot be read."""
         definition = self.values.get(name)
-        is_unread = definition is not None and self._over_names(definition, {}) is None
-        if name in self.changed or is_unread:
+        parts = self._names(definition) if definition is not None else ()
+        asked = {text_of(part): free_name(text_of(part)) for part in parts}
+        is_read = definition is None or self._over_names(definition, asked) is not None
+        if name in self.changed or not is_read:
             self.unread[name] = node
 
     def _names(self, node: Node) -> Iterator[Node]:

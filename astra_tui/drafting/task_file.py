@@ -212,7 +212,14 @@ def _dims(task: TaskDraft) -> Iterator[str]:
 
 
 def _contract(task: TaskDraft) -> Contract:
-    conditions = (*_positive(task), *task.accepts)
+    strides = {t.name: t.sizes for t in task.tensors}
+
+    def without_gap(call: re.Match[str]) -> str:
+        sizes = strides.get(call[1], ())[int(call[2]) + 1 :]
+        return f"({product(sizes)})" if sizes else call[0]
+
+    stated = (re.sub(r"stride\((\w+), (\d+)\)", without_gap, text) for text in task.accepts)
+    conditions = (*_positive(task), *stated)
     return Contract.of(conditions, tuple(task.dims), {**task.fixed, **task.sizes}, task.dtypes)
 
 

@@ -262,9 +262,17 @@ class TensorReader:
         chosen = self.choices.get(parameter.name, "")
         if parameter.name not in self.scattered.values() or not chosen:
             return ""
-        self._require(f"{product(sizes)} <= {chosen}")
         whole = chosen if chosen.isidentifier() else f"({chosen})"
-        return f'{{ kind = "integers", low = 0, high = "{whole} - 1", distinct = "tensor" }}'
+        drawn = f'kind = "integers", low = 0, high = "{whole} - 1"'
+        over = plan_expression(f"{product(sizes)} - {whole}")
+        beyond = from_expression(over).number if over is not None else None
+        if beyond is not None and beyond > 0:
+            name = free_name(parameter.name)
+            said = f"there are more of them than of {chosen}: some are alike"
+            self.ask(f"{name} chooses where the kernel writes, and {said}", f"args.{name}.values")
+            return f"{{ {drawn} }}"
+        self._require(f"{product(sizes)} <= {chosen}")
+        return f'{{ {drawn}, distinct = "tensor" }}'
 
     # -- roles -----------------------------------------------------------------------------------
 
@@ -281,7 +289,8 @@ class TensorReader:
         role, evidence = self._role(parameter)
         sizes = shape or guess
         axes = self._strides(name)
-        sizes = (*sizes, *("1" for _ in range(max(axes, default=0) + 1 - len(sizes))))
+        for axis in range(len(sizes), max(axes, default=0) + 1):
+            sizes = (*sizes, "1" if shape else self.sizes.add(f"{name}_size{axis}"))
         strided = 0 in axes and len(sizes) > 1
         if strided and len(axes) == 1:
             # Only the distance of whole rows is passed: what is inside of one lies together.
