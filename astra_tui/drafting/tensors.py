@@ -179,8 +179,9 @@ class TensorReader:
             self.conditions[f"aligned({tensor.name}, {size})"] = None
             if tensor.strided:
                 kind = tensor.dtype.value if tensor.dtype is not None else "T"
-                text = f"stride({tensor.name}, 0) * sizeof({kind}) % {size} == 0"
-                self.conditions[text] = None
+                for axis in range(len(tensor.sizes) - 1):
+                    text = f"stride({tensor.name}, {axis}) * sizeof({kind}) % {size} == 0"
+                    self.conditions[text] = None
 
     def _of(self, parameter: KernelParameter) -> list[Access]:
         return [a for a in self.accesses if a.tensor == parameter.name]

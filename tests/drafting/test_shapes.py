@@ -68,6 +68,7 @@ def test_a_launchers_vectors_strides_and_checks_give_shapes_and_sizes() -> None:
     assert "rows <= out_rows" in accepts
     assert args["slots"]["stable"]
     assert {"heads % 24 == 0", "aligned(x, 16)", "aligned(out, 16)"} <= set(accepts)
+    assert {f"stride(x, {axis}) * sizeof(T) % 16 == 0" for axis in (0, 1)} <= set(accepts)
     assert not any("rows != 0" in condition for condition in accepts)
     assert task["dims"]["heads"]["typical"] % 24 == 0
     assert all(size % 24 == 0 for size in task["dims"]["heads"]["sizes"])
