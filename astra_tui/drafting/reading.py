@@ -99,6 +99,8 @@ class SourceText:
     """Names of types that stand for other types."""
     functions: dict[str, Node] = field(default_factory=dict)
     """Definitions of functions by name; of several with one name, the first."""
+    calls: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
+    """Calls by the name of what they call."""
     original: str = ""
     """The main file as it is written."""
     enumerations: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -133,14 +135,16 @@ def read_source(translation: Translation) -> SourceText:
     by_name: dict[str, Node] = {}
     for function in functions:
         by_name.setdefault(function_name(function), function)
+    calls = _calls(root)
     return SourceText(
         root,
         tuple(k for f in functions if (k := _kernel(f, structures)) is not None),
-        tuple(_launches(root, functions, by_name, structures)),
+        tuple(_launches(functions, by_name, calls, structures)),
         dict(_constants(root)),
         dict(_helpers(root, functions)),
         dict(_aliases(root)),
         by_name,
+        calls,
         translation.files[translation.main],
         {d.name: d.enumerators for d in translation.declarations if d.enumerators},
         translation.class_constants,
@@ -151,19 +155,26 @@ def read_source(translation: Translation) -> SourceText:
     )
 
 
+def _calls(root: Node) -> dict[str, tuple[Node, ...]]:
+    found: dict[str, list[Node]] = {}
+    for node in descendants(root):
+        if node.type == "call_expression":
+            found.setdefault(called_name(node), []).append(node)
+    return {name: tuple(calls) for name, calls in found.items()}
+
+
 # -- launches --------------------------------------------------------------------------------------
 
 _LITERAL = re.compile(r"nullptr|NULL|true|false|-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*")
 
 
 def _launches(
-    root: Node, functions: list[Node], by_name: Mapping[str, Node], structures: Structures
+    functions: list[Node],
+    by_name: Mapping[str, Node],
+    calls: Mapping[str, Sequence[Node]],
+    structures: Structures,
 ) -> Iterator[HostLaunch]:
     """The launches of all host functions, with members in place of structures."""
-    calls: dict[str, list[Node]] = {}
-    for node in descendants(root):
-        if node.type == "call_expression":
-            calls.setdefault(called_name(node), []).append(node)
     for function in functions:
         given = _given_by_callers(function, calls.get(function_name(function), ()))
         for found in launches_in(function, by_name, given):

@@ -9,7 +9,6 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
     ancestors,
-    called_name,
     cast_type,
     descendants,
     text_of,
@@ -130,13 +129,12 @@ def _meanings(
     template = [parameter for _, parameter, _ in template_of(function)]
     if name not in template or depth == MAX_CALLERS:
         return
-    for call in descendants(source.root):
-        if call.type == "call_expression" and called_name(call) == function_name(function):
-            given = _template_arguments(call.child_by_field_name("function"))
-            caller = next((a for a, _ in ancestors(call) if a.type == "function_definition"), None)
-            place = template.index(name)
-            if caller is not None and place < len(given):
-                yield from _meanings(source, text_of(given[place]), call, caller, depth + 1)
+    for call in source.calls.get(function_name(function), ()):
+        given = _template_arguments(call.child_by_field_name("function"))
+        caller = next((a for a, _ in ancestors(call) if a.type == "function_definition"), None)
+        place = template.index(name)
+        if caller is not None and place < len(given):
+            yield from _meanings(source, text_of(given[place]), call, caller, depth + 1)
 
 
 def _behind_aliases(text: str, site: Node) -> str:
