@@ -30,6 +30,7 @@ SUMMARIES = {
     "sign": "sign a session with your key",
     "pack": "compress the journal of a session that is over",
     "attach": "attach to a running engine",
+    "serve": "show the screen in a browser",
     "ps": "list the engines that run now",
     "stop": "end a running engine",
 }

@@ -64,9 +64,9 @@ def carry_out(request: RunRequest, options: Options, found: Sequence[Difference]
     from astra_tui.model.task import find_task
 
     fetch_upstream(find_task(request.task))
+    if not options.headless and (screen_choices := choices_for_screen(options)):
+        return show_run(request, screen_choices, found, as_json=options.json)
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
-        if screen_choices := choices_for_screen(options):
-            return show_run(request, screen_choices, found, as_json=options.json)
         return asyncio.run(_attend_new_engine(request, as_json=options.json))
     state, folder = asyncio.run(_host(request))
     return end_session(state, folder, as_json=options.json, settings=request.settings)

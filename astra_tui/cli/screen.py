@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from astra_tui.tui.source import OpenSource
 
 
+IN_BROWSER = "textual.drivers.web_driver:WebDriver"
+"""The driver that Textual is told to use where a browser shows the screen (`serve`)."""
+
+
 def has_terminal() -> bool:
-    """Whether someone sits at a terminal that can show a screen."""
+    """Whether someone sits at a terminal that can show a screen, or at a browser in its place."""
+    if os.environ.get("TEXTUAL_DRIVER") == IN_BROWSER:
+        return True
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     return at_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
 

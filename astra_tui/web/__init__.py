@@ -1,0 +1,1 @@
+"""The screen in a browser, by textual-serve."""
