@@ -16,7 +16,7 @@ _WITH_A_SCREEN = ("run", "attach", "resume", "replay", "compare")
 
 @command(
     "show the screen in a browser",
-    "Prints an address for the browser, which is a key: whoever has it can do what you can do "
+    "Prints an address for the browser, which is a key: it lets its owner do what you can do "
     "on the screen. It is new at every start. Closing the page ends no run. From another machine, "
     "forward the port: ssh -L 8000:127.0.0.1:8000 HOST.",
     argument(
