@@ -134,21 +134,30 @@ def answered(task: TaskDraft, answers: Answers) -> TaskDraft:
         else s
         for s in task.scalars
     )
-    added = tuple(a for a in answers.contract.accepts if a not in task.accepts)
+    tensors = answered_tensors(task.tensors, answers)
+    shaped = {t.name: len(t.sizes) for t in tensors if t.name in answers.args}
+    kept = tuple(a for a in task.accepts if not _is_within_a_row(a, shaped))
+    added = tuple(a for a in answers.contract.accepts if a not in kept)
     tolerances = {dtype: (t.atol, t.rtol) for dtype, t in answers.tolerance.items()}
     sources = dict.fromkeys(t.source for t in answers.tolerance.values() if t.source)
     return replace(
         task,
         dims=dims,
-        tensors=answered_tensors(task.tensors, answers),
+        tensors=tensors,
         scalars=scalars,
-        accepts=(*task.accepts, *added),
+        accepts=(*kept, *added),
         sizes={**task.sizes, **{n: d.sizes for n, d in answers.dims.items()}},
         tolerances={**task.tolerances, **tolerances},
         tolerance_source="; ".join(sources) or task.tolerance_source,
         workloads=tuple(w.dims for w in answers.workloads),
         rows_answer=answers.rows,
     )
+
+
+def _is_within_a_row(condition: str, ranks: Mapping[str, int]) -> bool:
+    """Whether a condition is on the distance of elements of a row, by these numbers of axes."""
+    found = re.findall(r"stride\((\w+), (\d+)\)", condition)
+    return any(int(axis) >= ranks[name] - 1 for name, axis in found if name in ranks)
 
 
 def without_unused_dims(task: TaskDraft, text: str, answers: Answers) -> TaskDraft:
