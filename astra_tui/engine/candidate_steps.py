@@ -11,6 +11,7 @@ from astra_tui.engine.lab import Lab, NamedSource, TimedWorkload
 from astra_tui.engine.record import Record
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Compilation, Diagnostic, Severity
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     CaseChecked,
@@ -57,6 +58,16 @@ async def compile_candidate(
         event = _finished(candidate, compilation)
     record.emit(event)
     return event
+
+
+async def compile_errors(lab: Lab, text: str) -> str:
+    """The errors of a source that is no candidate yet, one a line; empty where it compiles."""
+    candidate = content_hash(text)
+    try:
+        compiled = _finished(candidate, await lab.compile(text, _file(candidate)))
+    except UserError as error:
+        return _diagnostic(error).message
+    return "" if compiled.ok else describe_errors(compiled)
 
 
 async def check_candidate(

@@ -16,6 +16,7 @@ from astra_tui.engine.candidate_steps import (
     ProposalId,
     check_candidate,
     compile_candidate,
+    compile_errors,
     describe_errors,
     describe_failures,
     profile_candidate,
@@ -25,11 +26,12 @@ from astra_tui.engine.candidate_steps import (
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
 from astra_tui.engine.judging import judge_counters, judge_timed
-from astra_tui.engine.lab import Lab
+from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
 from astra_tui.model.approval import (
     Answer,
+    AnswerRefused,
     ApprovalGate,
     ApprovalStatus,
     Decision,
@@ -174,7 +176,32 @@ class Proposal:
             hunks=len(hunks_of(old, new)),
         )
         await self.context.control.checkpoint()
-        return await self.context.approvals.decide(question, self._plan)
+        return await self.context.approvals.decide(question, self._plan, self._compiles)
+
+    async def _compiles(self, answer: Answer) -> Answer:
+        """An answer whose code compiles, where it makes code of its own.
+
+        Raises AnswerRefused with the compiler's errors otherwise: a slip costs no round.
+        """
+        text, what = answer.source, "your code"
+        base = self.record.store.get(self._base)
+        if answer.hunks is not None:
+            shown = self.record.store.get(answer.subject)
+            text = apply_hunks(base, shown, tuple(sorted(set(answer.hunks))))
+            what = "what these hunks make"
+        if text is None:
+            return answer
+        if text == base:
+            hint = "reject the diff, and say why"
+            raise AnswerRefused(f"{what} is the source that the round starts from", hint=hint)
+        try:
+            errors = await compile_errors(self.context.lab, text)
+        except LabFailed as error:
+            raise AnswerRefused(f"{what} could not be compiled: {error}") from None
+        if errors:
+            hint = "take hunks that need each other together" if answer.hunks else "edit it again"
+            raise AnswerRefused(f"{what} does not compile: {errors}", hint=hint)
+        return answer
 
     def _is_approved(self, candidate: str) -> bool:
         """Whether some decision of this proposal let exactly these bytes pass."""

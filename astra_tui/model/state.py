@@ -29,6 +29,7 @@ from astra_tui.model.events import (
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile, RoundVerdict
 from astra_tui.model.yardsticks import ShippedTimes
@@ -72,6 +73,11 @@ class CandidateState(msgspec.Struct, frozen=True):
             t.timing for t in reversed(self.timings) if t.timing.base == base and t.final == final
         )
         return next(found, None)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it was profiled on a device that gives times; the emulator gives none."""
+        return self.profile is not None and self.profile.device != EMULATOR
 
     @property
     def failures(self) -> tuple[CaseResult, ...]:

@@ -40,8 +40,12 @@ def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
         *(line for o in plan.observations for line in _evidence(o, base)),
         f"  change:     {_set_off(plan.change)}",
         *(f"  can set:    {p.describe()}" for p in plan.parameters),
-        f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}, "
-        f"speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}",
+        f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}"
+        + (
+            f", speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}"
+            if base.is_timed
+            else ""
+        ),
     ]
     return "\n".join(lines)
 

@@ -52,6 +52,8 @@ class AstraApp(AppBase, inherit_bindings=False):
         self._found = found
         self.failed: UserError | None = None
         """Why there is no session, where one was to be opened at once."""
+        self._key: events.Key | None = None
+        """The last key that was pressed."""
 
     def on_mount(self) -> None:
         """Shows the first screen."""
@@ -104,14 +106,34 @@ class AstraApp(AppBase, inherit_bindings=False):
         """
         if self.is_away and isinstance(event, events.InputEvent | events.Paste):
             return
-        if isinstance(event, events.Key):
+        if isinstance(event, events.Resize | events.AppFocus):
+            self.guard.moved()
+            self.call_after_refresh(self.guard.moved)
+        if isinstance(event, events.Key) and event is not self._key:
+            self._key = event  # It comes again where no widget took it.
             is_typing = self._is_typing()
             is_letter = event.character is not None and event.character.isalpha()
             if is_letter and not is_typing and self.guard.just_typed:
                 self.guard.stray_letter()
                 return
             self.guard.key_pressed(into_text=is_typing)
+            if event.is_printable and not is_typing and self._is_no_key(event):
+                self.guard.unknown_letter()
         await super().on_event(event)
+
+    def _is_no_key(self, event: events.Key) -> bool:
+        """Whether a letter does nothing while a question is on the screen, as `/` where nothing can
+        be searched: the engineer takes the screen for something else.
+        """
+        from astra_tui.tui.screens.session import SessionScreen
+
+        screen = self.screen
+        if not isinstance(screen, SessionScreen) or not screen.asks:
+            return False
+        if event.key in screen.active_bindings:
+            return False
+        screen.say_not_taken(f"{event.character} is no key here")
+        return True
 
     def _is_typing(self) -> bool:
         return isinstance(self.focused, Input) or getattr(self.focused, "takes_text", False)

@@ -14,7 +14,8 @@ from astra_tui.sessions.client import running_engines
 from astra_tui.sessions.engines import runtime_folder
 from astra_tui.sessions.reading import is_packed, journal_path
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
-from astra_tui.tui.words import best_words
+from astra_tui.tui.words import Best
+from astra_tui.tui.words import best_of as words_of_best
 
 MAX_SESSIONS = 200
 """How many of the latest sessions home lists."""
@@ -39,7 +40,7 @@ class ListedSession:
     """
 
     summary: SessionSummary
-    best: str = ""
+    best: Best = Best()
     rank: tuple[float, ...] | None = None
     socket: Path | None = None
 
@@ -94,17 +95,17 @@ def list_session(folder: Path, engines: Mapping[str, Path]) -> ListedSession:
     return ListedSession(summary, *_best(state), socket)
 
 
-def _best(state: SessionState) -> tuple[str, tuple[float, ...] | None]:
+def _best(state: SessionState) -> tuple[Best, tuple[float, ...] | None]:
     opened = state.opened
     if opened is None or state.best == opened.baseline:
-        return "", None
+        return Best(), None
     best = state.candidate(state.best)
     final = best.timing(opened.baseline, final=True)
     if final is not None:
-        return best_words(state), (_TIMED, -final.speedup.value)
+        return words_of_best(state), (_TIMED, -final.speedup.value)
     if state.candidate(opened.baseline).profile is None or best.profile is None:
-        return "", None
-    return best_words(state), (_COUNTED, *best.profile.ranking_key())
+        return Best(), None
+    return words_of_best(state), (_COUNTED, *best.profile.ranking_key())
 
 
 _TIMED, _COUNTED = 0.0, 1.0
@@ -116,10 +117,10 @@ async def engines_by_folder() -> dict[str, Path]:
     return {welcome.folder: path for path, welcome in engines}
 
 
-def best_of(task: str, listed: list[ListedSession]) -> str:
+def best_of(task: str, listed: list[ListedSession]) -> Best:
     """The best known result for a task among some sessions."""
     known = [(s.rank, s.best) for s in listed if s.summary.task == task and s.rank is not None]
-    return min(known)[1] if known else ""
+    return min(known)[1] if known else Best()
 
 
 def age(time: str, now: datetime) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import CaseOutcome, CheckVerdict
 from astra_tui.model.events import (
@@ -39,7 +41,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.state import SessionState
-from astra_tui.model.timing import Ratio, Timing
+from astra_tui.model.timing import Ratio, Timing, TimingVerdict
 from astra_tui.model.verdict import Comparison, Outcome
 from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 from astra_tui.tui.text_layout import Tone
@@ -130,30 +132,49 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
     return ""
 
 
-def best_words(state: SessionState) -> str:
+class Best(NamedTuple):
+    """How good the best candidate is, in words; good news only where nothing speaks against it."""
+
+    words: str = ""
+    tone: Tone = Tone.DIM
+
+
+def best_of(state: SessionState) -> Best:
     """How good the best is: measured again against the fastest shipped kernels, else against
     tuned.cu, else against baseline.cu; before that by the timing against the version that it was
     made from; without times by its counters against the baseline's.
 
-    Empty while the baseline is the best, and where nothing was measured.
+    A timing that is inconclusive, and one in which a workload lost, says so. Empty while the
+    baseline is the best, and where nothing was measured.
     """
     opened = state.opened
     if opened is None or state.best == opened.baseline:
-        return ""
+        return Best()
     shipped = state.candidate(state.best).shipped
     if shipped is not None and shipped.speedup is not None:
-        return f"{shipped.speedup.value:.3f}x fastest shipped"
-    final = {found.beside: found.timing.speedup for found in final_timings(state)}
+        words = f"{shipped.speedup.value:.3f}x fastest shipped"
+        return Best(words, Tone.GOOD if shipped.speedup.low > 1 else Tone.CAUTION)
+    final = {found.beside: found.timing for found in final_timings(state)}
     for file in (TUNED, BASELINE):
         if file in final:
-            return f"{final[file].value:.3f}x {file}"
+            return _timed_best(f"{final[file].speedup.value:.3f}x {file}", final[file])
     decisive = _decisive_timing(state)
     if decisive is not None:
-        return f"{decisive.speedup.value:.2f}x over its base"
+        return _timed_best(f"{decisive.speedup.value:.2f}x over its base", decisive)
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
-        return ""
-    return key_change(before.ranking_key(), now.ranking_key())
+        return Best()
+    words = key_change(before.ranking_key(), now.ranking_key())
+    return Best(words, Tone.GOOD if words else Tone.DIM)
+
+
+def _timed_best(words: str, timing: Timing) -> Best:
+    slower = sum(w.verdict is TimingVerdict.SLOWER for w in timing.workloads)
+    if timing.verdict is TimingVerdict.FASTER and not slower:
+        return Best(words, Tone.GOOD)
+    said = [] if timing.verdict is TimingVerdict.FASTER else [timing.verdict.value]
+    said += [f"{slower} of {len(timing.workloads)} slower"] if slower else []
+    return Best(f"{words} ({', '.join(said)})", Tone.CAUTION)
 
 
 def _decisive_timing(state: SessionState) -> Timing | None:

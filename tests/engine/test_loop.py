@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.approval import (
+    Answer,
+    AnswerRefused,
+    ApprovalGate,
+    ApprovalStatus,
+    Decision,
+    Question,
+)
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
@@ -253,6 +260,42 @@ def test_accepted_hunks_are_applied_and_shown_again(
     assert outcomes(session) == [Outcome.SAME]
     written = session.of(CodeWritten)
     assert [e.author.kind.value for e in written] == ["model", "engineer"]  # type: ignore[attr-defined]
+
+
+def test_code_of_an_engineer_that_does_not_compile_leaves_the_question_open(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    helper = "__device__ float times(float a, float b) { return a * b; }\n\ntemplate <typename T>"
+    two = sources.baseline.replace("template <typename T>", helper).replace(
+        "(T)(silu * up);", "(T)times(silu, up);"
+    )
+    session = start(
+        tmp_path / "s", task, ScriptedTeam([Step("two", (two,))]), settings_of(ASK, rounds=1)
+    )
+    told: list[str] = []
+
+    async def decide(session: Session, question: Question) -> None:
+        slips: list[tuple[ApprovalStatus, dict[str, object]]] = []
+        if question.gate is ApprovalGate.DIFF:
+            assert question.hunks == 2
+            slips = [
+                (ApprovalStatus.EDITED, {"source": sources.broken}),
+                (ApprovalStatus.EDITED, {"source": sources.baseline}),
+                (ApprovalStatus.ACCEPTED, {"hunks": (1,)}),
+            ]
+        for status, more in slips:
+            with pytest.raises(AnswerRefused) as refused:
+                await answer(session, question, status, **more)
+            told.append(refused.value.message)
+        await accept(session, question)
+
+    asyncio.run(session.run_with(decide))
+    assert told[0].startswith("your code does not compile: line ")
+    assert told[1] == "your code is the source that the round starts from"
+    assert told[2].startswith("what these hunks make does not compile: line ")
+    assert 'identifier "times" is undefined' in told[2]
+    assert outcomes(session) == [Outcome.SAME]
+    assert len(session.of(CodeWritten)) == 1
 
 
 def test_refused_hunks_are_told_to_the_team(

@@ -25,6 +25,7 @@ from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import ExitState
+from astra_tui.tui.key_guard import CONFIRM, FASTEST_TYPING
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import OpenSource, attach
 
@@ -93,13 +94,23 @@ class Desk:
         )
 
     async def press(self, *keys: str) -> None:
-        """Types, one key after the other."""
-        await self.pilot.press(*keys)
+        """Types, one key after the other, at a person's pace."""
+        for key in keys:
+            self.clock.advance(2 * FASTEST_TYPING)
+            await self.pilot.press(key)
+        self.clock.advance(2 * CONFIRM)
+        screens = [s for s in self.app.screen_stack if isinstance(s, SessionScreen)]
+        if screens and screens[-1].is_mounted:
+            await self.until(lambda: screens[-1]._answering._accepting is None, "the answer")
 
     async def type(self, key: str) -> None:
         """One key, as quickly as the app takes it."""
-        character = {"space": " ", "enter": "\r"}.get(key, key)
+        character = {"space": " ", "slash": "/", "enter": "\r"}.get(key, key)
         self.app.post_message(events.Key(key, character if len(character) == 1 else None))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Waits until the app has done what was posted to it before."""
         for node in (self.app, self.app.focused or self.app.screen, self.app.screen, self.app):
             done = asyncio.Event()
             node.call_later(done.set)

@@ -26,7 +26,7 @@ from astra_tui.model.fold import fold
 from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
-from astra_tui.model.timing import Ratio
+from astra_tui.model.timing import Ratio, TimingVerdict
 from astra_tui.sessions.folder import write_blob
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
@@ -36,7 +36,7 @@ from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 from astra_tui.tui.widgets.session_code import marks_of
-from astra_tui.tui.words import STAGES, best_words, describe
+from astra_tui.tui.words import STAGES, Best, best_of, describe
 from tests.sessions.samples import (
     BASELINE_SOURCE,
     BETTER,
@@ -198,26 +198,33 @@ def test_counters_fit_whatever_they_are_called(
     assert all(line_cells(line) <= width for line in page.lines)
 
 
-def best_of(*more: Event) -> str:
+def best_after(*more: Event) -> Best:
     state: SessionState = fold([*up_to(BestChanged, whole_session()), *more])
-    return best_words(state)
+    return best_of(state)
 
 
 def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
-    assert best_of() == "1.33x over its base"
+    assert best_after() == ("1.33x over its base", Tone.GOOD)
     slow_start = TimingFinished(timing(), final=True)
-    assert best_of(slow_start) == "1.333x baseline.cu"
+    assert best_after(slow_start).words == "1.333x baseline.cu"
     yardstick = replace(timing(), base="p" * 64, speedup=Ratio(1.02, 1.01, 1.03, 40))
     finals = slow_start, TimingFinished(yardstick, final=True)
-    assert best_of(*finals) == "1.020x tuned.cu"
-    assert best_of(*finals, shipped("")) == "1.020x tuned.cu"
-    assert best_of(*finals, shipped()) == "1.060x fastest shipped"
+    assert best_after(*finals).words == "1.020x tuned.cu"
+    assert best_after(*finals, shipped("")).words == "1.020x tuned.cu"
+    assert best_after(*finals, shipped()).words == "1.060x fastest shipped"
+    doubtful = replace(timing(), verdict=TimingVerdict.INCONCLUSIVE)
+    told = best_after(TimingFinished(doubtful, final=True))
+    assert told == ("1.333x baseline.cu (inconclusive)", Tone.CAUTION)
+    lost = tuple(replace(w, verdict=TimingVerdict.SLOWER) for w in timing().workloads[:1])
+    partly = replace(timing(), workloads=(*lost, *timing().workloads[1:]))
+    told = best_after(TimingFinished(partly, final=True))
+    assert (told.tone, "slower)" in told.words) == (Tone.CAUTION, True)
 
 
 def test_counters_tell_it_where_there_are_no_times() -> None:
     events = [e for e in up_to(BestChanged, whole_session()) if not isinstance(e, TimingFinished)]
-    assert best_words(fold(events)) == "requests -50.0 %"
-    assert best_words(fold(events[:-1])) == ""
+    assert best_of(fold(events)).words == "requests -50.0 %"
+    assert best_of(fold(events[:-1])).words == ""
 
 
 @on_a_loop

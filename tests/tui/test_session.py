@@ -214,7 +214,8 @@ async def test_a_mode_is_kept_where_nobody_attends_any_more(
             said = "auto: low risk, set by engineer"
             await desk.until(lambda: said in desk.text("#log"), "the log")
             await desk.press("2")
-            await desk.answer("plan", "a", "q")
+            await desk.answer("plan", "a")
+            await desk.press("q")
             desk.clock.advance(1)
             await desk.press("d")
             await desk.until(lambda: desk.app.return_value, "leaving")

@@ -137,7 +137,7 @@ async def test_random_typing_through_questions_decides_nothing(tmp_path: Path) -
             assert asker.open == question, "typing decided a question"
             assert len(desk.app.screen_stack) == 2, "typing opened a dialog"
             await desk.asked("plan")
-            await desk.type("a")
+            await desk.press("a")
             await desk.until(lambda: asker.open is None, "the deliberate answer")
             assert len(asker.answers) == number + 1
 

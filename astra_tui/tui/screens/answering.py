@@ -9,6 +9,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MAX_QUESTIONS
 from astra_tui.tui.approval import ApprovalState, BarAction
+from astra_tui.tui.key_guard import CONFIRM
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.session_panes import SessionPanes
@@ -43,6 +44,8 @@ class Answering:
         self._changed = changed
         self._app = screen.app
         self.deciding = ApprovalState(self._app.guard, user_at_terminal())
+        self._accepting: tuple[Question, int] | None = None
+        """What a key has just accepted, unless another one follows it at once."""
         self._editing = Editing(screen, self.deciding, self)
 
     # -- showing ---------------------------------------------------------------------------------
@@ -62,12 +65,14 @@ class Answering:
             case BarAction.WAIT:
                 bar.hide()
                 again = max(self._app.tick / LOOKS_PER_TICK, SHORTEST_LOOK)
-                self._screen.set_timer(again, self._consider_again)
+                self._screen.set_timer(again, self.look_again)
             case BarAction.SHOW:
                 self._draw()
                 self._screen.call_after_refresh(self._app.guard.drawn)
 
-    def _consider_again(self) -> None:
+    def look_again(self) -> None:
+        """Does what waited until no key was pressed for a while."""
+        self._confirm()
         self.consider()
         self._changed()
 
@@ -114,16 +119,24 @@ class Answering:
         No one accepts what is not on the screen.
         """
         view, question = self._screen.view, self.deciding.question
-        if self._editing.is_open or not self.deciding.may_answer:
+        if self._editing.is_open or view is None or question is None:
             return False
-        if view is None or question is None:
+        if not self.deciding.is_shown:
+            return False
+        refusal = self._app.guard.refusal
+        if refusal:
+            self.say_not_taken(refusal)
             return False
         if self.deciding.is_viewed(view, self._screen.shown):
             return question.gate is ApprovalGate.PLAN or self._diff_is_readable()
         self._screen.look_at(question)
         self._screen.call_after_refresh(self._app.guard.drawn)
-        self._app.say("this is what you are asked about; press the key again to answer")
+        self.say_not_taken("this is what you are asked about")
         return False
+
+    def say_not_taken(self, why: str) -> None:
+        """Says in the bar that a key was not taken, and what to do."""
+        self._screen.query_one(ApprovalBar).remark(f"not taken: {why}; press it again")
 
     def _diff_is_readable(self) -> bool:
         """Whether the diff is on the screen; a long one takes a moment, a missing text for ever."""
@@ -133,10 +146,31 @@ class Answering:
         return self._screen.diff.is_ready
 
     def accept(self) -> None:
-        """Accepts what is shown, or the chosen hunks of it."""
+        """Accepts what is shown, or the chosen hunks of it, once the key has stood alone."""
         question = self.deciding.question
         if not self.is_meant() or question is None:
             return
+        self._accepting = question, self._app.guard.presses
+        self._screen.set_timer(CONFIRM, self.look_again)
+
+    def _confirm(self) -> None:
+        """Accepts what was asked about when the key was pressed, if it stood alone."""
+        if self._accepting is None:
+            return
+        question, presses = self._accepting
+        alone = self._app.guard.presses == presses
+        if alone and (left := self._app.guard.confirmed_in) > 0:
+            self._screen.set_timer(max(left, SHORTEST_LOOK), self.look_again)
+            return
+        self._accepting = None
+        if question != self.deciding.question or not self.deciding.is_shown:
+            return
+        if alone:
+            self._accept(question)
+        else:
+            self.say_not_taken("something else came with it")
+
+    def _accept(self, question: Question) -> None:
         hunks = self._screen.diff.accepted_hunks if question.gate is ApprovalGate.DIFF else None
         if hunks == ():
             self._app.say("no hunk is chosen: choose some with space, or reject the diff")

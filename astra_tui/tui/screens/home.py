@@ -176,12 +176,12 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def _kernel_page(self, width: int) -> Page:
         page = Page(width)
         name = max((len(k.name) for k in self._kernels), default=6) + 2
-        page.line(Span(padded("kernel", name) + padded("best known", 22) + "what", Tone.DIM))
+        page.line(Span(padded("kernel", name) + padded("best known", 23) + "what", Tone.DIM))
         for kernel in self._kernels:
             best = best_of(kernel.name, self._sessions)
             page.line(
                 Span(padded(span(kernel.name).text, name), Tone.TITLE),
-                Span(padded(best or "-", 22), Tone.GOOD if best else Tone.DIM),
+                Span(padded(best.words or "-", 22) + " ", best.tone),
                 span(kernel.summary),
             )
         return page
@@ -206,7 +206,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
                 for c, w in zip(cells, columns[:4], strict=True)
             ]
             room = columns[4]
-            best = Span(padded(listed.best or "-", room), Tone.GOOD if listed.best else Tone.DIM)
+            best = Span(padded(listed.best.words or "-", room), listed.best.tone)
             rest = f"{one.task}, {one.team}, {one.device}" if one.task else "; ".join(one.damage)
             ends = (best, span(rest, Tone.DIM)) if is_wide else (best,)
             page.line(*made, *(ends if one.task else (span(rest, Tone.DIM),)))

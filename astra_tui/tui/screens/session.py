@@ -77,6 +77,10 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         if problem is not None:
             self.app.report(problem)
 
+    def say_not_taken(self, why: str) -> None:
+        """Says in the bar that a key was not taken."""
+        self._answering.say_not_taken(why)
+
     @property
     def asks(self) -> bool:
         """Whether a question is on the screen."""

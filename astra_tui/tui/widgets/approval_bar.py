@@ -11,6 +11,8 @@ from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.words import percent
 
+REMARK_SECONDS = 2.0
+
 
 class ApprovalBar(Vertical):
     """Two lines: the question, and the answers with their keys. It never takes the focus."""
@@ -25,6 +27,9 @@ class ApprovalBar(Vertical):
     """
 
     _asked: tuple[Question, Plan, str] | None = None
+    _keys: Line = ()
+    _remarks = 0
+    """Counts what took the place of the answers, and their return."""
 
     def compose(self) -> ComposeResult:
         """Both lines."""
@@ -40,10 +45,23 @@ class ApprovalBar(Vertical):
 
     def ask(self, question: Question, plan: Plan, hunks: str, keys: Line) -> None:
         """Puts a question on the screen; `hunks` says which are chosen, where some are not."""
-        self._asked = question, plan, hunks
+        self._asked, self._keys = (question, plan, hunks), keys
+        self._remarks += 1
         self._draw_question()
         self.query_one("#answers", BarLine).set_line(keys)
         self.display = True
+
+    def remark(self, text: str) -> None:
+        """Says something in place of the answers, for a moment."""
+        self._remarks += 1
+        number = self._remarks
+        self.query_one("#answers", BarLine).set_line((Span(f"  {text}", Tone.CAUTION),))
+
+        def end() -> None:
+            if number == self._remarks:
+                self.query_one("#answers", BarLine).set_line(self._keys)
+
+        self.set_timer(REMARK_SECONDS, end)
 
     def on_resize(self) -> None:
         """More or less of the question fits."""

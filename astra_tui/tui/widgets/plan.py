@@ -84,7 +84,7 @@ class PlanPane(Pane):
         if proposal is not None and round_ is not None:
             plan = view.state.plan_of(round_.number, proposal.index)
             self._cited = _draw_plan(page, plan, proposal, view.base)
-            _draw_prediction(page, plan, proposal)
+            _draw_prediction(page, plan, proposal, view.base)
             _draw_story(page, view, proposal)
         elif round_ is not None and round_.number == 0:
             page.paragraph("The baseline is where optimisation starts; it has no plan.", Tone.DIM)
@@ -204,7 +204,9 @@ def _draw_citations(page: Page, found: Iterable[CheckedCitation]) -> Iterator[Ci
         yield CitedRows(reading.citation, range(first, len(page.lines)))
 
 
-def _draw_prediction(page: Page, plan: Plan, proposal: ProposalState) -> None:
+def _draw_prediction(
+    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None
+) -> None:
     expected = plan.prediction
     page.heading("Prediction and measurement")
     name = expected.counter.value.replace("_", " ")
@@ -218,11 +220,9 @@ def _draw_prediction(page: Page, plan: Plan, proposal: ProposalState) -> None:
         page.field("measured", f"{name} {percent(measured.measured_ratio)}, {right}", tone)
     else:
         page.field("measured", "not yet" if verdict is None else "no", Tone.DIM)
-    page.field(
-        "speedup",
-        f"{expected.speedup_low:.2f}x to {expected.speedup_high:.2f}x expected",
-        Tone.DIM,
-    )
+    if base is not None and base.is_timed:
+        low, high = expected.speedup_low, expected.speedup_high
+        page.field("speedup", f"{low:.2f}x to {high:.2f}x expected", Tone.DIM)
 
 
 def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:

@@ -89,6 +89,9 @@ class PromptLine(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        if self.app.guard.is_pasted:
+            self.app.say("enter came with the text before it: press it again to send this")
+            return
         done, text = self._done, event.value.strip()
         event.input.value = ""
         self.close()

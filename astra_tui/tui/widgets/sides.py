@@ -136,14 +136,15 @@ def _draw_step(page: Page, step: Step) -> None:
     expected = plan.prediction
     counter = expected.counter.value.replace("_", " ")
     page.field("  predicted", f"{counter} {percent(expected.counter_ratio)}")
-    page.field("", f"{expected.speedup_low:.2f}x to {expected.speedup_high:.2f}x")
     if step.measured is not None:
         tone = Tone.GOOD if step.measured.right_direction else Tone.CAUTION
         page.field("  measured", f"{counter} {percent(step.measured.measured_ratio)}", tone)
     else:
         page.field("  measured", "not measured", Tone.DIM)
     if verdict and verdict.comparison and verdict.comparison.speedup:
-        page.field("", ratio_words(verdict.comparison.speedup))
+        low, high = expected.speedup_low, expected.speedup_high
+        words = f"{ratio_words(verdict.comparison.speedup)}, {low:.2f}x to {high:.2f}x predicted"
+        page.field("", words)
 
 
 def _draw_check(page: Page, side: Side) -> None:

@@ -9,7 +9,7 @@ from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, Tone, line_cells, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import STAGES, best_words, duration
+from astra_tui.tui.words import STAGES, best_of, duration
 
 _GAP = Span("  ")
 
@@ -97,8 +97,8 @@ def _rounds(state: SessionState) -> list[Span]:
 
 
 def _best(state: SessionState) -> list[Span]:
-    words = best_words(state)
-    return [Span(f"best {words}", Tone.GOOD)] if words else []
+    best = best_of(state)
+    return [Span(f"best {best.words}", best.tone)] if best.words else []
 
 
 def _auto(state: SessionState) -> list[Span]:
