@@ -130,11 +130,11 @@ class Verifier:
     async def _time(self, known: CandidateState) -> tuple[TimingPair, ...]:
         pairs = []
         for recorded in _latest_timings(known):
-            measured = await self._time_beside(recorded) if self._lab.has_times else None
+            measured = await self._time_against(recorded) if self._lab.has_times else None
             pairs.append(_timing_pair(recorded, measured))
         return tuple(pairs)
 
-    async def _time_beside(self, recorded: Timing) -> Timing:
+    async def _time_against(self, recorded: Timing) -> Timing:
         base, candidate = (
             named_source(self._source(h), h) for h in (recorded.base, recorded.candidate)
         )

@@ -44,14 +44,14 @@ def draw_plans(page: Page, sides: Sides) -> None:
     if not _same_task(sides):
         page.paragraph("The sessions ran on different tasks: only plans compare.", Tone.CAUTION)
         page.blank()
-    _beside(page, sides, _draw_origin)
+    _side_by_side(page, sides, _draw_origin)
     page.heading("Plans, from the baseline on")
-    _beside(page, sides, _draw_steps, headed=False)
+    _side_by_side(page, sides, _draw_steps, headed=False)
 
 
 def draw_tests(page: Page, sides: Sides) -> None:
     """How many cases passed, and those that ended in two ways."""
-    _beside(page, sides, _draw_check)
+    _side_by_side(page, sides, _draw_check)
     if not _same_task(sides):
         page.blank()
         page.paragraph("The sessions ran on different tasks: their cases are not comparable.")
@@ -90,7 +90,7 @@ def draw_costs(page: Page, sides: Sides, timed: Timing | None, note: str) -> Non
             "The sessions ran on different tasks: their times are not comparable.", Tone.DIM
         )
     page.heading("Times that the sessions have, each against another version in a run of its own")
-    _beside(page, sides, _draw_times)
+    _side_by_side(page, sides, _draw_times)
 
 
 def head_of(side: Side, letter: str) -> tuple[Span, Span]:
@@ -216,7 +216,7 @@ def _same_task(sides: Sides) -> bool:
     return sides[0].compared.task_hash == sides[1].compared.task_hash
 
 
-def _beside(page: Page, sides: Sides, draw: _DrawSide, *, headed: bool = True) -> None:
+def _side_by_side(page: Page, sides: Sides, draw: _DrawSide, *, headed: bool = True) -> None:
     """Each side in its half of the page, below its name."""
     width = (page.width - line_cells((_BETWEEN,))) // 2
     halves = []

@@ -144,7 +144,7 @@ class DiffCanvas(CodeView):
             case NoteRow():
                 return self._draw_note(row, at_cursor)
             case CodeRow() if self.side_by_side:
-                return self._draw_beside(row, at_cursor)
+                return self._draw_side_by_side(row, at_cursor)
             case CodeRow():
                 return self._draw_unified(row, at_cursor)
 
@@ -179,7 +179,7 @@ class DiffCanvas(CodeView):
         width = self.view_width - 1
         return Strip.join([Strip([self.cursor_mark(at_cursor)]), self._draw_half(row, side, width)])
 
-    def _draw_beside(self, row: CodeRow, at_cursor: bool) -> Strip:
+    def _draw_side_by_side(self, row: CodeRow, at_cursor: bool) -> Strip:
         left, right = self._halves()
         divider = Segment(_DIVIDER, self.style_of("pane--divider"))
         halves = (

@@ -64,7 +64,7 @@ class DiffRows:
 
     def build(self, side_by_side: bool, notes: Mapping[int, Sequence[NoteRow]]) -> list[Row]:
         """All rows, with notes under the lines of the new text, counted from 0."""
-        layout = _beside if side_by_side else _unified
+        layout = _side_by_side if side_by_side else _unified
         rows: list[Row] = []
         for index, pairs in enumerate(self.alignment.pairs):
             rows += self._gap_rows(index, notes)
@@ -179,7 +179,7 @@ def _partners(alignment: Alignment) -> tuple[dict[int, int], dict[int, int]]:
     return {p.old: p.new for p in both}, {p.new: p.old for p in both}
 
 
-def _beside(pairs: Sequence[Pair], hunk: int) -> Iterator[CodeRow]:
+def _side_by_side(pairs: Sequence[Pair], hunk: int) -> Iterator[CodeRow]:
     return (CodeRow(p.old, p.new, p.changed, hunk) for p in pairs)
 
 
