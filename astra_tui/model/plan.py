@@ -115,6 +115,8 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     def describe(self) -> str:
         """As in "pack_bytes = 16 (16, 8 or 4): bytes that a thread moves at once"."""
         value = ", ".join(map(str, self.chosen))
+        if self.value == self.choices:
+            return f"{self.name} = {value} (all, or some of them): {self.meaning}"
         *others, last = map(str, self.choices)
         return f"{self.name} = {value} ({', '.join(others)} or {last}): {self.meaning}"
 

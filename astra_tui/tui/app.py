@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from astra_tui.model.environment import Difference
 from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.visible import visible_inline
 from astra_tui.sessions.engines import difference_words
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import TICK, ComparisonContext, ExitState, HomeContext, Preferences
@@ -132,7 +133,7 @@ class AstraApp(AppBase, inherit_bindings=False):
             return False
         if event.key in screen.active_bindings:
             return False
-        screen.say_not_taken(f"{event.character} is no key here")
+        screen.say_not_taken(f"{visible_inline(event.key)} is no key here")
         return True
 
     def _is_typing(self) -> bool:

@@ -24,10 +24,11 @@ _PARAMETER = "set_"
 _GATES = tuple(policy.value for policy in GatePolicy)
 
 
-def plan_fields(plan: Plan, team: TeamKind) -> tuple[Field, ...]:
+def plan_fields(plan: Plan, team: TeamKind, *, timed: bool) -> tuple[Field, ...]:
     """What of a plan can be edited, as fields; evidence is one sentence a line.
 
     The words of a playbook's plan say what its move does, and do not steer it: they are no fields.
+    Nor is the speedup where the device gives no times.
     """
     expected = plan.prediction
     sentences = [observed.sentence for observed in plan.observations]
@@ -37,20 +38,23 @@ def plan_fields(plan: Plan, team: TeamKind) -> tuple[Field, ...]:
         Field("evidence", "evidence", "\n".join(sentences), long=True),
         Field("change", "change", plan.change, long=True),
     )
+    speedup = (
+        Field("speedup_low", "speedup, low", f"{expected.speedup_low:g}"),
+        Field("speedup_high", "speedup, high", f"{expected.speedup_high:g}"),
+    )
     return (
         *(_parameter_field(parameter) for parameter in plan.parameters),
         *(() if team is TeamKind.PLAYBOOK else words),
         Field("counter", "counter", expected.counter.value, tuple(c.value for c in Counter)),
         Field("counter_ratio", "new / old", f"{expected.counter_ratio:g}"),
-        Field("speedup_low", "speedup, low", f"{expected.speedup_low:g}"),
-        Field("speedup_high", "speedup, high", f"{expected.speedup_high:g}"),
+        *(speedup if timed else ()),
         Field("risk", "risk", plan.risk.value, tuple(r.value for r in Risk)),
     )
 
 
 def plan_note(plan: Plan) -> str:
     """How the parameters of a plan are written."""
-    return "; ".join(f"{p.name}: {p.meaning} ({_listed(p.choices)})" for p in plan.parameters)
+    return "; ".join(f"{p.name}: {p.meaning}" for p in plan.parameters)
 
 
 def _parameter_field(parameter: Parameter) -> Field:
@@ -83,7 +87,9 @@ def plan_of(values: Mapping[str, str], before: Plan) -> Plan:
 
     Whether the team would follow it, the engine says.
     """
-    low, high = _number(values, "speedup_low"), _number(values, "speedup_high")
+    low, high = before.prediction.speedup_low, before.prediction.speedup_high
+    if "speedup_low" in values:
+        low, high = _number(values, "speedup_low"), _number(values, "speedup_high")
     if low > high:
         raise UserError("speedup, low is above speedup, high")
     prediction = Prediction(low, high, Counter(values["counter"]), _number(values, "counter_ratio"))

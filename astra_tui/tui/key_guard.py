@@ -94,11 +94,11 @@ class KeyGuard:
     def refusal(self) -> str:
         """Why the key that was pressed last is no answer; empty where it is."""
         if self._drawn is None or self._clock() - self._drawn < ANSWER_DELAY:
-            return "the question has only just been drawn"
+            return "the question has only just been drawn; press it again"
         if self.just_typed:
-            return "it may belong to the text before it"
+            return "it may belong to the text before it; press it again"
         if self._key - self._before < QUIET:
-            return "it came together with another key"
+            return "it came together with another key; press it again"
         return ""
 
     @property

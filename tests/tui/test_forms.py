@@ -48,7 +48,9 @@ REQUEST = RunRequest("silu_and_mul", RunSettings("silu_and_mul", TeamKind.PLAYBO
 @given(PLANS)
 def test_a_plan_that_is_not_edited_stays_the_same(plan: Plan) -> None:
     for team in TeamKind:
-        values = {field.name: field.value for field in plan_fields(plan, team)}
+        values = {
+            field.name: field.value for field in plan_fields(plan, team, timed=team is TeamKind.LLM)
+        }
         assert plan_of(values, plan) == plan
 
 
@@ -64,7 +66,7 @@ def test_a_plan_that_is_not_edited_stays_the_same(plan: Plan) -> None:
 )
 def test_a_wrong_field_is_named(name: str, value: str, told: str) -> None:
     plan = Plan("t", "b", (), "c", Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW)
-    values = {field.name: field.value for field in plan_fields(plan, TeamKind.LLM)}
+    values = {field.name: field.value for field in plan_fields(plan, TeamKind.LLM, timed=True)}
     with pytest.raises(UserError, match=told):
         plan_of({**values, name: value}, plan)
 

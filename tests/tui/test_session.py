@@ -81,7 +81,7 @@ async def test_a_plan_is_edited_as_fields(
         await desk.answer("plan", "e")
         await desk.until(lambda: desk.app.screen.query("#counter_ratio"), "the form")
         await desk.press("tab", "end", *" of one word", *["tab"] * 3, "right", "right")
-        await desk.press(*["tab"] * 4, "left", "ctrl+s")
+        await desk.press(*["tab"] * 2, "left", "ctrl+s")
         await desk.asked("diff")
         state = desk.session.view.state  # type: ignore[union-attr]
         plan = state.plan_of(1, 0)

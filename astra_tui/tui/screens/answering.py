@@ -131,12 +131,12 @@ class Answering:
             return question.gate is ApprovalGate.PLAN or self._diff_is_readable()
         self._screen.look_at(question)
         self._screen.call_after_refresh(self._app.guard.drawn)
-        self.say_not_taken("this is what you are asked about")
+        self.say_not_taken("this is what you are asked about; press it again")
         return False
 
     def say_not_taken(self, why: str) -> None:
         """Says in the bar that a key was not taken, and what to do."""
-        self._screen.query_one(ApprovalBar).remark(f"not taken: {why}; press it again")
+        self._screen.query_one(ApprovalBar).remark(f"not taken: {why}")
 
     def _diff_is_readable(self) -> bool:
         """Whether the diff is on the screen; a long one takes a moment, a missing text for ever."""
@@ -168,7 +168,7 @@ class Answering:
         if alone:
             self._accept(question)
         else:
-            self.say_not_taken("something else came with it")
+            self.say_not_taken("something else came with it; press it again")
 
     def _accept(self, question: Question) -> None:
         hunks = self._screen.diff.accepted_hunks if question.gate is ApprovalGate.DIFF else None

@@ -120,7 +120,7 @@ class Editing:
         async def send(values: Mapping[str, str]) -> None:
             await self._offer(question, plan, plan_of(values, plan))
 
-        fields, note = plan_fields(plan, team), plan_note(plan)
+        fields, note = plan_fields(plan, team, timed=self._is_timed()), plan_note(plan)
         self._app.push_screen(FormScreen("Edit the plan", fields, check, send=send, note=note))
 
     async def _offer(self, question: Question, shown: Plan, plan: Plan) -> None:
@@ -158,6 +158,10 @@ class Editing:
     def _expect_text(self) -> None:
         """What is typed from now on is meant for a field, also before the field is there."""
         self._app.guard.key_pressed(into_text=True)
+
+    def _is_timed(self) -> bool:
+        view = self._screen.view
+        return view is not None and view.base is not None and view.base.is_timed
 
     def _team(self) -> TeamKind:
         view = self._screen.view
