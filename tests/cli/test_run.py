@@ -162,35 +162,31 @@ def decisions_of(state: SessionState) -> list[tuple[ApprovalGate, ApprovalStatus
 
 def test_an_engineer_decides_at_the_terminal(shell: Shell) -> None:
     engineer = Engineer(shell, *PLAYBOOK, "--rounds", "3", "--session", "s")
-    assert "PLAN " in engineer.answers("a")
+    assert "PLAN " in engineer.answers("r not this one")
+    assert "rejected by engineer ada: not this one" in engineer.answers("a")
     assert "(hunk 1)" in engineer.answers("what?")
     assert "'what?' is no answer" in engineer.answers("h 99")
-    assert "there is no hunk 99" in engineer.answers("accept")
-    assert "the best is now" in engineer.answers("r not this one")
-    assert "rejected by engineer ada: not this one" in engineer.answers("a")
-    engineer.answers("q")
+    assert "there is no hunk 99" in engineer.answers("q")
     code, last_words = engineer.leaves()
     assert code == ExitCode.INTERRUPTED, last_words
     assert "resume with: astra-tui resume s" in last_words
     assert decisions_of(state_of(shell, "s")) == [
-        (ApprovalGate.PLAN, ApprovalStatus.ACCEPTED, ""),
-        (ApprovalGate.DIFF, ApprovalStatus.ACCEPTED, ""),
         (ApprovalGate.PLAN, ApprovalStatus.REJECTED, "not this one"),
         (ApprovalGate.PLAN, ApprovalStatus.ACCEPTED, ""),
     ]
 
 
 def test_a_part_of_a_diff_makes_a_source_of_its_own(shell: Shell) -> None:
-    engineer = Engineer(shell, *PLAYBOOK, "--rounds", "2", "--session", "s")
-    engineer.answers("r the next one has more hunks")
+    engineer = Engineer(shell, *PLAYBOOK, "--rounds", "1", "--session", "s")
     engineer.answers("a")
     assert "(hunk 2)" in engineer.answers("h 1")
+    assert "take hunks that need each other together" in engineer.answers("h 2")
     _, last_words = engineer.ends()
-    assert "hunks 1 only" in last_words
+    assert "hunks 2 only" in last_words
     state = state_of(shell, "s")
     (partial,) = (d for d in state.decisions.values() if d.partial is not None)
-    assert partial.partial == (0,)
-    attempts = state.rounds[2].proposals[0].attempts
+    assert partial.partial == (1,)
+    attempts = state.rounds[1].proposals[0].attempts
     assert [a.author.name for a in attempts[:2]] == ["wide_accesses", "ada"]
     assert attempts[1].candidate not in (attempts[0].candidate, state.best)
 

@@ -22,7 +22,7 @@ from tests.tui.harness import Desk, on_a_loop, seated
 from tests.tui.test_typing import Asker
 
 SEQUENCES = int(os.environ.get("ASTRA_TUI_SEQUENCES", "15"))
-"""Shared out over the sizes; 500 were judged once: ASTRA_TUI_SEQUENCES=500."""
+"""Shared out over the sizes; for more of them: ASTRA_TUI_SEQUENCES=500."""
 
 SIZES = ((80, 24), (120, 36), (160, 48))
 
