@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -85,9 +86,9 @@ def run(options: Options) -> int:
         raise UserError("this folder exists already; name a new one", file=str(folder))
     name = folder.resolve().name
     if not is_task_name(name):
-        raise UserError(
-            f"{name!r} is not a valid task name", file=str(folder), hint=f"it is {NAME_RULE}"
-        )
+        proposed = re.sub(r"\W", "_", name.lower(), flags=re.ASCII)
+        said = f"it is {NAME_RULE}" + (f"; {proposed} is one" if is_task_name(proposed) else "")
+        raise UserError(f"{name!r} is not a valid task name", file=str(folder), hint=said)
     with steps() as shown:
         try:
             found = _find(answers, shown)

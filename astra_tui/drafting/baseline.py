@@ -26,18 +26,19 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.launch.expression import Expression
 
 _FOR_LAUNCHERS = re.compile(
-    r"(?:torch|ATen|c10|tvm|dlpack|pybind11|sgl_kernel)/|cublas|cuda(?:_runtime(?:_api)?)?\.h$"
+    r"(?:torch|ATen|c10|tvm|dlpack|pybind11|sgl_kernel)/|cublas|cuda(?:_(?:runtime|profiler)(?:_api)?)?\.h$"
     r"|(?:string|vector|deque|\w*stream|iomanip|mutex|memory|functional|stdexcept|exception|optional"
     r"|variant|ranges|span|source_location|initializer_list|string_view|version)$"
 )
 """Headers that only host code needs; nvcc includes cuda_runtime.h by itself."""
 
-_STANDARD = {
+_OF_LIBRARIES = {
     "type_traits": re.compile(r"\bstd::(?:is_|enable_if|conditional|remove_|decay|integral_const)"),
     "limits": re.compile(r"\bstd::numeric_limits\b"),
     "algorithm": re.compile(r"\bstd::(?:min|max|clamp)\b"),
+    "c10/macros/Macros.h": re.compile(r"\bC10_[A-Z]"),
 }
-"""Headers of the C++ library by what kernels use of them."""
+"""Headers of libraries by what kernels use of them."""
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _CUDA_HEADERS = re.compile(
@@ -181,11 +182,11 @@ def _plan_comment(plan: str) -> str:
 def _missing_includes(
     includes: list[str], code: list[Piece], dtypes: tuple[DType, ...]
 ) -> list[str]:
-    """The headers of element types and of the C++ library that the source got through others."""
+    """The headers of element types and of libraries that the source got through others."""
     text = "\n".join(includes)
     code_text = "\n".join(piece.text for piece in code)
     needed = dict.fromkeys(d.header for d in dtypes if d.header)
-    needed |= {header: None for header, names in _STANDARD.items() if names.search(code_text)}
+    needed |= {header: None for header, names in _OF_LIBRARIES.items() if names.search(code_text)}
     return [f"#include <{header}>" for header in needed if header not in text]
 
 

@@ -73,6 +73,7 @@ def read_element_types(
     floats = {name: tuple(d for d in types.get(name, ()) if d in ELEMENTS) for name in names}
     guesses = {n: _meant(source, kernel, n) for n in names if not types.get(n)}
     main = _main_of(names, floats, guesses, answers)
+    launched = types.get(main or "")
     if main is not None and answers.dtypes:
         floats[main] = answers.dtypes
     elif main is not None and not floats[main]:
@@ -85,11 +86,12 @@ def read_element_types(
         given = types.get(name, ())
         if name == main:
             continue
+        is_as_main = bool(given) and given in (launched, floats.get(main or ""))
         what = f"template parameter {name}"
         if name in answered:
             fixed[name] = answered[name]
             continue
-        if (given and not floats[name]) or (len(given) == 1 and given != floats.get(main or "")):
+        if (given and not floats[name]) or (len(given) == 1 and not is_as_main):
             fixed[name] = DType.INT32 if DType.INT32 in given else given[0]
             if len(given) > 1:
                 said = f"launched with {', '.join(d.value for d in given)}"
@@ -102,8 +104,7 @@ def read_element_types(
             ask(f"{what}: no launch shows its type; {said}", f"template.{name}")
             continue
         generic.add(name)
-        is_shown = main is not None and given == floats[main]
-        if not is_shown and answers.template.get(name) != "T":
+        if not is_as_main and answers.template.get(name) != "T":
             ask(f"{what}: no launch shows its type; the draft says T", f"template.{name}")
     if is_untyped:
         generic.add("void")

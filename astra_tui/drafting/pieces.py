@@ -34,7 +34,7 @@ _BRANCH = re.compile(
     re.MULTILINE,
 )
 _FUNCTION = re.compile(
-    r"\b(?!(?:if|for|while|switch)\b)(\w+)\s*(?:<[^<>;(){}]*>\s*)?\([^;{}()]*\)\s*\{"
+    r"\b(?!(?:if|for|while|switch|constexpr)\b)(\w+)\s*(?:<[^<>;(){}]*>\s*)?\([^;{}()]*\)\s*\{"
 )
 _DEFINE = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n\\]|\\.|\\\n)*$", re.MULTILINE | re.DOTALL

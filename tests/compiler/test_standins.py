@@ -56,6 +56,10 @@ FACTS = {
         *("std::min(1, 2) == 1", "std::max(1.0f, 2.0f) == 2.0f", "std::clamp(5, 0, 3) == 3"),
         *("std::max({3, 7, 5}) == 7", "std::min({3, 2, 5}) == 2"),
     ],
+    "functional": [
+        "sizeof(std::unary_function<int, char>::result_type) == 1",
+        "sizeof(std::binary_function<int, char, int>::second_argument_type) == 1",
+    ],
     "type_traits": [
         *("std::is_same<int, int>::value", "!std::is_same_v<int, unsigned>"),
         *("std::is_same_v<std::conditional_t<true, int, float>, int>", "std::true_type::value"),

@@ -132,6 +132,26 @@ def test_an_answer_that_does_not_fit_is_refused_by_name_and_nothing_is_written(
     assert not (tmp_path / "task").exists()
 
 
+def test_what_is_launched_with_the_same_type_goes_through_the_answered_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = """
+#include <c10/macros/Macros.h>
+#include <cuda_profiler_api.h>
+template <typename In, typename Out>
+__global__ void copy(Out* out, const In* in) {
+  double lane = __ll2double_rn(threadIdx.x % C10_WARP_SIZE);
+  out[threadIdx.x] = Out(float(in[threadIdx.x]) + __double2float_rn(lane));
+}
+void launch(float* out, const float* in) { copy<float, float><<<1, 64>>>(out, in); }
+"""
+    file = written(tmp_path, 'from = "scale.cu"\ndtypes = ["float16", "float32"]\n')
+    (tmp_path / "scale.cu").write_text(kernel)
+    assert main(["new", str(tmp_path / "task"), "--answers", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
+    assert "copy<T, T>" in (tmp_path / "task" / "baseline.cu").read_text()
+
+
 def test_questions_are_asked_in_turn_and_a_wrong_answer_is_asked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -339,6 +339,7 @@ template <typename... A> int torch_get_current_cuda_blas_handle(A&&...);
 #define STD_CUDA_KERNEL_LAUNCH_CHECK() ((void)0)
 #define C10_HOST_DEVICE __host__ __device__
 #define C10_DEVICE __device__
+#define C10_WARP_SIZE 32
 #define C10_HOST __host__
 #define C10_ALWAYS_INLINE __forceinline__
 #define C10_LIKELY(VALUE) (VALUE)

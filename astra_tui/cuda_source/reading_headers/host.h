@@ -64,6 +64,15 @@ template <typename T> constexpr int countr_zero(T x);
 template <typename T> constexpr int countl_zero(T x);
 template <typename T> constexpr int popcount(T x);
 template <typename A, typename B> A bit_cast(const B&);
+template <typename A, typename R> struct unary_function {
+  typedef A argument_type;
+  typedef R result_type;
+};
+template <typename A, typename B, typename R> struct binary_function {
+  typedef A first_argument_type;
+  typedef B second_argument_type;
+  typedef R result_type;
+};
 template <typename A, typename B> constexpr auto lcm(A a, B b) { return a / gcd(a, b) * b; }
 template <typename T> T* addressof(T&);
 template <typename A, typename B> astra_any make_pair(A, B);
@@ -420,6 +429,7 @@ typedef int cublasStatus_t;
 #define TVM_FFI_STATIC_INIT_BLOCK(...) static_assert(true)
 #define C10_HOST_DEVICE __host__ __device__
 #define C10_DEVICE __device__
+#define C10_WARP_SIZE 32
 #define C10_ALWAYS_INLINE inline
 #define C10_UNLIKELY(X) (X)
 #define C10_LIKELY(X) (X)

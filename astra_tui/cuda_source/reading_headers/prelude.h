@@ -128,10 +128,6 @@ ASTRA_INT(__clzll)
 ASTRA_INT(__ffs)
 ASTRA_INT(__ffsll)
 ASTRA_INT(__dp4a)
-ASTRA_INT(__float2int_rn)
-ASTRA_INT(__float2int_rd)
-ASTRA_INT(__float2int_rz)
-ASTRA_INT(__float2int_ru)
 ASTRA_INT(__float_as_int)
 ASTRA_INT(__mul24)
 ASTRA_INT(__mulhi)
@@ -145,14 +141,10 @@ ASTRA_UINT(__funnelshift_l)
 ASTRA_UINT(__funnelshift_r)
 ASTRA_UINT(__umulhi)
 ASTRA_UINT(__float_as_uint)
-ASTRA_UINT(__float2uint_rn)
-ASTRA_UINT(__float2uint_rz)
 ASTRA_UINT(__cvta_generic_to_shared)
 ASTRA_UINT(__isShared)
 ASTRA_FLOAT(__int_as_float)
 ASTRA_FLOAT(__uint_as_float)
-ASTRA_FLOAT(__int2float_rn)
-ASTRA_FLOAT(__uint2float_rn)
 ASTRA_FLOAT(__expf)
 ASTRA_FLOAT(__exp10f)
 ASTRA_FLOAT(__logf)
@@ -199,6 +191,22 @@ ASTRA_POINTEE(atomicCAS)
 ASTRA_POINTEE(atomicAnd)
 ASTRA_POINTEE(atomicOr)
 ASTRA_POINTEE(atomicXor)
+// Conversions, in each of the four roundings.
+#define ASTRA_ROUNDED(TO, NAME) \
+  template <typename A> __host__ __device__ TO NAME##_rn(A); \
+  template <typename A> __host__ __device__ TO NAME##_rz(A); \
+  template <typename A> __host__ __device__ TO NAME##_rd(A); \
+  template <typename A> __host__ __device__ TO NAME##_ru(A);
+#define ASTRA_CONVERSIONS(FLOAT) \
+  ASTRA_ROUNDED(int, __##FLOAT##2int) ASTRA_ROUNDED(unsigned int, __##FLOAT##2uint) \
+  ASTRA_ROUNDED(long long, __##FLOAT##2ll) ASTRA_ROUNDED(unsigned long long, __##FLOAT##2ull) \
+  ASTRA_ROUNDED(FLOAT, __int2##FLOAT) ASTRA_ROUNDED(FLOAT, __uint2##FLOAT) \
+  ASTRA_ROUNDED(FLOAT, __ll2##FLOAT) ASTRA_ROUNDED(FLOAT, __ull2##FLOAT)
+ASTRA_CONVERSIONS(float)
+ASTRA_CONVERSIONS(double)
+ASTRA_ROUNDED(float, __double2float)
+#undef ASTRA_CONVERSIONS
+#undef ASTRA_ROUNDED
 #undef ASTRA_DEVICE
 #undef ASTRA_VOID
 #undef ASTRA_INT
