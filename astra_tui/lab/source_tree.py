@@ -358,8 +358,10 @@ def _narrowed(tree: SourceTree, path: str | None) -> SourceTree:
     ends = f"/{path.strip('/')}"
     folders = {f"{f.partition(f'{ends}/')[0]}{ends}" for f in files if f"{ends}/" in f}
     found = sorted({f for f in files if f.endswith(ends)} | folders)
-    if len(found) == 1:
-        return replace(tree, place=Path(found[0]))
+    # An sdist may carry its sources twice; all below its own folder is a path from the top.
+    from_top = [f for f in found if tree.shown(f).partition("/")[2] == path.strip("/")]
+    if len(found) == 1 or len(from_top) == 1:
+        return replace(tree, place=Path((from_top or found)[0]))
     shown = [tree.shown(each) for each in found or files]
     if found:
         hint = "say which, with more of its path: " + ", ".join(shown[:_MAX_SHOWN])

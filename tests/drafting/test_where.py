@@ -121,7 +121,8 @@ def test_a_pinned_package_is_fetched_read_and_named_in_the_task(
 
 def test_an_sdist_is_taken_where_the_wheel_holds_no_kernels(index: Path, tmp_path: Path) -> None:
     make_wheel(index, {"tiny/module.py": ""})
-    make_sdist(index, FILES, **{"tiny/link.cu": "/etc/passwd"})
+    carried_twice = {**FILES, "ops/tiny/csrc/add.cu": ADD}
+    make_sdist(index, carried_twice, **{"tiny/link.cu": "/etc/passwd"})
     tree = opened("tiny-kernels==1.2.0:tiny/csrc", tmp_path / "packages")
     assert tree.package is not None
     assert tree.package.is_sdist
