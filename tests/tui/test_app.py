@@ -37,6 +37,7 @@ async def test_keys_and_theme_of_the_settings_hold(tmp_path: Path) -> None:
         assert " y accept" in desk.text("#approval")
         await desk.press("a")
         assert not asker.answers
+        clock.advance(1.0)
         await desk.press("y")
         await desk.until(lambda: asker.answers, "the answer")
         await desk.press("l")

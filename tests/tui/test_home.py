@@ -27,6 +27,7 @@ from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.line_view import LinesView
+from astra_tui.tui.words import Best
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.quick import write_quick_task
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
@@ -214,11 +215,11 @@ def test_a_packed_session_is_shown_and_does_not_go_on() -> None:
 def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
     """Counters rank only what was never timed against its baseline."""
     recorded = [list_session(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
-    speedups = [float(s.best.split("x")[0]) for s in recorded]
+    speedups = [float(s.best.words.split("x")[0]) for s in recorded]
     fastest = recorded[speedups.index(max(speedups))]
     assert len(set(speedups)) > 1
     assert best_of("silu_and_mul", recorded) == fastest.best
-    counted = replace(recorded[0], best="fewer sectors", rank=(1.0, 10, 10, 10))
+    counted = replace(recorded[0], best=Best("fewer sectors"), rank=(1.0, 10, 10, 10))
     assert best_of("silu_and_mul", [counted, *recorded]) == fastest.best
-    assert best_of("silu_and_mul", [counted]) == "fewer sectors"
-    assert best_of("another", recorded) == ""
+    assert best_of("silu_and_mul", [counted]).words == "fewer sectors"
+    assert best_of("another", recorded) == Best()

@@ -132,8 +132,8 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     second = Sitting(shell, "attach", "s")
     second.sees("Accept this plan?")
     second.presses_until("r", "reject, because:")
-    second.types("not now\r")
-    second.sees("finished: all rounds")
+    second.types("not now")
+    second.presses_until("\r", "finished: all rounds")
     code, printed = second.presses_until_it_ends("q")
     assert code == 0, printed
     assert "ended    finished: all rounds (2 of 2 rounds are done)" in printed
