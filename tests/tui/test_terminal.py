@@ -9,6 +9,7 @@ import select
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,12 @@ class Sitting:
         self._seen = len(self.written)
         for _ in range(SECONDS):
             os.write(self._ours, key.encode())
+            again = time.monotonic() + PATIENCE  # A clock on the screen may never be still.
             while self._read(PATIENCE):
                 if words in self._since:
                     return
+                if time.monotonic() > again:
+                    break
         raise AssertionError(self.plain)
 
     def types(self, text: str) -> None:
