@@ -158,6 +158,7 @@ async def browser(profile: Path) -> AsyncIterator[Page]:
     command = (CHROMIUM, *flags, f"--user-data-dir={profile}", "about:blank")
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while not (port := port_of(profile)):
+            assert process.poll() is None, f"Chromium ended with {process.returncode}"
             await asyncio.sleep(0.1)
         async with aiohttp.ClientSession() as client:
             async with client.get(f"http://127.0.0.1:{port}/json") as answer:
