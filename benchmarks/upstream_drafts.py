@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 from environment import ROOT, describe
 
-from astra_tui.cli.new import accepted_sizes
+from astra_tui.cli.drafting import accepted_sizes
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting import draft_task

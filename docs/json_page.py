@@ -35,6 +35,7 @@ from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.health import Layer, Probe
 from astra_tui.model.ledger import LedgerEntry, Score
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
+from astra_tui.model.open_point import Guess, OpenPoint
 from astra_tui.model.plan import Citation, CodePlace, Observation, Parameter, Plan, Prediction
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import (
@@ -112,7 +113,7 @@ ANSWERS = {
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
-    answers.ErrorEntry, KernelPlace, answers.OpenPointEntry, answers.TaskEntry,
+    answers.ErrorEntry, KernelPlace, OpenPoint, Guess, answers.TaskEntry,
     answers.WorkloadEntry,
     YardstickEntry, ShippedTimes, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
     CheckReport, CaseResult,

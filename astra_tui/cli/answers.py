@@ -16,6 +16,7 @@ from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.health import Probe
 from astra_tui.model.ncu import ComparedCounter, NcuReport
+from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification
@@ -211,13 +212,6 @@ class DoctorAnswer(msgspec.Struct, frozen=True):
     probes: tuple[Probe, ...]
 
 
-class OpenPointEntry(msgspec.Struct, frozen=True):
-    """One thing that is left to confirm or decide, with the key that answers it."""
-
-    text: str
-    key: str
-
-
 class NewAnswer(msgspec.Struct, frozen=True):
     """`new --json`."""
 
@@ -228,7 +222,7 @@ class NewAnswer(msgspec.Struct, frozen=True):
     sha256: str
     found: tuple[str, ...]
     files: tuple[str, ...]
-    open_points: tuple[OpenPointEntry, ...]
+    open_points: tuple[OpenPoint, ...]
     answered: tuple[str, ...]
     problems: tuple[str, ...]
 

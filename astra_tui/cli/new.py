@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,19 +13,16 @@ from astra_tui.cli.check import read_text
 from astra_tui.cli.command import Options, argument, command, flag, switch
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.failures import error_entry, print_error
-from astra_tui.cli.flags import JSON
-from astra_tui.cli.read_file import read_user_file
+from astra_tui.cli.flags import JSON, PLAIN
 from astra_tui.model.errors import UserError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from astra_tui.cli.answers import NewAnswer
-    from astra_tui.cuda_source.translation import Translation
-    from astra_tui.drafting import Draft
+    from astra_tui.cli.drafting import Drafting
     from astra_tui.drafting.answers import Answers
-    from astra_tui.lab.source_tree import KernelNotNamed, SourceTree
-    from astra_tui.plain.output import Steps
+    from astra_tui.lab.source_tree import KernelNotNamed
 
 
 def _paths(
@@ -47,7 +40,7 @@ def _paths(
     "folder such as a checkout, an installed package by its name, or a package of the index by "
     "NAME==VERSION, which is fetched by pip and read, never run; after a package :PATH may name a "
     "file or folder in it. Of several kernels --kernel names one; without it they are listed.",
-    argument("folder", "FOLDER", "the task's folder, which must not exist"),
+    argument("folder", "FOLDER", "the task's folder: a new one, or one with a draft to continue"),
     flag(
         "--from",
         "source",
@@ -66,76 +59,50 @@ def _paths(
     flag("-D", "--define", metavar="NAME[=VALUE]", multiple=True, help="a macro to define"),
     flag("--answers", metavar="FILE", help="what the source does not say (docs/kernel-task.md)"),
     switch("--whole", "include the source as it is, instead of taking the kernel out of it"),
-    switch("--ask", "ask for each open point; Enter leaves it as it is drafted"),
+    switch("--ask", "ask for each open point, on the screen or in lines (--plain)"),
+    PLAIN,
     JSON,
 )
 def run(options: Options) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""
-    from astra_tui.cli.answers import NewAnswer, OpenPointEntry
-    from astra_tui.drafting import draft_task
+    from astra_tui.cli.answers import NewAnswer
+    from astra_tui.cli.drafting import ANSWERS_FILE, Drafting
+    from astra_tui.cli.screen import choices_for_screen, show_draft
     from astra_tui.lab.source_tree import KernelNotNamed
-    from astra_tui.model.dtypes import DType
-    from astra_tui.model.task import NAME_RULE, is_task_name
     from astra_tui.plain.drafts import print_draft
     from astra_tui.plain.output import steps
 
-    folder, answers = Path(options.folder), _answers(options)
-    if not answers.source:
-        raise UserError("no source is named", hint="say --from WHERE, or from = in --answers")
-    if folder.exists():
-        raise UserError("this folder exists already; name a new one", file=str(folder))
-    name = folder.resolve().name
-    if not is_task_name(name):
-        proposed = re.sub(r"\W", "_", name.lower(), flags=re.ASCII)
-        said = f"it is {NAME_RULE}" + (f"; {proposed} is one" if is_task_name(proposed) else "")
-        raise UserError(f"{name!r} is not a valid task name", file=str(folder), hint=said)
+    folder = Path(options.folder)
+    screen = choices_for_screen(options) if options.ask and not options.json else None
     with steps() as shown:
         try:
-            found = _find(answers, shown)
+            drafting = Drafting(folder, _answers(options), shown.begin)
+            if options.ask:
+                shown.clear()
+                _ask(drafting) if screen is None else show_draft(drafting, screen)
+                shown.begin("compiling the draft")
+            problems = drafting.finish()
         except KernelNotNamed as unclear:
             shown.clear()
             return _list_kernels(unclear, options.json)
-        translation, kernel = found.translation, found.kernel
-        shown.begin("drafting, and compiling the draft")
-        draft = draft_task(name, translation, kernel, answers=answers)
-        if options.ask:
-            shown.clear()
-            answers, draft = _ask(
-                answers, lambda given: draft_task(name, translation, kernel, answers=given)
-            )
-        accepted = accepted_sizes(draft, answers.define)
-        if accepted:
-            draft = draft_task(name, translation, kernel, answers=answers, accepted=accepted)
-        files = _files(draft, found, answers)
-        _write(folder, files)
-        problems = _try_it(folder)
-        if problems:
-            # Half of what frameworks ship is for 16-bit types alone, and a few kernels for float.
-            other = draft_task(name, translation, kernel, (DType.FLOAT32,), answers, accepted)
-            other_files = _files(other, found, answers)
-            if other_files != files:
-                _rewrite(folder, other_files)
-                if _try_it(folder):
-                    _rewrite(folder, files)
-                else:
-                    draft, files, problems = other, other_files, []
-    tree = found.tree
+    tree, translation = drafting.found.tree, drafting.found.translation
+    answers = drafting.answers
     answer = NewAnswer(
         folder=str(folder),
-        source=tree.shown(str(found.main)),
+        source=tree.shown(str(drafting.found.main)),
         origin=tree.origin,
         licence=tree.licence,
         sha256=tree.package.sha256 if tree.package else "",
         found=tuple(tree.shown(r) for r in translation.roots[len(answers.include) :]),
-        files=tuple(sorted(files)),
-        open_points=tuple(OpenPointEntry(p.text, p.key) for p in draft.open_points),
+        files=tuple(sorted((*drafting.files(drafting.draft), ANSWERS_FILE))),
+        open_points=drafting.points,
         answered=answers.keys(),
-        problems=(*problems, *(draft.unread if problems else ())),
+        problems=problems,
     )
     if options.json:
         plain.print_json(answer)
     else:
-        points = [str(p) for p in draft.open_points]
+        points = [str(p) for p in drafting.points]
         print_draft(folder, answer.files, _origin_words(answer), points, answer.problems)
     return ExitCode.OK
 
@@ -158,23 +125,28 @@ def _answers(options: Options) -> Answers:
     )
 
 
-def _ask(answers: Answers, drafted: Callable[[Answers], Draft]) -> tuple[Answers, Draft]:
-    """Asks for each open point in turn, also for those that an answer brings up."""
+def _ask(drafting: Drafting) -> None:
+    """Asks in lines for each open point in turn, also for those that an answer brings up."""
+    from astra_tui.plain.drafts import draft_question
+
     asked: set[str] = set()
-    draft = drafted(answers)
+    source = drafting.source[1].split("\n")
     click.echo("Enter leaves a point as it is drafted; a reply is a value as in TOML.", err=True)
-    while point := next((p for p in draft.open_points if p.key and p.key not in asked), None):
+    while point := next((p for p in drafting.points if p.key and p.key not in asked), None):
         asked.add(point.key)
-        click.echo(f"\n{plain.visible(point.text)}", err=True)
-        text = click.prompt(point.key, default="", show_default=False, err=True)
+        for line in draft_question(point, source):
+            click.echo(line, err=True)
+        given: dict[str, str] = {}
+        for guess in point.guesses:
+            shown = f"{guess.key} [{plain.visible(guess.value)}]" if guess.value else guess.key
+            if text := click.prompt(shown, default="", show_default=False, err=True):
+                given[guess.key] = text
         try:
-            if text:
-                answers = answers.with_answer(point.key, text)
-                draft = drafted(answers)
+            if given:
+                drafting.answer(given)
         except UserError as error:
             click.echo(error.describe(), err=True)
             asked.discard(point.key)
-    return answers, draft
 
 
 def _origin_words(answer: NewAnswer) -> list[str]:
@@ -185,41 +157,6 @@ def _origin_words(answer: NewAnswer) -> list[str]:
     if answer.found:
         lines.append(f"headers found below {', '.join(answer.found)}")
     return lines
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A kernel's source: where it lies, and as it was read."""
-
-    tree: SourceTree
-    main: Path
-    kernel: str | None
-    translation: Translation
-
-
-def _find(answers: Answers, shown: Steps) -> _Found:
-    """Finds and reads the source with what it includes. Raises UserError."""
-    from astra_tui.cuda_source.clang import read_translation
-    from astra_tui.lab.compiler.toolchain import find_toolchain
-    from astra_tui.lab.source_tree import open_source
-    from astra_tui.lab.upstream import user_packages
-
-    for root in answers.include:
-        if not Path(root).is_dir():
-            raise UserError("-I names no folder", file=root)
-    tree = open_source(answers.source, user_packages(), shown.begin)
-    main, kernel = tree.kernel(answers.kernel or None)
-    if b"\0" in read_user_file(main, ".cu file"):
-        raise UserError(
-            "this is no text in UTF-8: it holds zero bytes",
-            file=str(main),
-            hint="save it as UTF-8 first",
-        )
-    shown.begin(f"reading {tree.shown(str(main))}")
-    roots = [Path(root) for root in answers.include]
-    cuda = find_toolchain().include_dirs
-    translation = read_translation(main, roots, cuda, answers.define, tree.project)
-    return _Found(tree, main, kernel, translation)
 
 
 def _list_kernels(unclear: KernelNotNamed, as_json: bool) -> int:
@@ -237,67 +174,3 @@ def _list_kernels(unclear: KernelNotNamed, as_json: bool) -> int:
         print_kernels(by_file)
     print_error(unclear)
     return code
-
-
-def accepted_sizes(draft: Draft, defines: tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:
-    """Sizes of template arguments that no call shows, as kernel and launcher accept them."""
-    from astra_tui.lab.compiler import Compiler, CompilerUnavailable
-    from astra_tui.lab.compiler.headers import HeaderTree
-
-    if draft.instances is None:
-        return {}
-    files = draft.instances.files
-    tree = HeaderTree("the source", frozenset(files), files.__getitem__, ("",), defines)
-    try:
-        with Compiler(upstream=tree) as compiler:
-            return draft.instances.accepted(compiler.refused_instantiations)
-    except (UserError, CompilerUnavailable):
-        return {}
-
-
-def _files(draft: Draft, found: _Found, answers: Answers) -> dict[str, str | bytes]:
-    """The draft's files, the answers, and the upstream files with where they come from."""
-    read = found.translation
-    upstream = found.tree.upstream(Path(read.main), draft.upstream, read.roots, answers.define)
-    return {**draft.files, "answers.toml": answers.text(), **upstream}
-
-
-def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise UserError(f"cannot be written: {error}", file=str(folder)) from None
-
-
-def _rewrite(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Writes another draft in place of the one that was just written."""
-    shutil.rmtree(folder)
-    _write(folder, files)
-
-
-def _try_it(folder: Path) -> list[str]:
-    """Loads the draft and compiles its baseline; what does not work yet, in words."""
-    from astra_tui.lab.check.execution import read_source
-    from astra_tui.lab.check.kernels import kernels_to_compile
-    from astra_tui.lab.check.suite import build_suite
-    from astra_tui.lab.compiler import Compiler, CompilerUnavailable
-    from astra_tui.lab.upstream import task_headers
-    from astra_tui.model.task import load_task
-
-    try:
-        task = load_task(folder)
-        source = read_source(task, read_text(task.baseline_file), str(task.baseline_file))
-        expressions = kernels_to_compile(task, source, build_suite(task))
-        with Compiler(upstream=task_headers(task)) as compiler:
-            compilation = compiler.compile(source.text, expressions)
-    except UserError as error:
-        return [error.describe()]
-    except CompilerUnavailable as error:
-        return [f"not compiled: {error}"]
-    return [
-        f"{task.baseline_file}:{d.line}: {d.message}" if d.line else d.message
-        for d in compilation.errors
-    ]

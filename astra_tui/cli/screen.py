@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from astra_tui.model.settings import RunSettings
     from astra_tui.sessions.comparison import Sides
     from astra_tui.sessions.engines import RunRequest
-    from astra_tui.tui.app_io import Preferences
+    from astra_tui.tui.app_io import Drafting, Preferences
     from astra_tui.tui.source import OpenSource
 
 
@@ -89,9 +89,29 @@ def show_home(choices: Choices) -> int:
     from astra_tui.tui import open_home
     from astra_tui.tui.app_io import HomeContext
 
-    context = HomeContext(sessions_folder(choices.sessions), partial(request_for, choices))
+    context = HomeContext(
+        sessions_folder(choices.sessions), partial(request_for, choices), begin_draft
+    )
     open_home(context, _preferences(choices))
     return ExitCode.OK
+
+
+def show_draft(drafting: Drafting, choices: Choices) -> None:
+    """Asks for what a draft leaves open, until the engineer leaves."""
+    from astra_tui.tui import open_draft
+    from astra_tui.tui.app_io import DraftContext
+
+    open_draft(DraftContext(drafting), _preferences(choices))
+
+
+def begin_draft(folder: Path, source: str, kernel: str) -> Drafting:
+    """Begins a draft from the screen, or continues the one in a folder. Raises UserError."""
+    from astra_tui.cli.drafting import Drafting
+    from astra_tui.drafting.answers import Answers
+
+    drafting = Drafting(folder, Answers(source=source, kernel=kernel))
+    drafting.keep()
+    return drafting
 
 
 def _show_session(

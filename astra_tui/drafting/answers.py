@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,18 +21,8 @@ _SOURCE_KEYS = ("from", "kernel", "include", "define", "whole")
 class Ask(Protocol):
     """Adds an open point to the draft; `key` is what answers it in an answers file."""
 
-    def __call__(self, text: str, key: str = "") -> None:
-        """Notes the point, unless its key is answered."""
-
-
-class OpenPoint(msgspec.Struct, frozen=True):
-    """Something to confirm or to decide, with the key that answers it, "" where none does."""
-
-    text: str
-    key: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.text} [{self.key}]" if self.key else self.text
+    def __call__(self, text: str, key: str = "", line: int = 0) -> None:
+        """Notes the point, unless its key is answered; `line` shows where it comes from."""
 
 
 class ArgumentAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -148,15 +139,27 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         """The file."""
         return tomli_w.dumps(msgspec.to_builtins(self))
 
-    def with_answer(self, key: str, text: str) -> Answers:
-        """With one more answer. Raises UserError when it cannot be one for this key."""
+    def with_answers(self, given: Mapping[str, str]) -> Answers:
+        """With values as TOML writes them, by key; "" takes an answer back.
+
+        Raises UserError when one cannot be the answer for its key.
+        """
         data = msgspec.to_builtins(self)
-        place = data
-        *above, last = key.split(".")
-        for name in above:
-            place = place.setdefault(name, {})
-        place[last] = _typed(text)
-        return _converted(data, "the answer")
+        for key, text in given.items():
+            place = data
+            *above, last = key.split(".")
+            for name in above:
+                place = place.setdefault(name, {})
+            if text:
+                place[last] = typed(text)
+            else:
+                place.pop(last, None)
+        return _converted(_without_empty(data), "the answer")
+
+    def written(self) -> dict[str, str]:
+        """The answers as TOML writes them, by key."""
+        data = msgspec.to_builtins(self)
+        return {key: toml_text(_at(data, key)) for key in self.keys()}
 
     def dtype_of(self, name: str) -> DType | None:
         """The element type that a template parameter is answered with, None for another answer."""
@@ -198,12 +201,43 @@ def _leaves(table: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield f"{above}{name}"
 
 
-def _typed(text: str) -> object:
+def typed(text: str) -> object:
     """A value as TOML writes it; what is none is a text."""
     try:
         return msgspec.toml.decode(f"value = {text}")["value"]
     except msgspec.DecodeError:
         return text
+
+
+def toml_text(value: object, *, quoted: bool = False) -> str:
+    """A value on one line of TOML; a text without quotes where it is read as one all the same."""
+    match value:
+        case str():
+            plain = not quoted and "\n" not in value and typed(value) == value
+            return value if plain else json.dumps(value, ensure_ascii=False)
+        case Mapping():
+            parts = (f"{name} = {toml_text(each, quoted=True)}" for name, each in value.items())
+            return f"{{ {', '.join(parts)} }}"
+        case list() | tuple():
+            return f"[{', '.join(toml_text(each, quoted=True) for each in value)}]"
+        case _:
+            return json.dumps(value)
+
+
+def _at(table: Mapping[str, Any], key: str) -> object:
+    found: Any = table
+    for name in key.split("."):
+        found = found[name]
+    return found
+
+
+def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table without tables in it that say nothing."""
+    inner = {
+        name: _without_empty(value) if isinstance(value, dict) else value
+        for name, value in table.items()
+    }
+    return {name: value for name, value in inner.items() if value != {}}
 
 
 def element_type(text: str) -> DType | None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from astra_tui.cuda_source.translation import Declaration, Translation
-from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask, OpenPoint
+from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
 from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, plan_expression, printed
@@ -21,6 +23,7 @@ from astra_tui.drafting.launching import (
     can_run,
     with_checked_types,
 )
+from astra_tui.drafting.open_points import OpenPoints, guesses_of
 from astra_tui.drafting.operators.library import choose, reference_text
 from astra_tui.drafting.operators.reading import kernel_facts, with_reference
 from astra_tui.drafting.pieces import root_relative
@@ -49,6 +52,7 @@ from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.launch.expression import Call, Conditional, Expression, Integer, names_in
+from astra_tui.model.open_point import OpenPoint
 
 MAX_BLOCK = 1024
 
@@ -88,12 +92,9 @@ def draft_task(
     file = Path(translation.main).name
     source = read_source(translation)
     kernel, declared = _choose(source, translation, kernel_name or answers.kernel or None)
-    points = [OpenPoint(note) for note in translation.notes]
-
-    def ask(text: str, key: str = "") -> None:
-        if not key or not answers.has(key):
-            points.append(OpenPoint(text, key))
-
+    ask = OpenPoints(answers)
+    for note in translation.notes:
+        ask(note)
     launch = _launch_of(source, kernel, answers.launch, ask)
     _require_template(kernel, launch, answers)
     if launch is not None:
@@ -157,7 +158,18 @@ def draft_task(
         "baseline.cu": baseline.text,
     }
     instances = _instances(translation, kernel, plan, elements, sizes) if sizes.assumed else None
-    return Draft(name, files, tuple(points), baseline.upstream, baseline.unread, instances)
+    lines = [x.line for x in source.launches if x.kernel == kernel.name]
+    guesses = guesses_of(
+        msgspec.toml.decode(files["task.toml"]),
+        task.accepts,
+        kernel,
+        plan,
+        arguments,
+        (launch.line if launch is not None else 0, lines),
+        [match.operator for match in choice.offered],
+    )
+    points = ask.shown(kernel, launch, guesses)
+    return Draft(name, files, points, baseline.upstream, baseline.unread, instances)
 
 
 def _instances(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from astra_tui.drafting.answers import Answers, ArgumentAnswer, element_type
+from astra_tui.drafting.answers import Answers, ArgumentAnswer, element_type, toml_text
 from astra_tui.drafting.fitting import Contract
 from astra_tui.drafting.tensors import TensorDraft, product
 from astra_tui.model.dtypes import TENSOR_ONLY, DType
@@ -103,7 +103,7 @@ def _answered(tensor: TensorDraft, answer: ArgumentAnswer) -> TensorDraft:
     if answer.dtype:
         changed["dtype"] = None if answer.dtype == "T" else _known_dtype(answer.dtype, tensor.name)
     if answer.values:
-        changed["values"] = inline_table(answer.values)
+        changed["values"] = toml_text(answer.values)
     if answer.limit is not None:
         changed["limit"] = answer.limit
     return replace(tensor, **changed)
@@ -193,12 +193,6 @@ def _quoted(text: str) -> str:
 
 def _listed(texts: Sequence[str]) -> str:
     return f"[{', '.join(map(_quoted, texts))}]"
-
-
-def inline_table(values: Mapping[str, object]) -> str:
-    """A table of texts, numbers and lists of them on one line."""
-    listed = (f"{name} = {json.dumps(value)}" for name, value in values.items())
-    return f"{{ {', '.join(listed)} }}"
 
 
 def _head(task: TaskDraft) -> Iterator[str]:
@@ -333,7 +327,7 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     largest = max((t.sizes for t in task.tensors), key=len, default=("1",))
     yield f'flops = "{task.flops or product(largest)}"  # confirm; only the roofline uses it'
     for dims in task.workloads:
-        yield f"\n[[workloads]]\ndims = {inline_table(dims)}"
+        yield f"\n[[workloads]]\ndims = {toml_text(dims)}"
     if not task.workloads:
         yield "\n[[workloads]]"
         yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"

@@ -298,7 +298,9 @@ class TensorReader:
             sizes = (sizes[0], product(sizes[1:]))
         how = "" if shape else " is a guess: no index in the body shows it"
         shown = f"{name}: role {role.value} ({evidence}), shape [{', '.join(sizes)}]{how}"
-        self.ask(shown, f"args.{name}.shape" if how else f"args.{name}")
+        accesses = self._of(parameter)
+        line = accesses[0].line if accesses else 0
+        self.ask(shown, f"args.{name}.shape" if how else f"args.{name}", line)
         return TensorDraft(
             name,
             role,
@@ -321,6 +323,7 @@ class TensorReader:
                 f"{parameter.name} is read before the kernel waits for the launches before it "
                 f"(line {early[0].line}): stable = true says that none of them writes it; confirm",
                 f"args.{free_name(parameter.name)}",
+                early[0].line,
             )
         return bool(early)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from astra_tui.model.open_point import OpenPoint
 from astra_tui.plain.console import console
 from astra_tui.plain.output import visible
 
@@ -33,6 +34,16 @@ def print_draft(
     else:
         out.print("\nthe draft loads, and its baseline compiles")
     out.print(f"\nwrite or confirm reference.py, then: astra-tui check {folder}")
+
+
+def draft_question(point: OpenPoint, source: Sequence[str]) -> Iterator[str]:
+    """An open point with its line of the source and the choices, in lines."""
+    yield f"\n{visible(point.text)}"
+    if 0 < point.line <= len(source):
+        yield f"{point.line:5} | {visible(source[point.line - 1].strip())}"
+    for guess in point.guesses:
+        if guess.choices:
+            yield f"{guess.key}: one of {visible(', '.join(guess.choices))}"
 
 
 def print_kernels(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> None:

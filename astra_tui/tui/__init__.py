@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
-    from astra_tui.tui.app_io import ComparisonContext, ExitState, HomeContext, Preferences
+    from astra_tui.tui.app_io import (
+        ComparisonContext,
+        DraftContext,
+        ExitState,
+        HomeContext,
+        Preferences,
+    )
     from astra_tui.tui.source import OpenSource
 
-__all__ = ["open_comparison", "open_home", "open_session"]
+__all__ = ["open_comparison", "open_draft", "open_home", "open_session"]
 
 
 def open_session(
@@ -37,8 +43,13 @@ def open_comparison(context: ComparisonContext, preferences: Preferences | None 
     _run(context, preferences)
 
 
+def open_draft(context: DraftContext, preferences: Preferences | None = None) -> None:
+    """Asks for what a draft leaves open. Raises UserError on a breakdown."""
+    _run(context, preferences)
+
+
 def _run(
-    begin: OpenSource | HomeContext | ComparisonContext,
+    begin: OpenSource | HomeContext | ComparisonContext | DraftContext,
     preferences: Preferences | None,
     found: Sequence[Difference] = (),
 ) -> ExitState:

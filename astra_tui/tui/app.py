@@ -17,12 +17,19 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.visible import visible_inline
 from astra_tui.sessions.engines import difference_words
 from astra_tui.tui.app_base import AppBase
-from astra_tui.tui.app_io import TICK, ComparisonContext, ExitState, HomeContext, Preferences
+from astra_tui.tui.app_io import (
+    TICK,
+    ComparisonContext,
+    DraftContext,
+    ExitState,
+    HomeContext,
+    Preferences,
+)
 from astra_tui.tui.source import OpenSource
 
 
 class AstraApp(AppBase, inherit_bindings=False):
-    """astra-tui in a terminal. It begins with a session, with a comparison, or at home."""
+    """astra-tui in a terminal. It begins with a session, a comparison or a draft, or at home."""
 
     CSS_PATH = "app.tcss"
     TITLE = "astra-tui"
@@ -38,7 +45,7 @@ class AstraApp(AppBase, inherit_bindings=False):
 
     def __init__(
         self,
-        begin: OpenSource | HomeContext | ComparisonContext,
+        begin: OpenSource | HomeContext | ComparisonContext | DraftContext,
         *,
         preferences: Preferences | None = None,
         found: Sequence[Difference] = (),
@@ -74,6 +81,10 @@ class AstraApp(AppBase, inherit_bindings=False):
             from astra_tui.tui.screens.compare import CompareScreen
 
             self.push_screen(CompareScreen(self._begin.sides, self._begin.flags))
+        elif isinstance(self._begin, DraftContext):
+            from astra_tui.tui.screens.draft import DraftScreen
+
+            self.push_screen(DraftScreen(self._begin.drafting))
         else:
             self.open_session(self._begin, self._found)
 
@@ -145,14 +156,17 @@ class AstraApp(AppBase, inherit_bindings=False):
         """Leaves the screen or the program; asks first when an engine works."""
         from astra_tui.tui.screens.code_editor import CodeEditor
         from astra_tui.tui.screens.compare import CompareScreen
+        from astra_tui.tui.screens.draft import DraftScreen
         from astra_tui.tui.screens.form import FormScreen
         from astra_tui.tui.screens.session import SessionScreen
 
         screen = self.screen
-        begins_with_it = isinstance(self._begin, ComparisonContext)
+        begins_with_it = isinstance(self._begin, ComparisonContext | DraftContext)
         if isinstance(screen, FormScreen | CodeEditor):
             screen.action_cancel()  # What was typed is not dropped unsaid.
-        elif screen.is_modal or (isinstance(screen, CompareScreen) and not begins_with_it):
+        elif screen.is_modal or (
+            isinstance(screen, CompareScreen | DraftScreen) and not begins_with_it
+        ):
             screen.dismiss()
         elif not isinstance(screen, SessionScreen):
             self.exit(ExitState())

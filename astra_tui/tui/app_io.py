@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
+from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.comparison import Sides
 from astra_tui.sessions.engines import RunRequest
@@ -16,15 +18,49 @@ TICK = 0.25
 """Seconds between two views while events stream."""
 
 
+class Drafting(Protocol):
+    """A kernel task that is being drafted. Its methods take seconds, and may raise UserError."""
+
+    folder: Path
+
+    @property
+    def points(self) -> tuple[OpenPoint, ...]:
+        """What is open."""
+
+    @property
+    def answered(self) -> Mapping[str, str]:
+        """The answers as TOML writes them, by key."""
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """The kernel's file as it is shown, and its text."""
+
+    def answer(self, given: Mapping[str, str]) -> None:
+        """Takes answers by key, "" takes one back; what was written of the draft follows."""
+
+    def finish(self) -> tuple[str, ...]:
+        """Writes the draft and compiles it; returns what does not work yet."""
+
+
 @dataclass(frozen=True)
 class HomeContext:
     """What home has to know: where sessions are, and what a run of a task is by default.
 
-    `request_for` follows the settings file and the environment; it may raise UserError.
+    `request_for` follows the settings file and the environment; `draft` begins a draft in a
+    folder from a source and a kernel's name, or continues the one that is there, with neither.
+    Both may raise UserError.
     """
 
     sessions: Path
     request_for: Callable[[str], RunRequest]
+    draft: Callable[[Path, str, str], Drafting] | None = None
+
+
+@dataclass(frozen=True)
+class DraftContext:
+    """A draft to be shown by itself."""
+
+    drafting: Drafting
 
 
 @dataclass(frozen=True)

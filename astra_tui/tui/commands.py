@@ -55,6 +55,7 @@ def check_keys(keys: Mapping[str, str], app: type[App[Any]]) -> None:
 def binding_ids(app: type[App[Any]]) -> frozenset[str]:
     """Every id, of the app, of screens, panes and dialogs."""
     from astra_tui.tui.screens.compare import CompareScreen
+    from astra_tui.tui.screens.draft import DraftScreen
     from astra_tui.tui.screens.home import HomeScreen
     from astra_tui.tui.screens.session import SessionScreen
     from astra_tui.tui.widgets.code.pane import AskField, CodePane
@@ -66,7 +67,7 @@ def binding_ids(app: type[App[Any]]) -> frozenset[str]:
     from astra_tui.tui.widgets.source.pane import SourcePane
 
     owners: tuple[type[DOMNode], ...] = (
-        app, CompareScreen, HomeScreen, SessionScreen, AskField, CodePane, CodeView,
+        app, CompareScreen, DraftScreen, HomeScreen, SessionScreen, AskField, CodePane, CodeView,
         DiffLines, LinesView, PlanPane, RowsView, SourceLines, SourcePane,
     )  # fmt: skip
     return frozenset(b.id for owner in owners for b in _bindings(owner) if b.id)

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_tui.cli import main
-from astra_tui.drafting.answers import Answers, OpenPoint, read_answers
+from astra_tui.drafting.answers import Answers, read_answers
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import parse_plan
+from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.task import load_task
 
 SOURCE = """
@@ -160,12 +161,21 @@ def test_questions_are_asked_in_turn_and_a_wrong_answer_is_asked_again(
     file = written(tmp_path, 'from = "scale.cu"\n[template]\nkOp = "Op::kDouble"\n')
     replies = {"template.kWidth": ["4"], "plan.block": ['["no ("]', '["min(d, 64)"]']}
     monkeypatch.setattr("sys.stdin", io.StringIO("\n" * 60))
-    monkeypatch.setattr(
-        "click.prompt", lambda key, **_: replies[key].pop(0) if replies.get(key) else ""
-    )
+    asked: list[str] = []
+
+    def reply(shown: str, **_: object) -> str:
+        asked.append(shown)
+        waiting = replies.get(shown.partition(" ")[0])
+        return waiting.pop(0) if waiting else ""
+
+    monkeypatch.setattr("click.prompt", reply)
     assert main(["new", str(tmp_path / "task"), "--answers", str(file), "--ask"]) == 0
     assert not any(replies.values())
-    assert "no expression of a launch plan" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no expression of a launch plan" in said
+    assert "   12 | scale<float, Op::kHalve, kWidth, int><<<n, opaque[d]>>>" in said
+    assert "args.x.role [in]" in asked
+    assert "args.x.role: one of in, out, inout" in said
     text = (tmp_path / "task" / "baseline.cu").read_text()
     assert '"Op::kDouble", 4, int32> grid=n block=min(d, 64)' in text
     parse_plan(text.partition("@launch")[2].partition("*/")[0])
@@ -178,7 +188,7 @@ _KEYS = st.sampled_from(["template.T", "args.x.limit", "launch", "rows", "plan.s
 @settings(max_examples=60, deadline=None)
 def test_any_answer_is_kept_as_given_or_refused(key: str, text: str) -> None:
     try:
-        answers = Answers().with_answer(key, text)
+        answers = Answers().with_answers({key: text})
     except UserError:
         return
     assert answers.keys() in ((key,), ())  # An answer may say what is drafted anyway.

@@ -91,6 +91,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         Binding("c", "resume", "Continue", id="resume"),
         Binding("w", "compare", "Compare", id="compare_sessions"),
         Binding("o", "open_folder", "Open a folder", id="open_folder"),
+        Binding("n", "draft", "New kernel", id="draft"),
         Binding("ctrl+r,f5", "reload", "Reload", id="reload", show=False),
         Binding("tab,shift+tab", "other_list", "Other list", id="other_list"),
     ]
@@ -138,7 +139,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._draw()
 
     def action_reload(self) -> None:
-        """Reads sessions and engines again."""
+        """Reads kernels, sessions and engines again."""
+        self._kernels = kernels()
         self.run_worker(self._read_sessions(), group="sessions", exclusive=True)
 
     async def _read_sessions(self) -> None:
@@ -252,6 +254,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             if chosen is None or not isinstance(self.focused, SessionList):
                 return False
             return chosen.can_resume if action == "resume" else bool(chosen.summary.task)
+        if action == "draft":
+            return self._home.draft is not None
         return super().check_action(action, parameters)
 
     def on_descendant_focus(self) -> None:
@@ -314,6 +318,36 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self._ask_for_run(str(path))
         else:
             self.app.open_session(partial(open_saved, path))
+
+    def action_draft(self) -> None:
+        """Drafts a kernel task from a CUDA source, or continues a draft by its folder."""
+        from astra_tui.tui.screens.draft import DraftScreen
+        from astra_tui.tui.screens.form import Field, FormScreen
+
+        begin, begun = self._home.draft, []
+        if begin is None:
+            return
+
+        async def send(values: Mapping[str, str]) -> None:
+            folder = Path(values["folder"].strip()).expanduser()
+            source, kernel = values["source"].strip(), values["kernel"].strip()
+            begun.append(await asyncio.to_thread(begin, folder, source, kernel))
+
+        def show(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                self.app.push_screen(DraftScreen(begun[-1]))
+
+        fields = (
+            Field("source", "from", ""),
+            Field("kernel", "kernel", ""),
+            Field("folder", "folder", "kernels/"),
+        )
+        note = (
+            "from: a .cu file, a folder, or a package as NAME or NAME==VERSION; kernel: where "
+            "there are several. With neither, the draft in the folder continues."
+        )
+        form = FormScreen("Draft a kernel task", fields, lambda _: None, send=send, note=note)
+        self.app.push_screen(form, show)
 
     def _ask_for_run(self, task: str, folder: Path | None = None) -> None:
         """Asks how to run a task, or how to resume a session."""
