@@ -213,14 +213,14 @@ def _print(
     comparisons: Sequence[BenchComparison],
 ) -> None:
     from astra_tui.plain.timing import (
-        gpu_words,
         print_environment,
         print_paper_timing,
         print_timing,
     )
+    from astra_tui.present.words import device_words
 
     names = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
-    gpu = gpu_words(environment.device, environment.gpu)
+    gpu = device_words(environment.device, environment.gpu)
     print_environment(
         f"{wanted.task.name}: {gpu}, {environment.compiler}, {environment.arch}",
         [f"{names[r.source]}: {r.message}" for r in reports],

@@ -26,7 +26,7 @@ from astra_tui.model.errors import UserError
 def run(options: Options) -> int:
     """Writes the files and names them; damage of the journal is reported on stderr and in them."""
     from astra_tui.cli.answers import ReportAnswer
-    from astra_tui.sessions.report import write_report
+    from astra_tui.present.report import write_report
     from astra_tui.sessions.store import find_session, sessions_folder
 
     if options.html_only and options.markdown_only:

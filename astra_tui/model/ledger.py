@@ -22,7 +22,8 @@ class Score(msgspec.Struct, frozen=True):
     counter: Counter
     predicted_ratio: float
     measured_ratio: float
-    right_direction: bool
+    error: float
+    """|measured - predicted|: 0.075 is off by 7.5 percentage points."""
     log_error: float
     """|ln(measured / predicted)|: 0 is exact, 0.69 is off by a factor of two."""
 
@@ -38,10 +39,10 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     model: str
     plans: int
     measured: int
-    right_direction: int
     better: int
+    mean_error: float | None
     mean_log_error: float | None
-    """None when nothing was measured."""
+    """Both None when nothing was measured."""
 
 
 def score(prediction: Prediction, comparison: Comparison) -> Score | None:
@@ -54,7 +55,7 @@ def score(prediction: Prediction, comparison: Comparison) -> Score | None:
         counter=prediction.counter,
         predicted_ratio=predicted,
         measured_ratio=measured,
-        right_direction=_direction(predicted) == _direction(measured),
+        error=abs(measured - predicted),
         log_error=abs(math.log(_bounded(measured) / _bounded(predicted))),
     )
 
@@ -89,14 +90,14 @@ def _entry(team: str, model: str, plans: Iterable[tuple[ProposalState, Plan]]) -
         model=model,
         plans=len(plans),
         measured=len(scores),
-        right_direction=sum(s.right_direction for s in scores),
         better=sum(verdict.outcome is Outcome.BETTER for verdict, _ in verdicts),
-        mean_log_error=math.fsum(s.log_error for s in scores) / len(scores) if scores else None,
+        mean_error=_mean([s.error for s in scores]),
+        mean_log_error=_mean([s.log_error for s in scores]),
     )
 
 
-def _direction(ratio: float) -> int:
-    return (ratio > 1) - (ratio < 1)
+def _mean(errors: list[float]) -> float | None:
+    return math.fsum(errors) / len(errors) if errors else None
 
 
 def _bounded(ratio: float) -> float:

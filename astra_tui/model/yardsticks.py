@@ -113,11 +113,3 @@ class ShippedTimes(msgspec.Struct, frozen=True):
     def gpu_seconds(self) -> float:
         """Seconds in which the GPU was measuring."""
         return sum(shape.gpu_seconds for shape in self.times.shapes) if self.times else 0.0
-
-    def describe(self) -> str:
-        """The headline: a ratio above 1 means that the best candidate is faster."""
-        found = self.speedup
-        if found is None:
-            return "not compared with the fastest shipped kernel: not all that serve could be timed"
-        interval = f"[{found.low:.3f}, {found.high:.3f}]"
-        return f"time of the fastest shipped kernel / best: {found.value:.3f} {interval}"

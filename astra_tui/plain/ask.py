@@ -23,6 +23,8 @@ from astra_tui.model.plan import Observation, Plan, read_edited_plan
 from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
+from astra_tui.present.numbers import ratio, short
+from astra_tui.present.words import plan_words, prediction_words
 from astra_tui.sessions.client import Edit
 from astra_tui.sessions.wire import MAX_QUESTIONS
 
@@ -35,14 +37,14 @@ def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
     """A plan in full, as it is decided on, for the source `base`."""
     predicted = plan.prediction
     lines = [
-        f"PLAN {_set_off(plan.title)} (by {author.describe()}, {plan.risk.value} risk)",
+        f"PLAN {_set_off(plan.title)} ({plan_words(plan, author.describe())})",
         f"  bottleneck: {_set_off(plan.bottleneck)}",
         *(line for o in plan.observations for line in _evidence(o, base)),
         f"  change:     {_set_off(plan.change)}",
         *(f"  can set:    {p.describe()}" for p in plan.parameters),
-        f"  expects:    {predicted.counter.value} x {predicted.counter_ratio:.2f}"
+        f"  expects:    {prediction_words(predicted)}"
         + (
-            f", speedup {predicted.speedup_low:.2f} to {predicted.speedup_high:.2f}"
+            f", speedup {ratio(predicted.speedup_low)} to {ratio(predicted.speedup_high)}"
             if base.is_timed
             else ""
         ),
@@ -70,7 +72,7 @@ def describe_diff(old: str, new: str, question: Question, columns: int = 0) -> s
     which a terminal would begin at the left edge. Outside of ASCII all characters are written out.
     """
     number = 0
-    lines = [f"--- {question.base[:12]}", f"+++ {question.subject[:12]}"]
+    lines = [f"--- {short(question.base)}", f"+++ {short(question.subject)}"]
     for mark, text in diff_lines(old, new):
         if mark == HEADER:
             number += 1

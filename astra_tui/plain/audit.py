@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from astra_tui.model.audit import AuditSummary, Group
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import visible
+from astra_tui.present.numbers import short
 
 
 def print_audit(summary: AuditSummary, messages: Mapping[str, str]) -> None:
     """A row for each kind, then every kernel that speaks against the gate, with its reason."""
     out = console()
     head = summary.head
-    out.print(f"gate {head.gate[:12]} on {head.device}, {head.compiler}; {head.machine}")
+    out.print(f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}")
     rows = table("group", "kind", "judged", "wrong", "inconclusive", "void", "hang", "failures")
     for kind in summary.kinds:
         numbers = (kind.judged, kind.wrong, kind.inconclusive, kind.void, kind.hang)

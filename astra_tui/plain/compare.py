@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from astra_tui.model.timing import Timing
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import visible
+from astra_tui.present.numbers import count, short, significant, speedup
+from astra_tui.present.words import prediction_words, timing_verdict, words_of
 from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Trust
 
@@ -35,26 +37,23 @@ def print_comparison(
 
 
 def _counter(side: ComparedCandidate, name: str) -> str:
-    return _NONE if side.counters is None else f"{side.counters[name]:,}"
+    return _NONE if side.counters is None else count(side.counters[name])
 
 
 def _check(side: ComparedCandidate) -> str:
     if side.verdict is None:
         return "not checked"
-    return f"{side.verdict.value}, {side.cases} cases, {len(side.failed)} failed"
+    return f"{words_of(side.verdict)}, {side.cases} cases, {len(side.failed)} failed"
 
 
 def _verdict(side: ComparedCandidate) -> str:
     if side.outcome is None:
         return _NONE
-    return f"{side.outcome.value}: {'; '.join(side.reasons[:2])}"
+    return f"{words_of(side.outcome)}: {'; '.join(side.reasons[:2])}"
 
 
 def _predicted(side: ComparedCandidate) -> str:
-    if side.plan is None:
-        return _NONE
-    expected = side.plan.prediction
-    return f"{expected.counter.value} x {expected.counter_ratio:.2f}"
+    return prediction_words(side.plan.prediction) if side.plan else _NONE
 
 
 def _times(side: ComparedCandidate) -> str:
@@ -62,11 +61,8 @@ def _times(side: ComparedCandidate) -> str:
 
 
 def _ratio(timing: Timing) -> str:
-    ratio = timing.speedup
-    return (
-        f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] {timing.verdict.value} "
-        f"against {timing.base[:12]}"
-    )
+    verdict = timing_verdict(timing).words
+    return f"{speedup(timing.speedup)} {verdict}, against {short(timing.base)}"
 
 
 _ROWS: tuple[tuple[str, Callable[[ComparedCandidate], str]], ...] = (
@@ -77,7 +73,7 @@ _ROWS: tuple[tuple[str, Callable[[ComparedCandidate], str]], ...] = (
     ("predicted", _predicted),
     ("written by", lambda s: s.author),
     ("check", _check),
-    ("largest error", lambda s: f"{s.worst_error:.3g} of what is allowed"),
+    ("largest error", lambda s: f"{significant(s.worst_error)} of what is allowed"),
     ("verdict", _verdict),
     ("timed", _times),
 )

@@ -11,9 +11,11 @@ from typing import NoReturn, TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from astra_tui.model.visible import can_act
 from astra_tui.plain.output import visible
+from astra_tui.present.tones import Tone
 
 _PIPE_WIDTH = 240
 
@@ -69,6 +71,22 @@ def indented(out: Console, text: str, indent: int) -> None:
         break_on_hyphens=False,
     )
     out.print(words.fill(visible(text)))
+
+
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.TITLE: "bold",
+    Tone.DIM: "dim",
+    Tone.GOOD: "green",
+    Tone.BAD: "bold red",
+    Tone.CAUTION: "yellow",
+    Tone.ACCENT: "bold",
+}
+
+
+def toned(words: str, tone: Tone) -> Text:
+    """Words in the colour of their tone."""
+    return Text(visible(words), style=_STYLES[tone])
 
 
 def table(*columns: str) -> Table:

@@ -15,6 +15,7 @@ from astra_tui.model.counters import Counters, Place
 from astra_tui.model.findings import Finding
 from astra_tui.plain.console import console, indented, print_table, table
 from astra_tui.plain.output import visible
+from astra_tui.present.numbers import change_between, count, dimensions, percent
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def print_counters(
 ) -> None:
     """Totals, then the source line by line; with two versions, in the form of a diff."""
     out = console()
-    sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
+    sizes = dimensions(case.dims)
     indented(out, f"{task}, {case.why}, {case.dtype.value}, {sizes}", 0)
     _print_totals(out, compulsory_bytes, versions)
     for version in versions:
@@ -50,8 +51,8 @@ def _print_totals(out: Console, compulsory_bytes: int, versions: Sequence[Counte
     for column in rows.columns[1:-1]:
         column.justify = "right"
     for name, values, remark in _totals([v.counters for v in versions], compulsory_bytes):
-        change = [_change(*values)] if two else []
-        rows.add_row(name, *(f"{v:,}" for v in values), *change, remark)
+        change = [change_between(*reversed(values))] if two else []
+        rows.add_row(name, *map(count, values), *change, remark)
     registers = [_registers(v) for v in versions]
     rows.add_row("registers", *registers, *([""] if two else []), "a thread, by kernel")
     print_table(out, rows)
@@ -78,10 +79,6 @@ def _totals(
         ("shuffles", [c.shuffles for c in counters], "one a warp"),
     )
     yield from (entry for entry in optional if any(entry[1]))
-
-
-def _change(new: int, old: int) -> str:
-    return f"{(new / old - 1) * 100:+.0f} %" if old and new != old else ""
 
 
 def _names(versions: Sequence[CountedSource]) -> list[str]:
@@ -169,12 +166,12 @@ def _cells(counters: Counters) -> dict[Place, _Cells]:
         found[place] = (
             _number(sum(a.requests for a in here)),
             _number(sectors),
-            f"{moved / (32 * sectors):.0%}" if sectors else "",
+            percent(moved / (32 * sectors)) if sectors else "",
             _number(sum(a.conflicts for a in here)),
             _number(instructions.get(place, 0)),
         )
     return found
 
 
-def _number(count: int) -> str:
-    return f"{count:,}" if count else ""
+def _number(value: int) -> str:
+    return count(value) if value else ""

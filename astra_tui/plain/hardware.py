@@ -8,6 +8,7 @@ from rich.console import Console
 
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
 from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.present.numbers import count
 
 _HEADLINE = {
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",
@@ -58,7 +59,7 @@ def print_compared(file: str, report: NcuReport, counters: Sequence[ComparedCoun
     for column in rows.columns[1:-1]:
         column.justify = "right"
     for counter in counters:
-        values = (f"{counter.emulator:,}", _number(counter.gpu), _number(counter.difference, "+"))
+        values = (count(counter.emulator), _number(counter.gpu), _number(counter.difference, "+"))
         remark = "" if counter.gpu is not None else "not read by ncu"
         rows.add_row(counter.counter.replace("_", " "), *values, remark)
     print_table(out, rows)

@@ -8,11 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from astra_tui.model.health import Health, Probe
-from astra_tui.plain.console import console
+from astra_tui.plain.console import console, toned
 from astra_tui.plain.output import visible
-
-_STYLES = {Health.OK: "green", Health.MISSING: "yellow", Health.BROKEN: "bold red"}
-
+from astra_tui.present.tones import tone_of
 
 _NAME_WIDTH = 17
 _TEXT_AT = 8 + _NAME_WIDTH
@@ -21,7 +19,7 @@ _TEXT_AT = 8 + _NAME_WIDTH
 def print_probe(probe: Probe) -> None:
     """One probe: its outcome, and for what is missing what it would add and how to get it."""
     out = console()
-    mark = Text(f"{probe.health.value:<8}", style=_STYLES[probe.health])
+    mark = toned(f"{probe.health.value:<8}", tone_of(probe.health))
     out.print(Text.assemble(mark, f"{probe.name:<{_NAME_WIDTH}} {visible(probe.detail)}"))
     if probe.health is not Health.OK:
         _remark(out, "for", probe.gives)

@@ -8,19 +8,19 @@ from typing import Self
 
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
-from astra_tui.plain.console import live_console
+from astra_tui.plain.console import live_console, toned
 from astra_tui.plain.output import is_live, note, visible
 from astra_tui.plain.timing import (
     CaveatMarks,
     done_cells,
     paired_table,
     underway_cells,
-    workload_line,
 )
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import workload_words
 
 _Key = tuple[int, str]
 _LINES_AROUND = 4
@@ -65,7 +65,7 @@ class TimingProgress:
         self._refresh()
         if self._live is None:
             name = f"{self._candidates[candidate]} " if len(self._candidates) > 1 else ""
-            note(f"{name}{workload_line(timing)}")
+            note(f"{name}{workload_words(timing)}")
 
     def _refresh(self) -> None:
         if self._live is not None:
@@ -85,6 +85,6 @@ class TimingProgress:
                 first = f"{visible(self._candidates[candidate])}, {first}"
             made.add_row(first, *others)
         if marks.lines():
-            made.caption = Text(visible("; ".join(marks.lines())), style="yellow")
+            made.caption = toned("; ".join(marks.lines()), Tone.CAUTION)
             made.caption_justify = "left"
         return made

@@ -9,6 +9,7 @@ from functools import partial
 
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
+from astra_tui.present.numbers import seconds
 from astra_tui.sessions.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
 
 
@@ -35,16 +36,9 @@ class ReplayLines:
             state = partial(self._timeline.state, position)
             self._lines.show(self._timeline.event(position), state)
 
-    def _wait(self, seconds: float) -> None:
-        wait = paced(seconds, self._speed, LONGEST_WAIT)
-        if seconds >= IDLE_SECONDS:
-            self._write(f"  ({_duration(seconds)} without an event, shortened)")
+    def _wait(self, pause: float) -> None:
+        wait = paced(pause, self._speed, LONGEST_WAIT)
+        if pause >= IDLE_SECONDS:
+            self._write(f"  ({seconds(pause)} without an event, shortened)")
         if wait.seconds > 0:
             self._sleep(wait.seconds)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "min"), (rest, "s"))
-    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 s"

@@ -25,20 +25,14 @@ from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.model.task import KernelTask
-from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.plain.console import console, indented, print_table, table, toned
 from astra_tui.plain.output import visible
 from astra_tui.plain.sanitizer import print_sanitizer
+from astra_tui.present.numbers import dimensions, pluralised, seconds, significant
+from astra_tui.present.tones import tone_of
+from astra_tui.present.words import phrase_of, words_of
 
 MAX_SHOWN_CAUSES = 5
-
-_STYLES = {
-    CheckVerdict.PASSED: "green",
-    CheckVerdict.FAILED: "bold red",
-    CheckVerdict.COMPILE_ERROR: "bold red",
-    CheckVerdict.PLAN_ERROR: "bold red",
-    CheckVerdict.UNSUPPORTED: "yellow",
-    CheckVerdict.INCONCLUSIVE: "yellow",
-}
 
 
 def print_tasks(tasks: Sequence[KernelTask]) -> None:
@@ -53,19 +47,15 @@ def print_tasks(tasks: Sequence[KernelTask]) -> None:
 def print_cases(task: str, cases: Sequence[Case]) -> None:
     """The cases of a task, with the reason for each."""
     out = console()
-    out.print(f"{task}: {_counted(len(cases), 'case')}")
+    out.print(f"{task}: {pluralised(len(cases), 'case')}")
     rows = table("case", "sizes", "why")
     for case in cases:
-        sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
+        sizes = dimensions(case.dims)
         why = case.why
         if case.outside_contract:
             why += f" (outside the contract: {case.outside_contract}; has to be refused)"
         rows.add_row(case.id, sizes, visible(why))
     print_table(out, rows)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 # -- check reports ---------------------------------------------------------------------------------
@@ -82,10 +72,10 @@ def print_report_table(reports: Sequence[CheckReport]) -> None:
         rows.add_row(
             report.task,
             visible(report.source.rpartition("/")[2]),
-            Text(report.verdict.value, style=_STYLES[report.verdict]),
+            toned(*phrase_of(report.verdict)),
             str(len(report.cases)),
             f"{worst[1].error:.2f}" if worst else "",
-            f"{report.seconds:.1f} s",
+            seconds(report.seconds),
         )
     print_table(out, rows)
     for report in reports:
@@ -101,10 +91,10 @@ def print_report(
     `shown` is how the source is named here; `again` the command that checks it.
     """
     out = console()
-    verdict = report.verdict.value.upper().replace("_", " ")
+    verdict = toned(words_of(report.verdict).upper(), tone_of(report.verdict))
     title = f" {report.task} {visible(shown)}"
-    out.print(Text.assemble((verdict, _STYLES[report.verdict]), title))
-    how = f"on {report.device}, {report.compiler}, {report.seconds:.1f} s"
+    out.print(Text.assemble(verdict, title))
+    how = f"on {report.device}, {report.compiler}, {seconds(report.seconds)}"
     if report.verdict is CheckVerdict.COMPILE_ERROR:
         out.print(f"  {how}")
     else:
@@ -119,7 +109,7 @@ def print_report(
     for alike in causes[:MAX_SHOWN_CAUSES]:
         _print_failure(out, report, alike, again)
     if len(causes) > MAX_SHOWN_CAUSES:
-        left = _counted(len(causes) - MAX_SHOWN_CAUSES, "more kind")
+        left = pluralised(len(causes) - MAX_SHOWN_CAUSES, "more kind")
         out.print(f"  and {left} of failure; --verbose shows every case, --json everything")
     for at_size in _at_size_by_cause(report.full_size):
         _print_at_full_size(out, report, at_size)
@@ -225,7 +215,7 @@ def _print_all_cases(out: Console, report: CheckReport) -> None:
         worst = result.worst
         rows.add_row(
             result.case.id,
-            result.outcome.value,
+            words_of(result.outcome),
             f"{worst.error:.3f}" if worst else "",
             f"{worst.max_ulp:.0f}" if worst else "",
             visible(result.case.why),
@@ -239,9 +229,11 @@ def _print_failure(
     """The first of several cases that failed alike."""
     result = alike[0]
     case = result.case
-    sizes = ", ".join(f"{k}={v}" for k, v in case.dims.items())
-    more = f" and {_counted(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
-    out.print(Text.assemble("  ", (result.outcome.value, "red"), f"  {case.id}  ({sizes}){more}"))
+    sizes = dimensions(case.dims)
+    more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
+    out.print(
+        Text.assemble("  ", toned(*phrase_of(result.outcome)), f"  {case.id}  ({sizes}){more}")
+    )
     indented(out, f"why: {case.why}", 4)
     wrong = [o for o in result.outputs if not o.ok]
     for output in wrong:
@@ -271,10 +263,9 @@ def _at_size_by_cause(results: Sequence[FullSizeResult]) -> list[list[FullSizeRe
 def _print_at_full_size(out: Console, report: CheckReport, alike: Sequence[FullSizeResult]) -> None:
     """The first of several workloads that are wrong alike, or alike not established."""
     result = alike[0]
-    style = "yellow" if result.outcome is CaseOutcome.INCONCLUSIVE else "red"
-    more = f" and {_counted(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
+    more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
     title = f"  workload {visible(result.workload)} at its own size{more}"
-    out.print(Text.assemble("  ", (result.outcome.value, style), title))
+    out.print(Text.assemble("  ", toned(*phrase_of(result.outcome)), title))
     wrong = [o for o in result.outputs if not o.ok]
     faults = [f for f in result.findings if not f.is_warning]
     if not wrong and not faults:
@@ -292,7 +283,7 @@ def _output_words(output: OutputError) -> str:
     words = f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem}"
     if math.isinf(output.error):  # There is no bound on what may not differ at all.
         return words
-    return f"{words} (error {output.error:.3g}, allowed {output.allowed:.3g})"
+    return f"{words} (error {significant(output.error)}, allowed {significant(output.allowed)})"
 
 
 def _print_finding(out: Console, report: CheckReport, finding: Finding) -> None:

@@ -8,51 +8,35 @@ from pathlib import Path
 
 from rich.console import Console
 
-from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.events import (
-    AnalysisGiven,
-    AutoApprovalSet,
-    BestChanged,
     CaseChecked,
-    CheckFinished,
     CheckStarted,
-    CodeFailed,
-    CodeWritten,
-    CompileFinished,
-    DecisionTaken,
     DeviceOpened,
-    ErrorOccurred,
+    EngineStarted,
     Event,
-    HardwareCountersRead,
-    NoteAdded,
-    Paused,
-    PlanningFinished,
+    ExchangeMade,
     PlanProposed,
+    ProfileTaken,
     RoundOpened,
     RoundsTimed,
     Sanitized,
     SessionClosed,
-    ShippedTimed,
+    SessionOpened,
     StageBegan,
-    TimingFinished,
-    VerdictReached,
     WorkloadTimed,
 )
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.plain.console import console, indented
-from astra_tui.plain.hardware import hardware_words, print_hardware
+from astra_tui.plain.hardware import print_hardware
 from astra_tui.plain.output import note, visible
 from astra_tui.plain.sanitizer import sanitizer_lines
 from astra_tui.plain.tags import PlanTags, tagged
-from astra_tui.plain.timing import (
-    gpu_words,
-    overall_words,
-    print_timing,
-    rounds_line,
-    workload_line,
-)
+from astra_tui.plain.timing import print_timing
 from astra_tui.plain.yardsticks import print_shipped
+from astra_tui.present.events import describe
+from astra_tui.present.numbers import change_between, count, short
+from astra_tui.present.words import STAGES, device_words, prediction_words
 from astra_tui.sessions.summary import final_timings
 
 _COUNTERS = ("sectors", "requests", "warp_instructions", "shared_requests", "barriers")
@@ -91,7 +75,7 @@ class RunLines:
         """Writes about one event, or not. `state` gives the one that the event made."""
         tag, text = self._tags.tag(event), self._text(event)
         if isinstance(event, PlanProposed) and state is not None:
-            text += _doubtful_citations(event, state())
+            text += _expectation(event, state())
         if text and self._held is not None:
             self._held.append(tagged(text, tag))
         elif text:
@@ -103,78 +87,24 @@ class RunLines:
 
     def _text(self, event: Event) -> str:
         match event:
-            case RoundOpened():
-                what = f"round {event.round}" if event.round else "round 0: the baseline"
-                return f"\n{what}, from {event.base[:12]}"
-            case PlanProposed():
-                plan = event.plan
-                predicted = plan.prediction
-                return (
-                    f"  plan {event.proposal + 1}: {plan.title} [{plan.risk.value} risk, "
-                    f"by {event.author.describe()}]\n"
-                    f"    expects {predicted.counter.value} x {predicted.counter_ratio:.2f}"
-                )
-            case PlanningFinished():
-                return f"  no plan: {event.reason}" if event.reason else ""
-            case DecisionTaken():
-                return self._decision(event)
-            case CodeWritten():
-                return f"  code: {event.candidate[:12]} by {event.author.describe()}"
-            case CodeFailed():
-                return f"  no code: {event.reason}"
-            case _:
-                return self._step(event)
-
-    def _decision(self, event: DecisionTaken) -> str:
-        decision = event.decision
-        text = f"  {decision.gate.value} {decision.status.value} by {decision.by.describe()}"
-        if decision.partial is not None:
-            text += f", hunks {', '.join(str(h + 1) for h in decision.partial)} only"
-        return text + (f": {decision.reason}" if decision.reason else "")
-
-    def _step(self, event: Event) -> str:
-        match event:
             case StageBegan(stage="sanitize" | "profile" | "time" | "hardware"):
-                return f"  {event.stage} ..."
-            case CompileFinished():
-                errors = [d for d in event.diagnostics if d.severity.value == "error"]
-                if event.ok:
-                    return "  compiled"
-                first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason"
-                return f"  does not compile: {first}"
-            case CheckStarted():
-                self._failed = 0
-                return f"  checking {event.cases} cases ..."
-            case CaseChecked():
-                return self._case(event)
-            case CheckFinished():
-                return f"  check {event.verdict.value}: {event.message} ({event.seconds:.1f} s)"
+                return f"  {STAGES[event.stage]} ..."
             case Sanitized():
                 return self._sanitizer(event)
-            case HardwareCountersRead():
-                return f"  {hardware_words(event.report)}"
-            case ShippedTimed():
-                return f"  {event.shipped.describe()}"
-            case DeviceOpened() | RoundsTimed() | WorkloadTimed() | TimingFinished():
-                return self._timing(event)
-            case _:
-                return self._news(event)
-
-    def _timing(self, event: DeviceOpened | RoundsTimed | WorkloadTimed | TimingFinished) -> str:
-        match event:
-            case DeviceOpened():
-                return f"device {gpu_words(event.device, event.gpu)}"
+            case CheckStarted() | WorkloadTimed():
+                self._failed = self._reported = 0
+            case CaseChecked() if not event.result.outcome.ok:
+                self._failed += 1
+                if self._failed > 1:
+                    return ""
             case RoundsTimed():
                 self._reported += 1
-                due = self._progress and self._reported % _PROGRESS_EVERY == 0
-                return f"    {rounds_line(event)}" if due else ""
-            case WorkloadTimed():
-                self._reported = 0
-                return f"    {workload_line(event.timing)}"
-            case TimingFinished():
-                again = "measured again" if event.final else "timed"
-                base = event.timing.base[:12]
-                return f"  {again} against {base}: {overall_words(event.timing)}"
+                if not self._progress or self._reported % _PROGRESS_EVERY:
+                    return ""
+            case SessionOpened() | EngineStarted() | ExchangeMade() | ProfileTaken():
+                return ""
+        said = describe(event)
+        return _INDENTS.get(type(event), "  ") + said.words if said else ""
 
     def _sanitizer(self, event: Sanitized) -> str:
         """What no tool looked at is reported once, and again when its reason is another."""
@@ -183,41 +113,25 @@ class RunLines:
         looked = any(report.looked for report in event.reports)
         return "" if lines == before and not looked else "\n".join(f"    {x}" for x in lines)
 
-    def _case(self, event: CaseChecked) -> str:
-        if event.result.outcome.ok:
-            return ""
-        self._failed += 1
-        return f"    {event.result.case.id}: {event.result.message}" if self._failed == 1 else ""
 
-    def _news(self, event: Event) -> str:
-        match event:
-            case VerdictReached():
-                verdict = event.verdict
-                return f"  verdict: {verdict.outcome.value}: " + "; ".join(verdict.reasons[:3])
-            case BestChanged():
-                return f"  the best is now {event.candidate[:12]}"
-            case AnalysisGiven():
-                return f"  {event.role}: {event.text}"
-            case NoteAdded():
-                return f"  note from {event.by.describe()}: {event.text}"
-            case AutoApprovalSet():
-                words = AutoApproval(event.mode, event.left).describe() or "everything is asked"
-                return f"  {words}, set by {event.by.describe()}"
-            case Paused():
-                return "  paused" + (", the step was dropped" if event.interrupted else "")
-            case ErrorOccurred():
-                return f"  error in {event.where}: {event.message}"
-            case SessionClosed():
-                return f"\n{event.reason.words} ({event.message})"
-        return ""
+_INDENTS: dict[type, str] = {
+    RoundOpened: "\n",
+    DeviceOpened: "",
+    SessionClosed: "\n",
+    CaseChecked: "    ",
+    RoundsTimed: "    ",
+    WorkloadTimed: "    ",
+}
+"""What stands before the line of an event, where it is not the indent of a step."""
 
 
-def _doubtful_citations(event: PlanProposed, state: SessionState) -> str:
-    """A line for each number of a plan's evidence that was not measured, or not so."""
+def _expectation(event: PlanProposed, state: SessionState) -> str:
+    """What a plan expects, and each number of its evidence that was not measured, or not so."""
+    lines = f"\n    expects {prediction_words(event.plan.prediction)}"
     base = state.candidate(state.round(event.round).base)
     cited = (r for o in event.plan.observations for r in check_citations(o, base))
     wrong = (r for r in cited if r.standing is not CitationStatus.AGREES)
-    return "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
+    return lines + "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
 
 
 def print_run(state: SessionState, folder: Path) -> None:
@@ -229,7 +143,7 @@ def print_run(state: SessionState, folder: Path) -> None:
     out.print(f"task     {opened.settings.task}")
     out.print(f"team     {opened.settings.team.value} {opened.settings.model}".rstrip())
     gpu = state.device.gpu if state.device else None
-    out.print(f"device   {gpu_words(opened.settings.device, gpu)}")
+    out.print(f"device   {device_words(opened.settings.device, gpu)}")
     out.print(f"session  {folder}")
     if state.closed is not None:
         indented(out, f"ended    {state.closed.reason.words} ({state.closed.message})", 0)
@@ -238,10 +152,10 @@ def print_run(state: SessionState, folder: Path) -> None:
     if best.hash == baseline.hash:
         out.print("best     the baseline: no candidate was correct and better")
     else:
-        out.print(f"best     {best.hash[:12]}  (sources/{best.hash[:12]}.cu)")
+        out.print(f"best     {short(best.hash)}  (sources/{short(best.hash)}.cu)")
     _print_tools(out, best)
     for final in final_timings(state):
-        print_timing(final.timing, base=final.beside, candidate=best.hash[:12])
+        print_timing(final.timing, base=final.beside, candidate=short(best.hash))
     if best.shipped is not None:
         print_shipped(opened.settings.task, best.shipped)
     _print_counters(out, baseline, best)
@@ -264,7 +178,7 @@ def _print_counters(out: Console, baseline: CandidateState, best: CandidateState
     out.print(f"{'':20}{'baseline':>16}{'best':>16}{'change':>10}")
     for name in _COUNTERS:
         before, after = baseline.profile.total(name), best.profile.total(name)
-        change = f"{100 * (after - before) / before:+.1f} %" if before else ""
-        out.print(f"{name.replace('_', ' '):20}{before:>16,}{after:>16,}{change:>10}")
+        change = change_between(before, after)
+        out.print(f"{name.replace('_', ' '):20}{count(before):>16}{count(after):>16}{change:>10}")
     out.print("")
     out.print("counted by the emulator, which gives no time and no speedup")

@@ -6,19 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import note, visible
+from astra_tui.present.numbers import minute, short
 from astra_tui.sessions.store import SessionSummary
 from astra_tui.sessions.wire import Welcome
-
-_HASH_LENGTH = 12
 
 
 def print_sessions(sessions: Sequence[SessionSummary]) -> None:
     """One line a session, branches below their parent; what is damaged follows on stderr."""
     rows = table("session", "task", "team", "device", "status", "rounds", "best", "started")
     for depth, s in in_tree_order(sessions):
-        started = s.started[:16].replace("T", " ")
         cells = (_branch(depth, s), s.task, s.team, s.device, s.status, str(s.rounds))
-        rows.add_row(*map(visible, cells), s.best[:_HASH_LENGTH], started)
+        rows.add_row(*map(visible, cells), short(s.best), minute(s.started))
     print_table(console(), rows)
     for s in sessions:
         if s.title:

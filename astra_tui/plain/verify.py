@@ -9,10 +9,10 @@ from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import note, visible
+from astra_tui.present.numbers import percent, short, speedup
+from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.integrity import Integrity
 from astra_tui.sessions.signing import Signed
-
-_HASH_LENGTH = 12
 
 
 def print_integrity(integrity: Integrity) -> None:
@@ -50,7 +50,7 @@ def print_candidate(verified: CandidateVerification) -> None:
     out = console()
     out.print("")
     where = f"round {verified.round}" if verified.round else "baseline"
-    out.print(f"{where}  {verified.candidate[:_HASH_LENGTH]}")
+    out.print(f"{where}  {short(verified.candidate)}")
     recorded = verified.recorded.value if verified.recorded else "not recorded"
     out.print(
         f"  check     {verified.measured.value} (recorded: {recorded}), {verified.cases} cases; "
@@ -75,15 +75,14 @@ def _counters(verified: CandidateVerification) -> Iterator[str]:
 
 
 def _timing(pair: TimingPair) -> str:
-    head = f"  time      against {pair.base[:_HASH_LENGTH]}: "
+    head = f"  time      against {short(pair.base)}: "
     if pair.measured is None:
         return f"{head}not timed here (recorded: {_ratio(pair.recorded)})"
     return (
         f"{head}{_ratio(pair.measured)} (recorded: {_ratio(pair.recorded)}); "
-        f"{pair.tolerance:.1%} apart is allowed"
+        f"{percent(pair.tolerance, 1)} apart is allowed"
     )
 
 
 def _ratio(timing: Timing) -> str:
-    ratio = timing.speedup
-    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] {timing.verdict.value}"
+    return f"{speedup(timing.speedup)} {timing_verdict(timing).words}"

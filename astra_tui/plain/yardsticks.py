@@ -8,9 +8,10 @@ from rich.console import Console
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.yardsticks import ChainTimes, ShapeTimes, ShippedTimes, YardstickEntry
-from astra_tui.plain.console import console, indented, print_table, table
+from astra_tui.plain.console import console, indented, print_table, table, toned
 from astra_tui.plain.output import visible
-from astra_tui.plain.timing import ratio_words
+from astra_tui.present.numbers import microseconds, speedup
+from astra_tui.present.words import shipped_words
 
 
 def print_yardsticks(
@@ -62,7 +63,7 @@ def print_shipped(task: str, shipped: ShippedTimes) -> None:
         print_chain(task, shipped.times)
     out = console()
     out.print("")
-    out.print(shipped.describe(), style="bold")
+    out.print(toned(*shipped_words(shipped)))
     for name, reason in shipped.not_timed.items():
         indented(out, f"{name} is not timed: {reason}", 2)
 
@@ -72,9 +73,9 @@ def _print_compared(out: Console, chain: ChainTimes, source: str, mean: Ratio | 
     rows = table("shape", "fastest shipped", visible(f"its time / {source}"))
     for shape in chain.shapes:
         found = shape.fastest.get(source)
-        cells = (found.name, ratio_words(found.speedup)) if found else ("not all were timed", "-")
+        cells = (found.name, speedup(found.speedup, "")) if found else ("not all were timed", "-")
         rows.add_row(*map(visible, (shape.workload, *cells)))
-    words = ratio_words(mean) if mean else "-"
+    words = speedup(mean, "") if mean else "-"
     rows.add_row("geometric mean", "", words, style="bold")
     print_table(out, rows)
 
@@ -96,7 +97,7 @@ def _remarks(shape: ShapeTimes) -> Iterator[str]:
 
 
 def _us(time: float | None) -> str:
-    return "" if time is None else f"{time:.2f}"
+    return "" if time is None else microseconds(time)
 
 
 def _state(e: YardstickEntry) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
+from astra_tui.present.numbers import short
+from astra_tui.present.words import comparison_words, words_of
 from astra_tui.sessions.comparison import Sides, read_side
 from astra_tui.tui.app_base import AppBase
-from astra_tui.tui.words import comparison_words, outcome_words, short
 
 if TYPE_CHECKING:
     from astra_tui.tui.screens.session_panes import SessionPanes
@@ -84,7 +85,7 @@ def comparables(state: SessionState) -> Iterator[Comparable]:
             if proposal.code is None:
                 continue
             verdict = proposal.verdict
-            came = outcome_words(verdict.outcome) if verdict else "at work"
+            came = words_of(verdict.outcome) if verdict else "at work"
             if verdict is not None and verdict.comparison is not None:
                 came += f", {comparison_words(verdict.comparison)}"
             plan = state.plan_of(round_.number, proposal.index)

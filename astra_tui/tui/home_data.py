@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
+from astra_tui.present.tones import Phrase
+from astra_tui.present.words import NOTHING_BETTER
+from astra_tui.present.words import best_of as words_of_best
 from astra_tui.sessions.client import running_engines
 from astra_tui.sessions.engines import runtime_folder
 from astra_tui.sessions.reading import is_packed, journal_path
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
-from astra_tui.tui.words import Best
-from astra_tui.tui.words import best_of as words_of_best
 
 MAX_SESSIONS = 200
 """How many of the latest sessions home lists."""
@@ -40,7 +40,7 @@ class ListedSession:
     """
 
     summary: SessionSummary
-    best: Best = Best()
+    best: Phrase = NOTHING_BETTER
     rank: tuple[float, ...] | None = None
     socket: Path | None = None
 
@@ -95,16 +95,16 @@ def list_session(folder: Path, engines: Mapping[str, Path]) -> ListedSession:
     return ListedSession(summary, *_best(state), socket)
 
 
-def _best(state: SessionState) -> tuple[Best, tuple[float, ...] | None]:
+def _best(state: SessionState) -> tuple[Phrase, tuple[float, ...] | None]:
     opened = state.opened
     if opened is None or state.best == opened.baseline:
-        return Best(), None
+        return NOTHING_BETTER, None
     best = state.candidate(state.best)
     final = best.timing(opened.baseline, final=True)
     if final is not None:
         return words_of_best(state), (_TIMED, -final.speedup.value)
     if state.candidate(opened.baseline).profile is None or best.profile is None:
-        return Best(), None
+        return NOTHING_BETTER, None
     return words_of_best(state), (_COUNTED, *best.profile.ranking_key())
 
 
@@ -117,27 +117,7 @@ async def engines_by_folder() -> dict[str, Path]:
     return {welcome.folder: path for path, welcome in engines}
 
 
-def best_of(task: str, listed: list[ListedSession]) -> Best:
+def best_of(task: str, listed: list[ListedSession]) -> Phrase:
     """The best known result for a task among some sessions."""
     known = [(s.rank, s.best) for s in listed if s.summary.task == task and s.rank is not None]
-    return min(known)[1] if known else Best()
-
-
-def age(time: str, now: datetime) -> str:
-    """How long ago a UTC timestamp is, as in "3 h"; empty where there is none."""
-    try:
-        then = datetime.fromisoformat(time)
-    except ValueError:
-        return ""
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return next(_units((now - then).total_seconds()))
-
-
-def _units(seconds: float) -> Iterator[str]:
-    if seconds < 60:
-        yield "now"
-    for size, most, unit in ((60, 60, "min"), (3600, 48, "h")):
-        if seconds < size * most:
-            yield f"{int(seconds // size)} {unit}"
-    yield f"{int(seconds // 86400)} d"
+    return min(known)[1] if known else NOTHING_BETTER

@@ -7,26 +7,14 @@ act on the terminal or be taken for markup.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from astra_tui.model.visible import visible, visible_inline
+from astra_tui.present.tones import Tone
 
 ELLIPSIS = "…"
-
-
-class Tone(StrEnum):
-    """What a piece of text means. The theme gives each a colour; the words say it as well."""
-
-    PLAIN = "plain"
-    TITLE = "title"
-    DIM = "dim"
-    GOOD = "good"
-    BAD = "bad"
-    CAUTION = "caution"
-    ACCENT = "accent"
 
 
 class Span(NamedTuple):

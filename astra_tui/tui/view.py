@@ -10,9 +10,9 @@ from astra_tui.model.approval import Question
 from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
+from astra_tui.present.events import describe
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.records import Record
-from astra_tui.tui.text_layout import Tone
-from astra_tui.tui.words import describe
 
 
 class Choice(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
@@ -27,15 +25,13 @@ from astra_tui.plain.timing import (
     CaveatMarks,
     done_cells,
     energy_words,
-    gpu_words,
     paired_table,
     print_environment,
     print_paper_timing,
     print_timing,
-    ratio_words,
-    rounds_line,
-    workload_line,
 )
+from astra_tui.present.events import describe
+from astra_tui.present.words import device_words, workload_words
 
 THROTTLED = Caveat("throttle", "throttled by its power limit for 0.3 s")
 HIDDEN = Caveat("processes", "other processes: not visible from this container")
@@ -85,10 +81,10 @@ def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixtur
     assert lines == [
         "",
         "mine.cu against baseline.cu  (cuda:0, at 1755 MHz, 3.2 s)",
-        "workload    base us  cand. us  ratio           verdict       floor   warm  paper",
-        "16x4096        8.00      5.00  1.600 +-0.63 %  faster [1,2]   75 %  1.200  1.250",
-        "1024x13824     8.00      8.00  1.000 +-0.20 %  same [2]       75 %  1.200  1.250",
-        "mean                           1.265 +-0.40 %  faster               1.200  1.250",
+        "workload    base us  cand. us  speedup               verdict       floor   warm  paper",
+        "16x4096        8.00      5.00  1.600 [1.590, 1.610]  faster [1,2]   75 %  1.200  1.250",
+        "1024x13824     8.00      8.00  1.000 [0.998, 1.002]  same [2]       75 %  1.200  1.250",
+        "mean                           1.265 [1.260, 1.270]  faster               1.200  1.250",
         "  [1] throttled by its power limit for 0.3 s",
         "  [2] other processes: not visible from this container",
         "faster: geometric mean 1.2650, above the threshold",
@@ -100,12 +96,12 @@ def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixtur
 def test_on_a_narrow_terminal_only_marks_wrap() -> None:
     made, marks = paired_table(), CaveatMarks()
     made.add_row(*done_cells(TIMING.workloads[0], marks))
-    console = Console(width=74, highlight=False)
+    console = Console(width=78, highlight=False)
     with console.capture() as captured:
         console.print(made)
     heading, row, rest = captured.get().splitlines()
     assert heading.endswith(" warm  paper")
-    assert row.split()[-6:] == ["%", "faster", "75", "%", "1.200", "1.250"]
+    assert row.split()[-6:] == ["1.610]", "faster", "75", "%", "1.200", "1.250"]
     assert rest.split() == ["[1,2]"]
 
 
@@ -115,8 +111,8 @@ def test_what_was_not_measured_is_left_blank(capsys: pytest.CaptureFixture[str])
     print_timing(timing, base="baseline.cu", candidate="mine.cu")
     lines = capsys.readouterr().out.splitlines()
     row, _, mean = lines[3:6]
-    assert row.split() == ["16x4096", "8.00", "5.00", "1.600", "+-0.63", "%", "faster"]
-    assert mean.split() == ["mean", "1.265", "+-0.40", "%", "faster"], "no mean of a part"
+    assert row.split() == ["16x4096", "8.00", "5.00", "1.600", "[1.590,", "1.610]", "faster"]
+    assert mean.split() == ["mean", "1.265", "[1.260,", "1.270]", "faster"], "no mean of a part"
     assert not any("told apart" in line for line in lines)
 
 
@@ -129,7 +125,7 @@ def test_a_voided_workload_says_that_it_decides_nothing(capsys: pytest.CaptureFi
     assert "inconclusive [1]" in out
     assert "  [1] the two halves disagree (it decides nothing)\n" in out
     assert f"inconclusive: {reasons[0]}\n" in out
-    assert workload_line(void).endswith("; the two halves disagree (it decides nothing)")
+    assert workload_words(void).endswith("; the two halves disagree (it decides nothing)")
 
 
 def test_the_same_source_twice_is_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +137,7 @@ def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str])
     print_paper_timing(TIMING, base="baseline.cu", candidate="mine.cu")
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:5] == [
-        "workload    base us  cand. us  ratio",
+        "workload    base us  cand. us  speedup",
         "16x4096     10.00    8.00      1.250 [1,2]",
         "1024x13824  10.00    8.00      1.250 [2]",
     ]
@@ -151,21 +147,23 @@ def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str])
 
 def test_the_environment_names_gpu_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     gpu = GpuIdentity(name="NVIDIA H100", driver="580.159.04", max_sm_mhz=1980)
-    print_environment(gpu_words("cuda:0", gpu), ["a.cu: 96 cases passed"], "paired")
+    print_environment(device_words("cuda:0", gpu), ["a.cu: 96 cases passed"], "paired")
     first, checks, second = capsys.readouterr().out.splitlines()
-    assert first == "cuda:0, NVIDIA H100, driver 580.159.04, SM clock up to 1980 MHz"
+    assert first == "cuda:0, NVIDIA H100, driver 580.159.04, SM clock up to 1,980 MHz"
     assert checks == "checked on the GPU: a.cu: 96 cases passed"
     assert second.startswith("measured by paired graph replay, ")
-    assert gpu_words("cuda:0", GpuIdentity()) == "cuda:0, a GPU of unknown name, driver unknown"
-    assert gpu_words("emulator", None) == "emulator"
+    assert device_words("cuda:0", GpuIdentity()) == "cuda:0, a GPU of unknown name, driver unknown"
+    assert device_words("emulator", None) == "emulator"
 
 
 def test_one_line_for_a_workload_and_for_its_rounds() -> None:
-    line = "16x4096: 8.00 to 5.00 us, ratio 1.600 +-0.63 %, faster, 75 % of the floor"
-    assert workload_line(TIMING.workloads[0]) == f"{line}; caveats: throttle, processes"
+    line = "16x4096 float16: 1.600x [1.590, 1.610] faster, 8.00 to 5.00 us, 75 % of the floor"
+    caveats = f"; {THROTTLED.message}; {HIDDEN.message}"
+    assert workload_words(TIMING.workloads[0]) == line + caveats
     event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
-    assert rounds_line(event) == ("16x4096: ratio 1.600 +-6.25 % after 20 rounds (8.00 to 5.00 us)")
-    assert ratio_words(Ratio(1.6, 0.0, math.inf, 4)) == "1.600", "no interval from 4 rounds"
+    told = describe(event)
+    assert told is not None
+    assert told.words == "16x4096: 1.600x [1.500, 1.700] after 20 rounds, 8.00 to 5.00 us"
 
 
 def shown(progress: TimingProgress, height: int) -> list[str]:
@@ -184,7 +182,7 @@ def test_the_live_table_has_the_latest_rows_and_their_caveats() -> None:
     assert heading.startswith("candidate, workload ")
     assert first.startswith("a.cu, 16x4096 ")
     assert second.startswith("b.cu, 16x4096 ")
-    assert first.endswith("1.600 +-6.25 %  20 rounds")
+    assert first.endswith("1.600 [1.500, 1.700]  20 rounds")
     progress.done(0, TIMING.workloads[0])
     _, first, second, caption, *_ = shown(progress, 10)
     assert "faster [1,2]" in first
@@ -202,8 +200,8 @@ def test_in_a_pipe_every_workload_is_a_line(capsys: pytest.CaptureFixture[str]) 
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "1024x13824: 8.00 to 8.00 us, ratio 1.000 +-0.20 %, same, 75 % of the floor; "
-        "caveats: processes\n"
+        "1024x13824 float16: 1.000x [0.998, 1.002] same, 8.00 to 8.00 us, 75 % of the floor; "
+        f"{HIDDEN.message}\n"
     )
 
 

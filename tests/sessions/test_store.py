@@ -132,22 +132,21 @@ def test_a_report_of_what_was_not_measured_has_holes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("predicted", "measured", "right", "error"),
+    ("predicted", "measured", "error", "log_error"),
     [
-        (0.5, 0.5, True, 0.0),
-        (0.25, 0.5, True, 0.6931471805599453),
-        (0.5, 1.25, False, 0.9162907318741551),
-        (0.5, 1.0, False, 0.6931471805599453),
-        (1.0, 1.0, True, 0.0),
-        (SMALLEST_RATIO, 0.0, True, 0.0),
+        (0.5, 0.5, 0.0, 0.0),
+        (0.25, 0.5, 0.25, 0.6931471805599453),
+        (0.5, 1.25, 0.75, 0.9162907318741551),
+        (0.5, 1.0, 0.5, 0.6931471805599453),
+        (1.0, 1.0, 0.0, 0.0),
+        (SMALLEST_RATIO, 0.0, SMALLEST_RATIO, 0.0),
     ],
 )
-def test_scores(predicted, measured, right, error):
+def test_scores(predicted, measured, error, log_error):
     prediction = replace(PLAN.prediction, counter_ratio=predicted)
     got = score(prediction, Comparison("counters", (1, 1, 1), (1, 1, 1), {"requests": measured}))
     assert (got.counter, got.measured_ratio) == (Counter.REQUESTS, measured)
-    assert got.right_direction is right
-    assert got.log_error == pytest.approx(error)
+    assert (got.error, got.log_error) == pytest.approx((error, log_error))
 
 
 def test_a_counter_that_the_base_lacks_has_no_score():
@@ -156,9 +155,11 @@ def test_a_counter_that_the_base_lacks_has_no_score():
 
 def test_the_ledger_of_a_session():
     (entry,) = ledger(fold(whole_session()))
-    assert entry == LedgerEntry("playbook", "", 1, 1, 1, 1, pytest.approx(0.6931471805599453))
+    assert entry == LedgerEntry(
+        "playbook", "", 1, 1, 1, pytest.approx(0.25), pytest.approx(0.6931471805599453)
+    )
     (unmeasured,) = ledger(fold(whole_session()[:17]))
-    assert unmeasured == LedgerEntry("playbook", "", 1, 0, 0, 0, None)
+    assert unmeasured == LedgerEntry("playbook", "", 1, 0, 0, None, None)
     assert ledger(fold([])) == ()
 
 

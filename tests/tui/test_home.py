@@ -18,16 +18,18 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
+from astra_tui.present.numbers import age
+from astra_tui.present.tones import Phrase
+from astra_tui.present.words import NOTHING_BETTER
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import list_sessions
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import HomeContext
-from astra_tui.tui.home_data import age, best_of, engines_by_folder, list_session
+from astra_tui.tui.home_data import best_of, engines_by_folder, list_session
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.line_view import LinesView
-from astra_tui.tui.words import Best
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.quick import write_quick_task
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
@@ -219,7 +221,7 @@ def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
     fastest = recorded[speedups.index(max(speedups))]
     assert len(set(speedups)) > 1
     assert best_of("silu_and_mul", recorded) == fastest.best
-    counted = replace(recorded[0], best=Best("fewer sectors"), rank=(1.0, 10, 10, 10))
+    counted = replace(recorded[0], best=Phrase("fewer sectors"), rank=(1.0, 10, 10, 10))
     assert best_of("silu_and_mul", [counted, *recorded]) == fastest.best
     assert best_of("silu_and_mul", [counted]).words == "fewer sectors"
-    assert best_of("another", recorded) == Best()
+    assert best_of("another", recorded) == NOTHING_BETTER

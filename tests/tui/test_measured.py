@@ -27,16 +27,18 @@ from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, TimingVerdict
+from astra_tui.present.events import describe
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.words import STAGES, best_of
 from astra_tui.sessions.folder import write_blob
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
-from astra_tui.tui.text_layout import Page, Tone, line_cells, line_text
+from astra_tui.tui.text_layout import Page, line_cells, line_text
 from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 from astra_tui.tui.widgets.session_code import marks_of
-from astra_tui.tui.words import STAGES, Best, best_of, describe
 from tests.sessions.samples import (
     BASELINE_SOURCE,
     BETTER,
@@ -198,13 +200,13 @@ def test_counters_fit_whatever_they_are_called(
     assert all(line_cells(line) <= width for line in page.lines)
 
 
-def best_after(*more: Event) -> Best:
+def best_after(*more: Event) -> Phrase:
     state: SessionState = fold([*up_to(BestChanged, whole_session()), *more])
     return best_of(state)
 
 
 def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
-    assert best_after() == ("1.33x over its base", Tone.GOOD)
+    assert best_after() == ("1.333x over its base", Tone.GOOD)
     slow_start = TimingFinished(timing(), final=True)
     assert best_after(slow_start).words == "1.333x baseline.cu"
     yardstick = replace(timing(), base="p" * 64, speedup=Ratio(1.02, 1.01, 1.03, 40))
@@ -230,5 +232,5 @@ def test_counters_tell_it_where_there_are_no_times() -> None:
 @on_a_loop
 async def test_the_top_line_has_the_speedup_of_the_best(tmp_path: Path) -> None:
     async with shown(tmp_path, up_to(BestChanged, whole_session())) as desk:
-        await desk.until(lambda: "best 1.33x over its base" in desk.text("#status"), "the speedup")
+        await desk.until(lambda: "best 1.333x over its base" in desk.text("#status"), "the speedup")
         assert "requests" not in desk.text("#status")

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from astra_tui.model.visible import is_harmless, visible_inline
+from astra_tui.present.tones import Tone
 from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import (
     ELLIPSIS,
     Page,
     Span,
-    Tone,
     cut,
     cut_inside,
     line_cells,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from astra_tui.model.approval import Answer, ApprovalGate, Question
 from astra_tui.model.errors import UserError
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MAX_QUESTIONS
 from astra_tui.tui.approval import ApprovalState, BarAction
@@ -14,7 +15,7 @@ from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.text.numbers import whole_number
-from astra_tui.tui.text_layout import Line, Span, Tone
+from astra_tui.tui.text_layout import Line, Span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.prompt_line import PromptLine

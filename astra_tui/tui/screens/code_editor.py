@@ -10,8 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
+from astra_tui.present.tones import Tone
 from astra_tui.tui.screens.form import NOT_TAKEN
-from astra_tui.tui.text_layout import Line, Span, Tone, span
+from astra_tui.tui.text_layout import Line, Span, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 
 

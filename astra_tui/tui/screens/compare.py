@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
+from astra_tui.present.numbers import short
 from astra_tui.sessions.comparison import Side, Sides
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Page, Span
@@ -29,7 +30,6 @@ from astra_tui.tui.widgets.sides import (
     draw_tests,
     head_of,
 )
-from astra_tui.tui.words import short
 
 BOTH_FROM = 34
 """From this height on the diff stands below the plans; under it, it takes their place."""

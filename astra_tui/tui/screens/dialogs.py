@@ -14,9 +14,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.key_guard import ANSWER_DELAY
-from astra_tui.tui.text_layout import Page, Tone, span
+from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 
 Result = TypeVar("Result")

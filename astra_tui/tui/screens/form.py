@@ -16,7 +16,8 @@ from textual.widgets import Input, Static, TextArea
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.text_layout import Span, Tone
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.prompt_line import SingleLineInput
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from astra_tui.present.tones import Tone
 from astra_tui.tui.screens.dialogs import PageDialog
-from astra_tui.tui.text_layout import Page, Tone
+from astra_tui.tui.text_layout import Page
 
 
 class HelpScreen(PageDialog[None]):

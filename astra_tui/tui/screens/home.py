@@ -18,6 +18,8 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.numbers import age
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.engines import RunRequest, environment_differences
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.tui.app_base import AppBase
@@ -26,7 +28,6 @@ from astra_tui.tui.comparing import CandidateRef, compare
 from astra_tui.tui.home_data import (
     Kernel,
     ListedSession,
-    age,
     best_of,
     engines_by_folder,
     kernels,
@@ -34,7 +35,7 @@ from astra_tui.tui.home_data import (
     session_folders,
 )
 from astra_tui.tui.source import attach, open_saved, start
-from astra_tui.tui.text_layout import Page, Span, Tone, cut_inside, padded, span
+from astra_tui.tui.text_layout import Page, Span, cut_inside, padded, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine

@@ -7,9 +7,10 @@ from textual.containers import Vertical
 
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.plan import Plan
-from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells, span
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import prediction_words
+from astra_tui.tui.text_layout import Line, Span, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import percent
 
 REMARK_SECONDS = 2.0
 
@@ -83,10 +84,8 @@ def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Li
     `tails` are what may follow it, each with the cells that it leaves to the title.
     """
     if question.gate is ApprovalGate.PLAN:
-        expected = plan.prediction
-        counter = expected.counter.value.replace("_", " ")
         risk = f"{plan.risk.value} risk"
-        change = f"{risk}, expects {counter} {percent(expected.counter_ratio)}"
+        change = f"{risk}, expects {prediction_words(plan.prediction)}"
         asks = [Span(" ! Accept this plan? ", Tone.TITLE)]
         tails = {f"; round {question.round}, {change}": 24, f"; {change}": 8, f"; {risk}": 0}
     else:

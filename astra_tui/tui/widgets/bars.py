@@ -12,7 +12,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from astra_tui.tui.text_layout import Line, Span, Tone, cut, line_cells
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Line, Span, cut, line_cells
 
 ALWAYS = ("resume", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from astra_tui.model.citations import COUNTED, CheckedCitation, CitationStatus
-from astra_tui.tui.text_layout import Page, Span, Tone
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Page, Span
 
 
 class CitationFinder:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from astra_tui.model.gpu import GpuIdentity, GpuSample
-from astra_tui.tui.text_layout import Page, Span, Tone, padded
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Page, Span, padded
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 

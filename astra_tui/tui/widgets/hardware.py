@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
-from astra_tui.tui.text_layout import Page, Tone, span
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.widgets.cited import CitationFinder
 
 

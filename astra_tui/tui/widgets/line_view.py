@@ -15,7 +15,8 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from astra_tui.tui.text_layout import Line, Tone, line_cells, line_text
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Line, line_cells, line_text
 
 
 class LinesView(ScrollView, can_focus=True):

@@ -6,7 +6,8 @@ from textual.message import Message
 
 from astra_tui.model.events import ExchangeMade
 from astra_tui.model.visible import visible
-from astra_tui.tui.text_layout import Line, Page, Span, Tone, wrapped
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Line, Page, Span, wrapped
 from astra_tui.tui.view import LogEntry, View
 from astra_tui.tui.widgets.pane import RowsPane
 

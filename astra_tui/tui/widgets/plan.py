@@ -15,10 +15,19 @@ from astra_tui.model.citations import CheckedCitation, CitationStatus, check_cit
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
-from astra_tui.tui.text_layout import Page, Span, Tone, span
+from astra_tui.model.verdict import RoundVerdict
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import (
+    decision_words,
+    plan_words,
+    prediction_words,
+    round_verdict,
+    score_words,
+    words_of,
+)
+from astra_tui.tui.text_layout import Page, Span, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
-from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent
 
 _STREAM_LINES = 200
 _ARROW = ">"
@@ -163,8 +172,7 @@ def _draw_plan(
 ) -> list[CitedRows]:
     """Draws it, and says where the numbers are that it cites of the version it starts from."""
     page.paragraph(plan.title, Tone.TITLE)
-    move = f", move {plan.move}" if plan.move else ""
-    page.paragraph(f"by {proposal.author.describe()}{move}, {plan.risk.value} risk", Tone.DIM)
+    page.paragraph(plan_words(plan, proposal.author.describe()), Tone.DIM)
     page.blank()
     page.field("bottleneck", plan.bottleneck)
     cited = draw_evidence(page, plan.observations, base or CandidateState(""))
@@ -209,20 +217,25 @@ def _draw_prediction(
 ) -> None:
     expected = plan.prediction
     page.heading("Prediction and measurement")
-    name = expected.counter.value.replace("_", " ")
-    page.field("expected", f"{name} {percent(expected.counter_ratio)}")
+    page.field("expected", prediction_words(expected))
     verdict = proposal.verdict
     comparison = verdict.comparison if verdict else None
     measured = score(expected, comparison) if comparison else None
     if measured is not None:
-        right = "right direction" if measured.right_direction else "wrong direction"
-        tone = Tone.GOOD if measured.right_direction else Tone.CAUTION
-        page.field("measured", f"{name} {percent(measured.measured_ratio)}, {right}", tone)
+        page.field("measured", *score_words(measured))
     else:
-        page.field("measured", "not yet" if verdict is None else "no", Tone.DIM)
+        page.field(
+            "measured", "not yet" if verdict is None else _why_not_measured(verdict), Tone.DIM
+        )
     if base is not None and base.is_timed:
         low, high = expected.speedup_low, expected.speedup_high
         page.field("speedup", f"{low:.2f}x to {high:.2f}x expected", Tone.DIM)
+
+
+def _why_not_measured(verdict: RoundVerdict) -> str:
+    if verdict.comparison is not None:
+        return "the counter was 0 before"
+    return f"not measured: {words_of(verdict.outcome)}"
 
 
 def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
@@ -232,14 +245,10 @@ def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
     if taken:
         page.heading("Decisions")
     for decision in taken:
-        text = f"{decision.gate.value} {decision.status.value} by {decision.by.describe()}"
-        if decision.partial is not None:
-            text += f", only hunks {', '.join(str(h + 1) for h in decision.partial)}"
-        page.paragraph(text + (f": {decision.reason}" if decision.reason else ""))
+        page.paragraph(decision_words(decision))
     if proposal.verdict is not None:
-        outcome = proposal.verdict.outcome
         page.heading("Verdict")
-        page.line(Span(outcome_words(outcome), OUTCOME_TONES[outcome]))
+        page.line(Span(*round_verdict(view.state, proposal.verdict)))
         for reason in proposal.verdict.reasons:
             page.paragraph(reason, indent=2)
     for analysis in view.candidate.analyses if view.candidate else ():

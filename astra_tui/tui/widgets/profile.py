@@ -8,13 +8,15 @@ from astra_tui.model.citations import CheckedCitation
 from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
-from astra_tui.tui.text_layout import Page, Span, Tone, padded, span
+from astra_tui.present.numbers import change_between, count, short
+from astra_tui.present.tones import Tone, tone_of_change
+from astra_tui.present.words import round_verdict
+from astra_tui.tui.text_layout import Page, Span, padded, span
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.hardware import draw_hardware
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.times import draw_running, draw_timing, draw_workload
-from astra_tui.tui.words import OUTCOME_TONES, outcome_words, percent, short
 
 _COUNTERS = (
     ("sectors", "sectors"),
@@ -103,7 +105,7 @@ class ProfilePane(Pane):
             _say_why_no_hardware(page, view, candidate.profile)
         if candidate.profile.device == "emulator":
             page.paragraph(
-                "Counted by the emulator. Times, percent of roofline and the paper's protocol "
+                "Counted by the emulator. Times, change of roofline and the paper's protocol "
                 "need a GPU.",
                 Tone.DIM,
             )
@@ -115,7 +117,8 @@ def _draw_head(page: Page, view: View, candidate: CandidateState) -> None:
     verdict = view.proposal.verdict if view.proposal else None
     if verdict is None:
         return
-    page.line(Span(outcome_words(verdict.outcome).upper(), OUTCOME_TONES[verdict.outcome]))
+    told = round_verdict(view.state, verdict)
+    page.line(Span(told.words.upper(), told.tone))
     for reason in verdict.reasons:
         page.paragraph(reason, indent=2)
 
@@ -165,15 +168,14 @@ def _why_no_profile(candidate: CandidateState) -> str:
 
 
 def _row(page: Page, name: str, before: int | None, after: int) -> None:
-    tone, change = Tone.PLAIN, ""
-    if before is not None and before != after:
-        tone = Tone.GOOD if after < before else Tone.CAUTION
-        change = percent(after / before) if before else "new"
-    old = "" if before is None else f"{before:,}"
+    old, change, tone = "", "", Tone.PLAIN
+    if before is not None:
+        old, change = count(before), change_between(before, after)
+        tone = tone_of_change(before, after)
     page.line(
         Span(padded(name, _NAME), Tone.DIM),
         Span(old.rjust(_NUMBER)),
-        Span(f"{after:,}".rjust(_NUMBER)),
+        Span(count(after).rjust(_NUMBER)),
         Span(change.rjust(_CHANGE), tone),
     )
 

@@ -8,11 +8,12 @@ from textual import events
 from textual.message import Message
 
 from astra_tui.model.events import StopReason
+from astra_tui.present.numbers import clock
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.timeline import Moment, MomentKind
 from astra_tui.tui.player import Player
-from astra_tui.tui.text_layout import Line, Span, Tone, cut, padded, span
+from astra_tui.tui.text_layout import Line, Span, cut, padded, span
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import duration
 
 HEAD = "█"
 IDLE = "~"
@@ -111,8 +112,8 @@ class ReplayLine(BarLine):
         self.post_message(self.Sought(self._player.track.position(cell, width)))
 
     def _time(self, player: Player) -> str:
-        whole = duration(player.timeline.elapsed(player.length))
-        return f" {duration(player.timeline.elapsed(player.position)).rjust(len(whole))}/{whole} "
+        whole = clock(player.timeline.elapsed(player.length))
+        return f" {clock(player.timeline.elapsed(player.position)).rjust(len(whole))}/{whole} "
 
     def _told(self, player: Player, width: int) -> Line:
         """What happened last."""

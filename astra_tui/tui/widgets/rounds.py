@@ -7,17 +7,12 @@ from typing import NamedTuple
 from textual.message import Message
 
 from astra_tui.model.state import ProposalState, RoundState
-from astra_tui.tui.text_layout import Line, Page, Span, Tone, padded, span
+from astra_tui.present.numbers import short
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import OUTCOME_MARKS, STAGES, comparison_words, round_verdict
+from astra_tui.tui.text_layout import Line, Page, Span, padded, span
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.pane import RowsPane
-from astra_tui.tui.words import (
-    OUTCOME_MARKS,
-    OUTCOME_TONES,
-    STAGES,
-    comparison_words,
-    outcome_words,
-    short,
-)
 
 ROWS = 2
 """Rows that a proposal takes."""
@@ -156,8 +151,8 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
             return Span("!", Tone.CAUTION), [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
         stage = STAGES.get(view.stage.stage, "") if view.stage else ""
         return Span(">", Tone.ACCENT), [Span(stage or "at work", Tone.ACCENT)]
-    tone = OUTCOME_TONES[verdict.outcome]
-    said = [Span(outcome_words(verdict.outcome), tone)]
+    told = round_verdict(view.state, verdict)
+    said = [Span(*told)]
     if verdict.comparison is not None:
         said.append(Span("  " + comparison_words(verdict.comparison)))
-    return Span(OUTCOME_MARKS[verdict.outcome], tone), said
+    return Span(OUTCOME_MARKS[verdict.outcome], told.tone), said

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerVerdict, sanitizer_words
-from astra_tui.tui.text_layout import Page, Tone
+from astra_tui.present.tones import Tone
+from astra_tui.tui.text_layout import Page
 
 _MAX_FINDINGS = 4
 

@@ -6,6 +6,15 @@ from collections.abc import Callable
 
 from astra_tui.model.check import CaseOutcome
 from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.present.numbers import change_between, short, speedup
+from astra_tui.present.tones import Tone, tone_of, tone_of_change
+from astra_tui.present.words import (
+    OUTCOME_MARKS,
+    prediction_words,
+    score_words,
+    timing_verdict,
+    words_of,
+)
 from astra_tui.sessions.comparison import (
     Side,
     Sides,
@@ -13,18 +22,9 @@ from astra_tui.sessions.comparison import (
     case_differences,
     direct_timing,
 )
-from astra_tui.tui.text_layout import Page, Span, Tone, line_cells, padded, span
+from astra_tui.tui.text_layout import Page, Span, line_cells, padded, span
 from astra_tui.tui.widgets.cited import CitationFinder
-from astra_tui.tui.widgets.times import VERDICT_TONES, draw_timing
-from astra_tui.tui.words import (
-    OUTCOME_MARKS,
-    OUTCOME_TONES,
-    case_words,
-    outcome_words,
-    percent,
-    ratio_words,
-    short,
-)
+from astra_tui.tui.widgets.times import draw_timing
 
 _DrawSide = Callable[[Page, Side], None]
 
@@ -112,8 +112,8 @@ def _draw_origin(page: Page, side: Side) -> None:
     page.field("device", settings.device)
     page.field("written by", compared.author)
     if compared.outcome is not None:
-        words = f"{outcome_words(compared.outcome)}: {'; '.join(compared.reasons[:2])}"
-        page.field("verdict", words, OUTCOME_TONES[compared.outcome])
+        words = f"{words_of(compared.outcome)}: {'; '.join(compared.reasons[:2])}"
+        page.field("verdict", words, tone_of(compared.outcome))
 
 
 def _draw_steps(page: Page, side: Side) -> None:
@@ -130,20 +130,18 @@ def _draw_steps(page: Page, side: Side) -> None:
 def _draw_step(page: Page, step: Step) -> None:
     verdict, plan = step.verdict, step.plan
     mark = OUTCOME_MARKS[verdict.outcome] if verdict else ">"
-    tone = OUTCOME_TONES[verdict.outcome] if verdict else Tone.ACCENT
+    tone = tone_of(verdict.outcome) if verdict else Tone.ACCENT
     page.line(Span(f"{mark} ", tone), Span(f"{step.round} "), span(plan.title, Tone.TITLE))
     page.field("  move", plan.move or "written by the coding agent")
     expected = plan.prediction
-    counter = expected.counter.value.replace("_", " ")
-    page.field("  predicted", f"{counter} {percent(expected.counter_ratio)}")
+    page.field("  predicted", prediction_words(expected))
     if step.measured is not None:
-        tone = Tone.GOOD if step.measured.right_direction else Tone.CAUTION
-        page.field("  measured", f"{counter} {percent(step.measured.measured_ratio)}", tone)
+        page.field("  measured", *score_words(step.measured))
     else:
         page.field("  measured", "not measured", Tone.DIM)
     if verdict and verdict.comparison and verdict.comparison.speedup:
         low, high = expected.speedup_low, expected.speedup_high
-        words = f"{ratio_words(verdict.comparison.speedup)}, {low:.2f}x to {high:.2f}x predicted"
+        words = f"{speedup(verdict.comparison.speedup)}, {low:.2f}x to {high:.2f}x predicted"
         page.field("", words)
 
 
@@ -165,7 +163,8 @@ def _draw_times(page: Page, side: Side) -> None:
         page.blank()
         page.line(span(f"against {_base_words(side, timing)}", Tone.TITLE))
         page.line(span(f"on {timing.gpu or timing.device}", Tone.DIM))
-        page.field("all", ratio_words(timing.speedup), VERDICT_TONES[timing.verdict])
+        verdict = timing_verdict(timing)
+        page.field("all", f"{speedup(timing.speedup)} {verdict.words}", verdict.tone)
         for workload in timing.workloads:
             _draw_workload(page, workload)
 
@@ -173,8 +172,8 @@ def _draw_times(page: Page, side: Side) -> None:
 def _draw_workload(page: Page, timing: WorkloadTiming) -> None:
     page.line(span(f"{timing.workload} {timing.dtype.value}"))
     void = " VOID" if timing.invalidated else " (caveats)" if timing.caveats else ""
-    words = f"{ratio_words(timing.cold.speedup)}{void}"
-    page.field("  cold", words, Tone.BAD if void else VERDICT_TONES[timing.verdict], column=8)
+    words = f"{speedup(timing.cold.speedup)}{void}"
+    page.field("  cold", words, Tone.BAD if void else tone_of(timing.verdict), column=8)
 
 
 def _base_words(side: Side, timing: Timing) -> str:
@@ -197,19 +196,17 @@ def _draw_counters(page: Page, sides: Sides) -> None:
     page.line(Span(" " * _COUNTER_WIDTH + "A".rjust(15) + "B".rjust(15), Tone.DIM))
     for name, before in first.items():
         now = second[name]
-        change = percent(now / before) if before and now != before else ""
-        tone = Tone.GOOD if now < before else Tone.CAUTION
         page.line(
             Span(padded(name.replace("_", " "), _COUNTER_WIDTH), Tone.DIM),
             Span(f"{before:,}".rjust(15) + f"{now:,}".rjust(15)),
-            Span(change.rjust(11), tone),
+            Span(change_between(before, now).rjust(11), tone_of_change(before, now)),
         )
 
 
 def _case_end(outcome: CaseOutcome | None) -> Span:
     if outcome is None:
         return Span("not run", Tone.DIM)
-    return Span(case_words(outcome), Tone.GOOD if outcome.ok else Tone.BAD)
+    return Span(words_of(outcome), Tone.GOOD if outcome.ok else Tone.BAD)
 
 
 def _same_task(sides: Sides) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from textual import events
 
 from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.present.numbers import clock
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import STAGES, best_of
 from astra_tui.tui.player import Player
-from astra_tui.tui.text_layout import Line, Span, Tone, line_cells, span
+from astra_tui.tui.text_layout import Line, Span, line_cells, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.words import STAGES, best_of, duration
 
 _GAP = Span("  ")
 
@@ -82,7 +84,7 @@ def _activity(view: View, now: float) -> list[Span]:
         return [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
     if view.stage is None:
         return []
-    seconds = duration(now - view.since)
+    seconds = clock(now - view.since)
     text = STAGES.get(view.stage.stage, view.stage.stage)
     if view.stage.stage == "check":
         candidate = view.candidate if view.following else None

@@ -19,11 +19,13 @@ from astra_tui.model.check import (
 from astra_tui.model.compilation import Severity
 from astra_tui.model.events import CheckFinished, CompileFinished
 from astra_tui.model.state import CandidateState
-from astra_tui.tui.text_layout import Page, Span, Tone, padded, span
+from astra_tui.present.numbers import short
+from astra_tui.present.tones import Tone, tone_of
+from astra_tui.present.words import words_of
+from astra_tui.tui.text_layout import Page, Span, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
-from astra_tui.tui.words import CHECK_TONES, case_words, short
 
 _BAR, _WORD, _ERROR = 10, 8, 5
 _WIDE_ENOUGH = 60
@@ -80,7 +82,7 @@ class TestsPane(Pane):
         name = Span(short(candidate.hash) + "  ", Tone.DIM)
         check = candidate.check
         if check is not None:
-            tone = CHECK_TONES[check.verdict]
+            tone = tone_of(check.verdict)
             if check.verdict is CheckVerdict.PASSED and not candidate.correct:
                 tone = Tone.BAD
             verdict = check.verdict.value.replace("_", " ")
@@ -136,7 +138,7 @@ def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None
     result = alike[0]
     case = result.case
     more = f", and {len(alike) - 1} more alike" if len(alike) > 1 else ""
-    page.heading(f"{case.id}: {case_words(result.outcome)}{more}")
+    page.heading(f"{case.id}: {words_of(result.outcome)}{more}")
     sizes = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
     page.field("sizes", sizes)
     page.field("why", case.why)
@@ -187,7 +189,7 @@ def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
         tone = Tone.GOOD if at_size.outcome.ok else Tone.BAD
         if at_size.outcome is CaseOutcome.INCONCLUSIVE:
             tone = Tone.CAUTION
-        page.field(at_size.workload, f"{case_words(at_size.outcome)}: {at_size.extent}", tone)
+        page.field(at_size.workload, f"{words_of(at_size.outcome)}: {at_size.extent}", tone)
         if at_size.message:
             page.field("", at_size.message, tone)
         for output in at_size.outputs:
@@ -225,7 +227,7 @@ def _draw_case(page: Page, result: CaseResult) -> None:
     bar = "" if fraction is None or page.width < _WIDE_ENOUGH else " " + _bar(fraction)
     name = page.width - _WORD - _ERROR - (_BAR + 1 if page.width >= _WIDE_ENOUGH else 0)
     page.line(
-        Span(padded(case_words(result.outcome), _WORD), tone),
+        Span(padded(words_of(result.outcome), _WORD), tone),
         Span(padded(span(result.case.id).text, max(name - 1, 8)) + " "),
         Span(error.rjust(_ERROR)),
         Span(bar),

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from astra_tui.model.events import RoundsTimed
-from astra_tui.model.timing import Caveat, Timing, TimingVerdict, WorkloadTiming
-from astra_tui.tui.text_layout import Page, Span, Tone, span
+from astra_tui.model.timing import Caveat, PairedTime, Timing, WorkloadTiming
+from astra_tui.present.numbers import percent, ratio, speedup, time, times
+from astra_tui.present.tones import Tone, tone_of
+from astra_tui.present.words import timing_verdict
+from astra_tui.tui.text_layout import Page, Span, span
 from astra_tui.tui.widgets.cited import CitationFinder
-from astra_tui.tui.words import microseconds, ratio_words
 
 _BAR = 20
-
-VERDICT_TONES = {
-    TimingVerdict.FASTER: Tone.GOOD,
-    TimingVerdict.SLOWER: Tone.CAUTION,
-    TimingVerdict.SAME: Tone.PLAIN,
-    TimingVerdict.INCONCLUSIVE: Tone.CAUTION,
-}
 
 
 def draw_timing(
@@ -23,9 +18,10 @@ def draw_timing(
 ) -> None:
     """A finished timing: all workloads together, then each. `base` says against what."""
     page.heading(f"Time against {base}" + (", measured again at the end" if final else ""))
-    together = f"  {ratio_words(timing.speedup)} over all workloads" if timing.speedup else ""
+    verdict = timing_verdict(timing)
+    together = f"  {speedup(timing.speedup)} over all workloads" if timing.speedup else ""
     page.line(
-        Span(timing.verdict.value.upper(), VERDICT_TONES[timing.verdict]),
+        Span(verdict.words.upper(), verdict.tone),
         Span(together),
         span(f"  on {timing.device}", Tone.DIM),
     )
@@ -35,41 +31,43 @@ def draw_timing(
 
 def draw_workload(page: Page, timing: WorkloadTiming, pointer: CitationFinder) -> None:
     """One workload: the ratio that decides, the floor, what else was measured, and caveats."""
-    tone = VERDICT_TONES[timing.verdict]
+    tone = tone_of(timing.verdict)
     page.line(
         span(f"{timing.workload} {timing.dtype.value}  ", Tone.TITLE),
         Span(timing.verdict.value, tone),
         Span(f"  {timing.cold.speedup.rounds} pairs", Tone.DIM),
-        Span("  CAVEATS", Tone.BAD) if timing.caveats else Span(""),
+        Span("  CAVEATS" if timing.caveats else "", _doubt(timing)),
     )
-    cold = timing.cold
-    times = f"{microseconds(cold.base_us)} to {microseconds(cold.candidate_us)}"
-    with_producer = ", with the producer before it" * timing.producer
-    page.field("  cold", f"{ratio_words(cold.speedup)}  {times}{with_producer}")
+    _draw_pair(page, "cold", timing.cold, ", with the producer before it" * timing.producer)
     pointer.drawn(page, timing.workload, "time_us")
     if timing.chained is not None:
-        alone = timing.chained
-        times = f"{microseconds(alone.base_us)} to {microseconds(alone.candidate_us)}"
-        page.field("  chained", f"{ratio_words(alone.speedup)}  {times}, after itself alone")
+        _draw_pair(page, "chained", timing.chained, ", after itself alone")
         pointer.drawn(page, timing.workload, "chained_us")
     if timing.warm is not None:
-        warm = timing.warm
-        times = f"{microseconds(warm.base_us)} to {microseconds(warm.candidate_us)}"
-        page.field("  warm", f"{ratio_words(warm.speedup)}  {times}")
+        _draw_pair(page, "warm", timing.warm)
         pointer.drawn(page, timing.workload, "warm_us")
     if timing.paper is not None:
         paper = timing.paper
-        times = f"{microseconds(paper.base_us)} to {microseconds(paper.candidate_us)}"
-        page.field("  paper", f"{paper.speedup:.3f}x  {times}, launches included", Tone.DIM)
+        shown = f"{ratio(paper.speedup)}  {times(paper.base_us, paper.candidate_us)}"
+        page.field("  paper", f"{shown}, launches included", Tone.DIM)
         pointer.drawn(page, timing.workload, "paper_us")
     if timing.floor is not None and timing.of_floor is not None:
         page.line(
             Span("  of floor  ", Tone.DIM),
             Span(_bar(timing.of_floor), Tone.DIM),
-            Span(f" {100 * timing.of_floor:.0f} % of {microseconds(timing.floor.us)}"),
+            Span(f" {percent(timing.of_floor)} of {time(timing.floor.us)}"),
         )
         pointer.drawn(page, timing.workload, "of_floor", "floor_us")
     draw_caveats(page, timing.caveats)
+
+
+def _doubt(timing: WorkloadTiming) -> Tone:
+    return Tone.BAD if timing.invalidated else Tone.CAUTION
+
+
+def _draw_pair(page: Page, name: str, pair: PairedTime, remark: str = "") -> None:
+    shown = times(pair.base_us, pair.candidate_us)
+    page.field(f"  {name}", f"{speedup(pair.speedup)}  {shown}{remark}")
 
 
 def draw_caveats(page: Page, caveats: tuple[Caveat, ...]) -> None:
@@ -83,8 +81,7 @@ def draw_running(page: Page, rounds: tuple[RoundsTimed, ...]) -> None:
     """A timing that runs: intervals that narrow."""
     page.heading("Timing now")
     for one in rounds:
-        half = 100 * one.speedup.half_width
-        text = f"{ratio_words(one.speedup)}  ±{half:.2f} %  {one.rounds} pairs"
+        text = f"{speedup(one.speedup)}  {one.rounds} pairs"
         page.field(f"  {one.workload}", text, column=max(14, len(one.workload) + 4))
 
 

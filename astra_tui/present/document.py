@@ -1,0 +1,195 @@
+"""What is shown, before it is lines, HTML or Markdown: all are written from the same parts.
+
+Texts may come from anyone; the writers make them harmless.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Concatenate, ParamSpec, TypeVar
+
+from astra_tui.model.timing import Ratio
+from astra_tui.present.numbers import count, ratio
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.words import phrase_of
+
+
+@dataclass(frozen=True)
+class Code:
+    """A name, hash or command."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Words that matter."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value of the journal as it is shown; the HTML carries the exact one too."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Badge:
+    """An outcome or a verdict."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True)
+class Link:
+    """A reference to the section or the row with this anchor."""
+
+    text: str
+    anchor: str
+
+
+N = TypeVar("N", int, float)
+P = ParamSpec("P")
+
+
+def number(
+    value: N, write: Callable[Concatenate[N, P], str], *args: P.args, **options: P.kwargs
+) -> Number:
+    """A value as one of the functions of numbers.py writes it."""
+    return Number(value, write(value, *args, **options))
+
+
+def counts(*values: int) -> tuple[Line, ...]:
+    """Cells of whole numbers."""
+    return tuple((number(value, count),) for value in values)
+
+
+def badge(said: StrEnum | Phrase) -> Badge:
+    """An outcome or a verdict in its tone."""
+    return Badge(said.words, said.tone) if isinstance(said, Phrase) else badge(phrase_of(said))
+
+
+Inline = str | Code | Strong | Number | Badge | Link
+Line = tuple[Inline, ...]
+
+
+def interval(found: Ratio) -> Line:
+    """Both ends of the 95 % interval, with their exact values; nothing where there is none."""
+    if not math.isfinite(found.high):
+        return ()
+    low, high = (number(end, ratio, "") for end in (found.low, found.high))
+    return "[", low, ", ", high, "]"
+
+
+def speedup_line(found: Ratio | None) -> Line:
+    """A speedup with its interval, or nothing."""
+    return (number(found.value, ratio), " ", *interval(found)) if found else ()
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """One paragraph."""
+
+    line: Line
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a model or an engineer wrote, line by line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of short lines."""
+
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; columns in `numeric`, counted from 0, are set to the right.
+
+    The first cell of a row is its header. `anchors` names rows that links lead to.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Line, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    anchors: tuple[str, ...] = ()
+
+    def without_empty_columns(self) -> Table:
+        """The same without the columns in which no row has anything."""
+        kept = [i for i in range(len(self.columns)) if any(row[i] for row in self.rows)]
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+            numeric=frozenset(n for n, i in enumerate(kept) if i in self.numeric),
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing; `description` says in words what it shows. Its numbers are in a table nearby."""
+
+    title: str
+    description: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A whole kernel source."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """How one source became another."""
+
+    old_name: str
+    new_name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Details:
+    """Parts that are folded away under a line of summary; `long` ones stay so in print."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+    long: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part; sections inside of it are one level lower."""
+
+    title: str
+    anchor: str
+    blocks: tuple[Block, ...]
+
+
+Block = Paragraph | Quote | Items | Table | Figure | Source | Diff | Details | Section
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    subtitle: str
+    opening: tuple[Block, ...]
+    sections: tuple[Section, ...]

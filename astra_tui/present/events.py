@@ -1,0 +1,183 @@
+"""Every event in one sentence, for the log on the screen, for lines, and for replays."""
+
+from __future__ import annotations
+
+from astra_tui.model.auto_approval import AutoApproval
+from astra_tui.model.compilation import Severity
+from astra_tui.model.events import (
+    AnalysisGiven,
+    AutoApprovalSet,
+    BestChanged,
+    CaseAdded,
+    CaseChecked,
+    CheckFinished,
+    CheckStarted,
+    CodeFailed,
+    CodeWritten,
+    CompileFinished,
+    DecisionTaken,
+    DeviceOpened,
+    EngineStarted,
+    ErrorOccurred,
+    Event,
+    ExchangeMade,
+    HardwareCountersRead,
+    NoteAdded,
+    Paused,
+    PlanningFinished,
+    PlanProposed,
+    ProfileTaken,
+    Resumed,
+    RoundOpened,
+    RoundsTimed,
+    Sanitized,
+    SessionClosed,
+    SessionOpened,
+    ShippedTimed,
+    TimingFinished,
+    VerdictReached,
+    WorkloadTimed,
+)
+from astra_tui.model.sanitizer import sanitizer_words
+from astra_tui.present import numbers
+from astra_tui.present.numbers import short
+from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.words import (
+    decision_words,
+    device_words,
+    plan_words,
+    shipped_words,
+    timing_verdict,
+    words_of,
+    workload_words,
+)
+
+
+def describe(event: Event) -> Phrase | None:
+    """An event in one sentence; None for those that no reader of a log misses."""
+    return _of_plans(event) or _of_code(event) or _of_checks(event) or _of_session(event)
+
+
+def _of_plans(event: Event) -> Phrase | None:
+    match event:
+        case RoundOpened(round=0):
+            return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
+        case RoundOpened():
+            return Phrase(f"round {event.round}, from {short(event.base)}", Tone.TITLE)
+        case PlanProposed():
+            who = plan_words(event.plan, event.author.describe())
+            return Phrase(f"plan {event.proposal + 1}: {event.plan.title} ({who})", Tone.ACCENT)
+        case PlanningFinished(reason=reason) if reason:
+            return Phrase(f"no further plan: {reason}")
+        case DecisionTaken():
+            return Phrase(decision_words(event.decision))
+        case VerdictReached(verdict=verdict):
+            words = f"verdict {words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
+            timed = verdict.comparison is not None and verdict.comparison.speedup is not None
+            tone = tone_of(verdict.outcome)  # Whether a workload lost, its timing has said.
+            return Phrase(words, Tone.PLAIN if timed and tone is Tone.GOOD else tone)
+        case BestChanged():
+            return Phrase(f"the best is now {short(event.candidate)}", Tone.ACCENT)
+        case AnalysisGiven():
+            return Phrase(f"{event.role}: {event.text}")
+    return None
+
+
+def _of_code(event: Event) -> Phrase | None:
+    match event:
+        case CodeWritten():
+            what = f": {event.summary}" if event.summary else ""
+            return Phrase(f"code {short(event.candidate)} by {event.author.describe()}{what}")
+        case CodeFailed():
+            return Phrase(f"no code: {event.reason}", Tone.BAD)
+        case CompileFinished(ok=True):
+            return Phrase(f"compiled {short(event.candidate)} in {numbers.seconds(event.seconds)}")
+        case CompileFinished():
+            errors = [d for d in event.diagnostics if d.severity is Severity.ERROR]
+            first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason given"
+            return Phrase(f"{short(event.candidate)} does not compile: {first}", Tone.BAD)
+        case ExchangeMade():
+            tokens = f"{event.input_tokens:,} tokens in, {event.output_tokens:,} out"
+            took = numbers.seconds(event.seconds)
+            text = f"{event.model} for {event.purpose}: {tokens}, {took}"
+            if event.error:
+                return Phrase(f"{text}; failed: {event.error}", Tone.BAD)
+            return Phrase(text, Tone.DIM)
+    return None
+
+
+def _of_checks(event: Event) -> Phrase | None:
+    match event:
+        case CheckStarted():
+            return Phrase(f"checking {event.cases} cases of {short(event.candidate)}")
+        case CaseChecked(result=result) if not result.outcome.ok:
+            words = f"{result.case.id} {words_of(result.outcome)}: {result.message}"
+            return Phrase(words, tone_of(result.outcome))
+        case CheckFinished():
+            took = numbers.seconds(event.seconds)
+            words = f"check {words_of(event.verdict)}: {event.message} ({took})"
+            return Phrase(words, tone_of(event.verdict))
+        case Sanitized(reports=reports):
+            tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN
+            words = "; ".join(sanitizer_words(reports))
+            return Phrase(f"compute-sanitizer on {short(event.candidate)}: {words}", tone)
+        case HardwareCountersRead(report=report):
+            words = f"hardware counters of {short(event.candidate)}: {report.outcome}"
+            return Phrase(words, Tone.PLAIN if report.available else Tone.CAUTION)
+        case ProfileTaken():
+            return Phrase(f"profile of {short(event.candidate)} on {event.profile.device}")
+        case _:
+            return _of_timing(event)
+
+
+def _of_timing(event: Event) -> Phrase | None:
+    match event:
+        case RoundsTimed():
+            times = numbers.times(event.base_us, event.candidate_us)
+            found = f"{numbers.speedup(event.speedup)} after {event.rounds} rounds"
+            return Phrase(f"{event.workload}: {found}, {times}", Tone.DIM)
+        case WorkloadTimed(timing=timing):
+            return Phrase(workload_words(timing), tone_of(timing.verdict))
+        case TimingFinished(timing=timing):
+            what = "the best, re-measured" if event.final else f"{short(timing.candidate)} timed"
+            verdict = timing_verdict(timing)
+            found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
+            why = f": {timing.reasons[0]}" if timing.reasons else ""
+            took = numbers.seconds(timing.seconds)
+            words = f"{what} against {short(timing.base)}: {found}{why} ({took})"
+            return Phrase(words, verdict.tone)
+        case ShippedTimed(shipped=shipped):
+            told = shipped_words(shipped)
+            return Phrase(f"the best {told.words}", told.tone)
+    return None
+
+
+def _of_session(event: Event) -> Phrase | None:
+    match event:
+        case SessionOpened():
+            settings = event.settings
+            who = f"{settings.team.value} {settings.model}".strip()
+            words = f"session {event.session}: {settings.task}, {who}, {settings.device}"
+            return Phrase(words, Tone.TITLE)
+        case EngineStarted():
+            words = f"engine: process {event.pid} on {event.host}, {event.rounds} rounds"
+            return Phrase(words, Tone.DIM)
+        case DeviceOpened():
+            return Phrase(f"device {device_words(event.device, event.gpu)}", Tone.DIM)
+        case NoteAdded():
+            return Phrase(f"note from {event.by.describe()}: {event.text}", Tone.ACCENT)
+        case CaseAdded():
+            return Phrase(f"case added by {event.by.describe()}: {event.case.id}")
+        case AutoApprovalSet():
+            words = AutoApproval(event.mode, event.left).describe() or "everything is asked"
+            return Phrase(f"{words}, set by {event.by.describe()}", Tone.CAUTION)
+        case Paused():
+            dropped = "; the step was dropped and starts again" if event.interrupted else ""
+            return Phrase(f"paused by {event.by.describe()}{dropped}", Tone.CAUTION)
+        case Resumed():
+            return Phrase(f"continued by {event.by.describe()}")
+        case ErrorOccurred():
+            return Phrase(f"error in {event.where}: {event.message}", Tone.BAD)
+        case SessionClosed():
+            return Phrase(f"{event.reason.words} ({event.message})", Tone.TITLE)
+    return None

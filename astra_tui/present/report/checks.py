@@ -1,0 +1,157 @@
+"""The tests: what every version had to pass, and where it failed."""
+
+from __future__ import annotations
+
+from astra_tui.model.check import OPEN_CONDITION_HINT, CaseResult, CheckVerdict
+from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.events import CheckFinished
+from astra_tui.model.state import CandidateState
+from astra_tui.present.document import (
+    Block,
+    Code,
+    Details,
+    Line,
+    Paragraph,
+    Section,
+    Table,
+    badge,
+    number,
+)
+from astra_tui.present.numbers import decimal, pluralised
+from astra_tui.present.report.facts import Facts
+from astra_tui.present.words import words_of
+
+_MAX_FAILURES = 20
+
+_TEXT = (
+    "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
+    "allowed there: above the bound the output is wrong. Fakes are outputs that no honest kernel "
+    "would produce; the cases of a check have to reject them."
+)
+
+
+def checks_section(facts: Facts) -> Section:
+    """A row for each version that was checked, and the cases that failed."""
+    checked = _versions(facts)
+    if not checked:
+        return Section("Tests", "tests", (Paragraph(("Nothing was checked.",)),))
+    columns = (
+        "version", "source", "verdict", "cases passed", "worst error", "bound", "in case",
+        "bit for bit", "fakes caught", "seconds",
+    )  # fmt: skip
+    rows = tuple(_row(name, version) for name, version in checked)
+    table = Table("Checks", columns, rows, frozenset({3, 4, 5, 8, 9}))
+    blocks: list[Block] = [Paragraph((_TEXT,)), table]
+    blocks += _rulings(checked)
+    blocks += [d for name, version in checked for d in _failures(name, version)]
+    return Section("Tests", "tests", tuple(blocks))
+
+
+def _versions(facts: Facts) -> list[tuple[str, CandidateState]]:
+    """Every version with a finished check once, under its first name."""
+    named = {facts.baseline.hash: "baseline"}
+    for entry in facts.reported:
+        for attempt in entry.proposal.attempts:
+            hash_ = getattr(attempt, "candidate", "")
+            if hash_:
+                named.setdefault(hash_, f"round {entry.label}")
+    for final in facts.finals:
+        named.setdefault(final.timing.base, final.beside)
+    versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]
+    return [(name, version) for name, version in versions if version.check is not None]
+
+
+def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
+    check = version.check
+    assert check is not None
+    passed = sum(r.outcome.ok for r in version.results)
+    worst = [(r, r.worst) for r in version.results if r.worst is not None]
+    case, error = max(worst, key=lambda w: w[1].error / (w[1].allowed or 1.0), default=(None, None))
+    bitwise = sum(p.ok and p.bitwise for p in check.properties)
+    caught = sum(f.caught for f in check.fakes)
+    return (
+        (name,),
+        (Code(version.hash[:12]),),
+        (badge(check.verdict),),
+        (f"{passed:,} of {version.cases:,}",),
+        (number(error.error, decimal, 3),) if error else (),
+        (number(error.allowed, decimal, 2),) if error else (),
+        (case.case.id,) if case else (),
+        (f"{bitwise} of {len(check.properties)} properties",) if check.properties else (),
+        (f"{caught} of {len(check.fakes)}",) if check.fakes else (),
+        (number(check.seconds, decimal),),
+    )
+
+
+def _rulings(checked: list[tuple[str, CandidateState]]) -> list[Block]:
+    """What an engineer accepts in task.toml, and the findings that these rulings let pass."""
+    checks = [v.check for _, v in checked if v.check is not None]
+    rulings = dict.fromkeys(r.describe() for check in checks for r in check.accepted)
+    passed = [
+        (name, found.describe())
+        for name, version in checked
+        for result in version.results
+        for found in result.findings
+        if found.accepted
+    ]
+    blocks: list[Block] = [Paragraph((f"Accepted in task.toml: {text}",)) for text in rulings]
+    if passed:
+        rows = tuple(((name,), (text,)) for name, text in dict.fromkeys(passed))
+        blocks.append(Table("Findings that were accepted", ("version", "finding"), rows))
+    return blocks
+
+
+def _failures(name: str, version: CandidateState) -> list[Block]:
+    blocks: list[Block] = []
+    if version.compilation is not None and not version.compilation.ok:
+        table = _diagnostics(name, version.compilation.diagnostics)
+        blocks.append(Details(f"{name} does not compile", (table,)))
+    if version.failures:
+        title = f"{name}: {pluralised(len(version.failures), 'failed case')}"
+        blocks.append(Details(title, (_failed_cases(name, version.failures),)))
+    if version.check is not None:
+        if version.check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
+            blocks.append(Paragraph((f"{name}: {version.check.message}",)))
+        blocks += _open_conditions(name, version.check)
+        blocks += _at_size(name, version.check)
+    return blocks
+
+
+def _open_conditions(name: str, check: CheckFinished) -> list[Block]:
+    """Sides of conditions that nothing took, and what to do about them."""
+    if not check.open_conditions:
+        return []
+    rows = tuple(((str(c.line),), (c.describe_alone(),), (c.why,)) for c in check.open_conditions)
+    title = f"Open conditions of {name}; next: {OPEN_CONDITION_HINT}"
+    table = Table(title, ("line", "condition", "what was tried"), rows)
+    return [Details(f"{name}: {pluralised(len(rows), 'open condition')}", (table,))]
+
+
+def _at_size(name: str, check: CheckFinished) -> list[Block]:
+    """How each workload went at its own size, and how much of it ran."""
+    if not check.full_size:
+        return []
+    rows = tuple(
+        ((r.workload,), (words_of(r.outcome),), (r.message,), (r.extent,)) for r in check.full_size
+    )
+    columns = ("workload", "outcome", "message", "how much ran")
+    table = Table(f"Workloads of {name} at their own sizes", columns, rows)
+    return [Details(f"{name}: workloads at their own sizes", (table,))]
+
+
+def _diagnostics(name: str, diagnostics: tuple[Diagnostic, ...]) -> Table:
+    rows = tuple(
+        ((str(d.line or ""),), (d.severity.value,), (d.message,))
+        for d in diagnostics[:_MAX_FAILURES]
+    )
+    return Table(f"What the compiler says about {name}", ("line", "kind", "message"), rows)
+
+
+def _failed_cases(name: str, failed: tuple[CaseResult, ...]) -> Table:
+    rows = tuple(
+        ((r.case.id,), (words_of(r.outcome),), (r.message,), (r.case.why,))
+        for r in failed[:_MAX_FAILURES]
+    )
+    more = f", the first {_MAX_FAILURES}" if len(failed) > _MAX_FAILURES else ""
+    columns = ("case", "outcome", "message", "why the case is there")
+    return Table(f"Failed cases of {name}{more}", columns, rows)

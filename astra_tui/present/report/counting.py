@@ -1,0 +1,103 @@
+"""What the emulator counted: totals of every version, and the best per workload."""
+
+from __future__ import annotations
+
+from astra_tui.model.state import CandidateState
+from astra_tui.model.verdict import Profile
+from astra_tui.present.document import Block, Code, Line, Paragraph, Section, Table, counts, number
+from astra_tui.present.numbers import (
+    change_between,
+    count,
+    dimensions,
+    percent,
+    pluralised,
+    short,
+)
+from astra_tui.present.report.facts import Facts
+from astra_tui.present.report.plots.counters import counters_figure
+from astra_tui.sessions.summary import COUNTERS
+
+_TEXT = (
+    "Counted by the emulator, at fewer rows where a workload has many: memory counters equal the "
+    "hardware's, instructions are PTX instructions once a warp and order versions only. Less is "
+    "better."
+)
+_NO_TIME = " The emulator gives no time."
+
+
+def counters_section(facts: Facts) -> Section | None:
+    """None where nothing was counted."""
+    versions = _versions(facts)
+    if not versions:
+        return None
+    blocks: list[Block] = [Paragraph((_TEXT + (_NO_TIME if facts.on_emulator else ""),))]
+    blocks.append(_totals(versions))
+    figure = counters_figure(facts)
+    if figure is not None:
+        blocks.append(figure)
+    before, after = facts.baseline.profile, facts.best.profile
+    if before is not None and after is not None and after.workloads:
+        blocks.append(_workloads(before, after))
+        blocks += _resources(after)
+    return Section("Counters", "counters", tuple(blocks))
+
+
+def _versions(facts: Facts) -> list[tuple[str, CandidateState, Profile]]:
+    """Name, version and profile of the baseline and of every candidate that was counted."""
+    named = [("baseline", facts.baseline)]
+    named += [(f"round {t.label}", t.candidate) for t in facts.reported if t.candidate]
+    return [(n, c, c.profile) for n, c in named if c.profile is not None and c.profile.workloads]
+
+
+def _totals(versions: list[tuple[str, CandidateState, Profile]]) -> Table:
+    rows: list[tuple[Line, ...]] = []
+    for name, version, profile in versions:
+        counts: list[Line] = [(number(profile.total(n), count),) for n in COUNTERS]
+        rows.append(((name,), (Code(short(version.hash)),), *counts))
+    columns = ("version", "source", *(n.replace("_", " ") for n in COUNTERS))
+    caption = f"All counters, added up over {pluralised(len(versions[0][2].workloads), 'workload')}"
+    return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
+
+
+def _workloads(before: Profile, after: Profile) -> Table:
+    old = {w.workload: w for w in before.workloads}
+    rows: list[tuple[Line, ...]] = []
+    for new in after.workloads:
+        was = old.get(new.workload)
+        cells: list[Line] = [(new.workload,), (dimensions(new.dims),)]
+        for name in ("sectors", "requests", "warp_instructions"):
+            value = int(getattr(new.counters, name))
+            first = int(getattr(was.counters, name)) if was else 0
+            cells += [(number(first, count),) if was else (), (number(value, count),)]
+            cells.append((change_between(first, value),))
+        rows.append(tuple(cells))
+    columns = (
+        "workload", "counted at", "sectors before", "after", "change", "requests before", "after",
+        "change", "instructions before", "after", "change",
+    )  # fmt: skip
+    caption = "Baseline (before) and best (after), per workload"
+    return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
+
+
+def _launches(profile: Profile) -> Table:
+    rows = tuple(
+        ((w.workload,), (", ".join(w.kernels),), *counts(w.blocks, w.threads),
+         (number(w.counters.sector_efficiency, percent),))
+        for w in profile.workloads
+    )  # fmt: skip
+    columns = ("workload", "kernels", "blocks", "threads a block", "asked for of moved bytes")
+    return Table("Launches of the best", columns, rows, frozenset({2, 3, 4}))
+
+
+def _resources(profile: Profile) -> list[Block]:
+    blocks: list[Block] = [_launches(profile)]
+    if profile.kernels:
+        rows = tuple(
+            ((Code(k.kernel),), *counts(k.registers, k.spill_bytes, k.shared_bytes),
+             (number(k.occupancy, percent),))
+            for k in profile.kernels
+        )  # fmt: skip
+        columns = ("kernel", "registers", "spilled bytes", "shared bytes", "occupancy")
+        blocks.append(Table("Kernels of the best", columns, rows, frozenset(range(1, 5))))
+    missing = [f"{what}: {why}" for what, why in profile.missing.items()]
+    return blocks + [Paragraph((f"Not told: {text}.",)) for text in missing]

@@ -1,0 +1,85 @@
+"""The tone of every outcome, verdict and status: one table for the screen, lines and reports."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from astra_tui.model.sanitizer import SanitizerVerdict
+
+
+class Tone(StrEnum):
+    """What a piece of text means. Whoever draws gives each a colour; the words say it as well."""
+
+    PLAIN = "plain"
+    TITLE = "title"
+    DIM = "dim"
+    GOOD = "good"
+    BAD = "bad"
+    CAUTION = "caution"
+    """In doubt: neither good nor bad news, or good news against which something speaks."""
+    ACCENT = "accent"
+
+
+class Phrase(NamedTuple):
+    """Words and their tone."""
+
+    words: str
+    tone: Tone = Tone.PLAIN
+
+
+SIGNS = {Tone.GOOD: "▲", Tone.BAD: "▼", Tone.CAUTION: "◆"}
+"""What says the tone of an outcome without colour; other tones have `NEUTRAL_SIGN`."""
+
+NEUTRAL_SIGN = "■"
+
+_TONES = {
+    "better": Tone.GOOD,
+    "faster": Tone.GOOD,
+    "passed": Tone.GOOD,
+    "accepted": Tone.GOOD,
+    "edited": Tone.GOOD,
+    "clean": Tone.GOOD,
+    "agrees": Tone.GOOD,
+    "refused": Tone.GOOD,
+    "ok": Tone.GOOD,
+    "same": Tone.PLAIN,
+    "pending": Tone.PLAIN,
+    "rejected": Tone.DIM,
+    "cancelled": Tone.DIM,
+    "inconclusive": Tone.CAUTION,
+    "unsupported": Tone.CAUTION,
+    "not_checked": Tone.CAUTION,
+    "unavailable": Tone.CAUTION,
+    "missing": Tone.CAUTION,
+    "differs": Tone.CAUTION,
+    "worse": Tone.BAD,
+    "slower": Tone.BAD,
+    "wrong": Tone.BAD,
+    "fault": Tone.BAD,
+    "wrongly_refused": Tone.BAD,
+    "failed": Tone.BAD,
+    "found": Tone.BAD,
+    "broken": Tone.BAD,
+    "compile_error": Tone.BAD,
+    "not_compiled": Tone.BAD,
+    "plan_error": Tone.BAD,
+    "not_written": Tone.BAD,
+}
+
+
+def tone_of(said: StrEnum) -> Tone:
+    """The tone of an outcome, a verdict or a status, by its word and whatever it is about."""
+    if said is SanitizerVerdict.FAILED:  # The tool has no result, neither good nor bad.
+        return Tone.CAUTION
+    return _TONES[said.value]
+
+
+def sign_of(tone: Tone) -> str:
+    """The sign of a tone."""
+    return SIGNS.get(tone, NEUTRAL_SIGN)
+
+
+def tone_of_change(before: float, after: float) -> Tone:
+    """The tone of a counter that went from one value to another: less is better."""
+    return Tone.GOOD if after < before else Tone.PLAIN if after == before else Tone.BAD

@@ -1,0 +1,225 @@
+"""What is known of a session in words: how good its best is, verdicts, decisions, predictions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from astra_tui.model.approval import Decision
+from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.ledger import Score
+from astra_tui.model.plan import Plan, Prediction
+from astra_tui.model.state import SessionState
+from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
+from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
+from astra_tui.model.yardsticks import BEST, ShippedTimes
+from astra_tui.present import numbers
+from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
+
+OUTCOME_MARKS = {
+    Outcome.BETTER: "+",
+    Outcome.SAME: "=",
+    Outcome.WORSE: "-",
+    Outcome.INCONCLUSIVE: "?",
+    Outcome.WRONG: "x",
+    Outcome.NOT_COMPILED: "x",
+    Outcome.UNSUPPORTED: "?",
+    Outcome.REJECTED: "/",
+    Outcome.NOT_WRITTEN: "x",
+}
+"""One character each, so that a verdict is told without colour."""
+
+STAGES = {
+    "plan": "planning",
+    "code": "writing code",
+    "compile": "compiling",
+    "check": "checking",
+    "sanitize": "running compute-sanitizer",
+    "profile": "profiling",
+    "time": "timing",
+    "hardware": "reading hardware counters",
+}
+"""What runs in a stage, by its name in StageBegan."""
+
+
+def words_of(said: StrEnum) -> str:
+    """An outcome, a verdict or a status in words, as in "not compiled"."""
+    return said.value.replace("_", " ")
+
+
+def phrase_of(said: StrEnum) -> Phrase:
+    """The same with its tone."""
+    return Phrase(words_of(said), tone_of(said))
+
+
+# -- times -----------------------------------------------------------------------------------------
+
+
+def timing_verdict(timing: Timing) -> Phrase:
+    """As in "faster", or "inconclusive, 2 of 7 slower": never good news where a workload lost."""
+    slower = sum(w.verdict is TimingVerdict.SLOWER for w in timing.workloads)
+    return _with_losers(timing.verdict, slower, len(timing.workloads))
+
+
+def shipped_verdict(shipped: ShippedTimes) -> Phrase:
+    """The same against the fastest shipped kernel of each shape, from the intervals alone.
+
+    It is inconclusive also where the mean is faster and a shape is slower: the shapes then differ.
+    """
+    mean = shipped.speedup
+    if shipped.times is None or mean is None:
+        return Phrase("not compared, since not all that serve could be timed", Tone.CAUTION)
+    shapes = [shape.fastest[BEST].speedup for shape in shipped.times.shapes]
+    slower = sum(found.high < 1 for found in shapes)
+    if mean.high < 1:
+        return _with_losers(TimingVerdict.SLOWER, slower, len(shapes))
+    clear = mean.low > 1 and not slower
+    verdict = TimingVerdict.FASTER if clear else TimingVerdict.INCONCLUSIVE
+    return _with_losers(verdict, slower, len(shapes))
+
+
+def shipped_words(shipped: ShippedTimes) -> Phrase:
+    """As in "against the fastest shipped kernels: 1.060x [1.050, 1.070], faster"."""
+    verdict = shipped_verdict(shipped)
+    mean = f"{numbers.speedup(shipped.speedup)}, " if shipped.speedup else ""
+    return Phrase(f"against the fastest shipped kernels: {mean}{verdict.words}", verdict.tone)
+
+
+def _with_losers(verdict: TimingVerdict, slower: int, workloads: int) -> Phrase:
+    if not slower or verdict is TimingVerdict.SLOWER:
+        return phrase_of(verdict)
+    return Phrase(f"{words_of(verdict)}, {slower} of {workloads} slower", Tone.CAUTION)
+
+
+def workload_words(timing: WorkloadTiming) -> str:
+    """One workload on one line: the pair that decides, its verdict, the floor, every caveat."""
+    cold = timing.cold
+    text = (
+        f"{timing.workload} {timing.dtype.value}: {numbers.speedup(cold.speedup)} "
+        f"{words_of(timing.verdict)}, {numbers.times(cold.base_us, cold.candidate_us)}"
+    )
+    if timing.of_floor is not None:
+        text += f", {numbers.percent(timing.of_floor)} of the floor"
+    for caveat in timing.caveats:
+        text += f"; {caveat.message}" + (" (it decides nothing)" if caveat.invalidates else "")
+    return text
+
+
+# -- the best --------------------------------------------------------------------------------------
+
+
+NOTHING_BETTER = Phrase("", Tone.DIM)
+"""Of a session whose best is its baseline."""
+
+
+def best_of(state: SessionState) -> Phrase:
+    """How good the best is: measured again against the fastest shipped kernels, else against
+    tuned.cu, else against baseline.cu; before that by the timing against the version that it was
+    made from; without times by its counters against the baseline's.
+
+    A timing that is inconclusive, and one in which a workload lost, says so. Empty while the
+    baseline is the best, and where nothing was measured.
+    """
+    opened = state.opened
+    if opened is None or state.best == opened.baseline:
+        return NOTHING_BETTER
+    shipped = state.candidate(state.best).shipped
+    if shipped is not None and shipped.speedup is not None:
+        words = f"{numbers.ratio(shipped.speedup.value)} fastest shipped"
+        return _judged(words, shipped_verdict(shipped))
+    final = {found.beside: found.timing for found in final_timings(state)}
+    for file in (TUNED, BASELINE):
+        if file in final:
+            words = f"{numbers.ratio(final[file].speedup.value)} {file}"
+            return _judged(words, timing_verdict(final[file]))
+    decisive = _decisive_timing(state)
+    if decisive is not None:
+        words = f"{numbers.ratio(decisive.speedup.value)} over its base"
+        return _judged(words, timing_verdict(decisive))
+    before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
+    if before is None or now is None:
+        return NOTHING_BETTER
+    words = key_change(before.ranking_key(), now.ranking_key())
+    return Phrase(words, Tone.GOOD if words else Tone.DIM)
+
+
+def _judged(words: str, verdict: Phrase) -> Phrase:
+    """Words with what speaks against them; good news needs none."""
+    if verdict.tone is Tone.GOOD:
+        return Phrase(words, Tone.GOOD)
+    return Phrase(f"{words} ({verdict.words.removeprefix('faster, ')})", verdict.tone)
+
+
+def _decisive_timing(state: SessionState) -> Timing | None:
+    """The timing by which the best became the best; None where counters decided."""
+    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
+    return None if base is None else state.candidate(state.best).timing(base)
+
+
+# -- rounds ----------------------------------------------------------------------------------------
+
+
+def round_verdict(state: SessionState, verdict: RoundVerdict) -> Phrase:
+    """An outcome as in "better", which is in doubt where its timing has a workload that lost."""
+    timing = state.candidate(verdict.candidate).timing(verdict.base) if verdict.candidate else None
+    if timing is None or verdict.outcome is not Outcome.BETTER:
+        return phrase_of(verdict.outcome)
+    told = timing_verdict(timing)
+    return Phrase(told.words.replace("faster", "better", 1), told.tone)
+
+
+def comparison_words(comparison: Comparison) -> str:
+    """What decided a comparison, in a few characters: times, or counters."""
+    if comparison.speedup is not None:
+        return numbers.speedup(comparison.speedup)
+    return key_change(comparison.base_key, comparison.candidate_key) or "no counter moved"
+
+
+def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
+    """The first counter of the ranking key that moved, and by how much; empty if none did."""
+    for name, old, new in zip(("sectors", "requests", "instr."), before, now, strict=True):
+        if old and old != new:
+            return f"{name} {numbers.change(new / old)}"
+    return ""
+
+
+def plan_words(plan: Plan, author: str) -> str:
+    """As in "by playbook fast_math, move fast_math, low risk"."""
+    return f"by {author}{f', move {plan.move}' if plan.move else ''}, {plan.risk.value} risk"
+
+
+def decision_words(decision: Decision) -> str:
+    """As in "diff accepted by engineer mia, hunks 1, 3 only: the second is unsafe"."""
+    text = f"{decision.gate.value} {decision.status.value} by {decision.by.describe()}"
+    if decision.partial is not None:
+        text += f", hunks {', '.join(str(h + 1) for h in decision.partial)} only"
+    return text + (f": {decision.reason}" if decision.reason else "")
+
+
+def prediction_words(prediction: Prediction) -> str:
+    """The counter that a plan expects to change, as in "requests -87.5 %"."""
+    name = prediction.counter.value.replace("_", " ")
+    return f"{name} {numbers.change(prediction.counter_ratio)}"
+
+
+def score_words(score: Score) -> Phrase:
+    """How far a prediction was off, as in "-87.5 %, off by 7.5 points"."""
+    error = score.error
+    tone = Tone.GOOD if error <= _CLOSE else Tone.PLAIN if error <= _FAR else Tone.CAUTION
+    words = f"{numbers.change(score.measured_ratio)}, off by {numbers.points(error)}"
+    return Phrase(words, tone)
+
+
+_CLOSE, _FAR = 0.01, 0.1
+"""Differences of ratios up to which a prediction is called good, and from which one is not."""
+
+
+def device_words(device: str, gpu: GpuIdentity | None) -> str:
+    """A device with what identifies it, on one line."""
+    if gpu is None:
+        return device
+    parts = [device, gpu.name or "a GPU of unknown name"]
+    parts.append(f"driver {gpu.driver}" if gpu.driver else "driver unknown")
+    if gpu.max_sm_mhz:
+        parts.append(f"SM clock up to {gpu.max_sm_mhz:,} MHz")
+    return ", ".join(parts)
