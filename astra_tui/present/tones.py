@@ -9,7 +9,7 @@ from astra_tui.model.sanitizer import SanitizerVerdict
 
 
 class Tone(StrEnum):
-    """What a piece of text means. Whoever draws gives each a colour; the words say it as well."""
+    """What a piece of text means. Each renderer has a colour for it; the words say it as well."""
 
     PLAIN = "plain"
     TITLE = "title"
