@@ -61,6 +61,13 @@ from astra_tui.model.timing import (
     Timing,
     WorkloadTiming,
 )
+from astra_tui.model.traffic import (
+    ArgumentTraffic,
+    RedundantTraffic,
+    Repeat,
+    WorkloadShare,
+    WorkloadTraffic,
+)
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
 from astra_tui.model.yardsticks import (
     ChainTimes,
@@ -121,6 +128,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,
     OutputShare, FakeResult, Diagnostic,
     answers.TaskCases, SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount,
+    WorkloadTraffic, ArgumentTraffic, Repeat, RedundantTraffic, WorkloadShare,
     ComparedCounter, NcuReport, LaunchCounters, Metric, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
     HistogramChange, ListingStep, ExportStep, answers.BenchEnvironment, GpuIdentity,

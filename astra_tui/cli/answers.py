@@ -19,6 +19,7 @@ from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
+from astra_tui.model.traffic import RedundantTraffic, WorkloadTraffic
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.model.yardsticks import ChainTimes, YardstickEntry
 from astra_tui.sessions.comparison import ComparedCandidate
@@ -125,6 +126,8 @@ class CountedEntry(msgspec.Struct, frozen=True):
     bank_conflicts: int
     warp_instructions: int
     counters: Counters
+    traffic: tuple[WorkloadTraffic, ...]
+    redundant: tuple[RedundantTraffic, ...]
     findings: tuple[Finding, ...]
     hardware: NcuReport | None
     compared: tuple[ComparedCounter, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,27 @@ if TYPE_CHECKING:
     from astra_tui.lab.check.counting import Count
     from astra_tui.model.check import Case
     from astra_tui.model.task import KernelTask
+    from astra_tui.model.traffic import WorkloadTraffic
 
 _NO_BUDGET = 1 << 40
 """Instructions that a count may take: it ends when the user interrupts it."""
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """One source: where it is, its text, one workload's counts, and the traffic of all."""
+
+    file: Path
+    text: str
+    count: Count
+    traffic: tuple[WorkloadTraffic, ...]
+
+
 @command(
     "count memory traffic and instructions, line by line",
-    "Counts come from the emulator: they are exact for memory, and never a time. --hardware "
-    "puts those of a GPU next to them.",
+    "Counts come from the emulator: they are exact for memory, and never a time. What is loaded "
+    "or stored again is looked for on every workload. --hardware puts the counters of a GPU next "
+    "to them.",
     argument("task", "TASK", "a task's name or folder"),
     argument("source", "SOURCE.cu", "the kernel source to count"),
     flag("--against", metavar="OTHER.cu", help="a version to compare with"),
@@ -57,50 +70,56 @@ def run(options: Options) -> int:
     compulsory = task.compulsory_bytes(case.dims, case.dtype)
     on_gpu = _on_gpu(task, case, counted) if options.hardware else {}
     if options.json:
-        entries = tuple(_entry(*each, on_gpu.get(each[0])) for each in counted)
+        entries = tuple(_entry(each, on_gpu.get(each.file)) for each in counted)
         plain.print_json(CountersAnswer(task.name, case, compulsory, entries))
     else:
         _print(task, case, compulsory, counted)
-        for file, count in ((file, count) for file, _, count in counted if file in on_gpu):
-            print_compared(str(file), on_gpu[file], compare_counters(count.counters, on_gpu[file]))
-    if not all(count.compilation.ok for _, _, count in counted):
+        for each in counted:
+            if each.file in on_gpu:
+                report = on_gpu[each.file]
+                compared = compare_counters(each.count.counters, report)
+                print_compared(str(each.file), report, compared)
+    if not all(each.count.compilation.ok for each in counted):
         return ExitCode.COMPILE_ERROR
-    return ExitCode.FAILED if any(count.faults for _, _, count in counted) else ExitCode.OK
+    return ExitCode.FAILED if any(each.count.faults for each in counted) else ExitCode.OK
 
 
-def _count(task: KernelTask, case: Case, files: list[Path]) -> list[tuple[Path, str, Count]]:
-    """Each file with its text and its counts."""
+def _count(task: KernelTask, case: Case, files: list[Path]) -> list[_Counted]:
+    """Each file with its counts."""
     from astra_tui.cli.devices import open_compiler
     from astra_tui.emulator.device import Emulator
-    from astra_tui.lab.check.counting import count
+    from astra_tui.lab.check.counting import count, count_traffic
     from astra_tui.lab.check.execution import read_source
 
     sources = [(file, read_source(task, read_text(file), str(file))) for file in files]
-    counted: list[tuple[Path, str, Count]] = []
+    counted: list[_Counted] = []
     with open_compiler(task) as compiler:
         device = Emulator(budget=_NO_BUDGET)
         for file, source in sources:
             plain.note(f"counting {file.name} ...")
-            counted.append((file, source.text, count(task, source, case, compiler, device)))
+            found = count(task, source, case, compiler, device)
+            sound = found.compilation.ok and not found.faults
+            traffic = count_traffic(task, source, compiler, device) if sound else ()
+            counted.append(_Counted(file, source.text, found, traffic))
     return counted
 
 
-def _on_gpu(
-    task: KernelTask, case: Case, counted: list[tuple[Path, str, Count]]
-) -> dict[Path, NcuReport]:
+def _on_gpu(task: KernelTask, case: Case, counted: list[_Counted]) -> dict[Path, NcuReport]:
     """What ncu says about each file that compiles and does not fault."""
     from astra_tui.cli.hardware import read_on_gpu
 
-    sound = [(f, text) for f, text, c in counted if c.compilation.ok and not c.faults]
+    sound = [(c.file, c.text) for c in counted if c.count.compilation.ok and not c.count.faults]
     return dict(zip((f for f, _ in sound), read_on_gpu(task, case, sound), strict=True))
 
 
-def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> CountedEntry:
+def _entry(counted: _Counted, on_gpu: NcuReport | None) -> CountedEntry:
     from astra_tui.cli.answers import CountedEntry
     from astra_tui.cli.hardware import compare_counters
+    from astra_tui.model.traffic import redundant_traffic
 
+    count = counted.count
     return CountedEntry(
-        source=str(file),
+        source=str(counted.file),
         compiled=count.compilation.ok,
         diagnostics=count.compilation.diagnostics,
         kernels=count.kernels,
@@ -110,24 +129,32 @@ def _entry(file: Path, _text: str, count: Count, on_gpu: NcuReport | None) -> Co
         bank_conflicts=count.counters.bank_conflicts,
         warp_instructions=count.counters.warp_instructions,
         counters=count.counters,
+        traffic=counted.traffic,
+        redundant=redundant_traffic((w.workload, w.arguments) for w in counted.traffic),
         findings=count.faults,
         hardware=on_gpu,
         compared=compare_counters(count.counters, on_gpu) if on_gpu is not None else (),
     )
 
 
-def _print(
-    task: KernelTask, case: Case, compulsory: int, counted: list[tuple[Path, str, Count]]
-) -> None:
+def _print(task: KernelTask, case: Case, compulsory: int, counted: list[_Counted]) -> None:
     from astra_tui.plain.counters import CountedSource, print_counters
     from astra_tui.plain.reports import print_compile_errors
 
-    broken = [(file, count) for file, _, count in counted if not count.compilation.ok]
-    for file, count in broken:
-        print_compile_errors(str(file), count.compilation)
+    broken = [each for each in counted if not each.count.compilation.ok]
+    for each in broken:
+        print_compile_errors(str(each.file), each.count.compilation)
     if not broken:
         versions = [
-            CountedSource(str(file), text, c.counters, c.compilation, c.faults)
-            for file, text, c in counted
+            CountedSource(
+                str(each.file),
+                each.text,
+                each.count.counters,
+                each.count.compilation,
+                each.count.faults,
+                each.count.traffic,
+                each.traffic,
+            )
+            for each in counted
         ]
         print_counters(task.name, case, compulsory, versions)

@@ -97,6 +97,8 @@ def _global(
         _check_global_race(group, spec, target, buffer, unchanged)
     if launch.counted:
         launch.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
+    if launch.traffic is not None:
+        launch.traffic.note(spec, offsets, group.warps, buffer)
     return target
 
 

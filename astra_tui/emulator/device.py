@@ -25,6 +25,7 @@ from astra_tui.emulator.ptx.module import Address, Function, Module, PtxError, S
 from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.emulator.slicing import Slice, slice_of
 from astra_tui.emulator.tally import Tally, counters_of, reached_lines
+from astra_tui.emulator.traffic import TrafficLog
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.device import (
@@ -246,6 +247,7 @@ class _Call:
         self.findings: list[Finding] = []
         self.tallies: dict[str, Tally] = {}
         self.sides: dict[str, Sides] = {}
+        self.traffic = TrafficLog(self.memory) if counted else None
 
     def run(self, launches: tuple[PackedLaunch, ...], compilation: Compilation) -> RunOutcome:
         try:
@@ -266,6 +268,7 @@ class _Call:
             if self.counted
             else Counters(),
             reached=reached_lines(list(self.tallies.values())),
+            traffic=self.traffic.arguments() if self.traffic is not None else (),
             steps=self.given - self.budget,
             sides=self.sides,
         )
@@ -342,7 +345,10 @@ class _Call:
             variation=self.variation,
             accepts=self.accepts,
             dependency=dependency,
+            traffic=self.traffic,
         )
+        if self.traffic is not None:
+            self.traffic.begin_launch(kernel.program.steps, machine.warps_per_block)
         try:
             machine.run()
         finally:

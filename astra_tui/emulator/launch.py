@@ -13,6 +13,7 @@ from astra_tui.emulator.memory import GlobalMemory, LocalMemory, SharedMemory
 from astra_tui.emulator.program import Program
 from astra_tui.emulator.races import AccessHistory
 from astra_tui.emulator.tally import Tally
+from astra_tui.emulator.traffic import TrafficLog
 from astra_tui.model.device import PLAIN, Accepts, Variation, accept_nothing
 from astra_tui.model.findings import Finding, FindingKind
 
@@ -42,6 +43,7 @@ class Launch:
         variation: Variation = PLAIN,
         accepts: Accepts = accept_nothing,
         dependency: GridDependency | None = None,
+        traffic: TrafficLog | None = None,
     ):
         self.program = program
         self.memory = memory
@@ -65,6 +67,8 @@ class Launch:
         self.accepts = accepts
         self.dependency = dependency
         """Set while this launch may have begun before those before it have ended."""
+        self.traffic = traffic
+        """Set where what is loaded and stored again is counted."""
         self.warps_per_block = -(-self.threads // WARP)
         self.block_bits = 5 + max(self.warps_per_block - 1, 0).bit_length()
         self.warnings: dict[tuple[FindingKind, int, str], Finding] = {}

@@ -38,6 +38,8 @@ class Machine(Launch):
             for first in range(0, len(blocks), at_once):
                 chunk = Chunk(self, blocks[first : first + at_once])
                 Scheduler(chunk).run()
+                if self.traffic is not None:
+                    self.traffic.settle()
                 chunk.release()
 
     def _blocks_at_once(self) -> int:

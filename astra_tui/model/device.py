@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from astra_tui.model.compilation import Compilation, CompiledKernel
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
+from astra_tui.model.traffic import ArgumentTraffic
 
 RED_ZONE_BYTES = 4096
 BASE_ALIGNMENT = 256
@@ -167,6 +168,8 @@ class RunOutcome:
     findings: tuple[Finding, ...] = ()
     counters: Counters | None = None
     """None where nothing was counted, as on a GPU."""
+    traffic: tuple[ArgumentTraffic, ...] = ()
+    """What was moved of each argument, where counters were counted."""
     reached: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Source lines of the instructions that ran on which hardware has some freedom, by kind."""
     steps: int = 0

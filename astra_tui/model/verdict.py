@@ -11,6 +11,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.sass import HistogramRow, InstructionClass
 from astra_tui.model.timing import Ratio
+from astra_tui.model.traffic import ArgumentTraffic, RedundantTraffic, redundant_traffic
 
 
 class Waves(msgspec.Struct, frozen=True):
@@ -48,6 +49,8 @@ class WorkloadProfile(msgspec.Struct, frozen=True):
     threads: int
     compulsory_bytes: int
     waves: Waves | None = None
+    traffic: tuple[ArgumentTraffic, ...] = ()
+    """Empty in sessions of before it was counted, and where nothing was."""
 
 
 class KernelUse(msgspec.Struct, frozen=True):
@@ -98,6 +101,11 @@ class Profile(msgspec.Struct, frozen=True):
         keys = [w.counters.ranking_key() for w in self.workloads]
         sectors, requests, instructions = (sum(k[i] for k in keys) for i in range(3))
         return sectors, requests, instructions
+
+    @property
+    def redundant(self) -> tuple[RedundantTraffic, ...]:
+        """What the source moves again on its workloads; what moves most bytes first."""
+        return redundant_traffic((w.workload, w.traffic) for w in self.workloads)
 
     def total(self, counter: str) -> int:
         """One counter, added up over the workloads; `counter` names a property of Counters."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from astra_tui.cli.exit_codes import ExitCode
 from tests.cli.command import Shell
+from tests.emulator.harness import line_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_counters_annotates_the_source(shell: Shell, sources: dict[str, str]) -> None:
@@ -25,6 +31,30 @@ def test_counters_beside_another_version(shell: Shell) -> None:
     # 16-byte accesses need an eighth of the requests of 2-byte ones.
     assert requests.split()[1:5] == ["48", "384", "-88", "%"]
     assert "tuned.cu is better by the emulator's key" in outcome.out
+
+
+def test_counters_find_what_is_moved_again_on_other_workloads(shell: Shell) -> None:
+    source = (ROOT / "examples" / "double_tail" / "silu.cu").read_text(encoding="utf-8")
+    (shell.folder / "tail.cu").write_text(source, encoding="utf-8")
+    outcome = shell.run("counters", "silu_and_mul", "tail.cu")
+    assert outcome.code == ExitCode.OK
+    load, store = line_of(source, "up = *reinter"), line_of(source, "*reinterpret_cast<P*>(&out")
+    load_again, store_again = (
+        line_of(source, "up = (float)input[row"),
+        line_of(source, "+ done + i] ="),
+    )
+    # d = 14336 leaves 14336 % 8192 elements to the tail; d = 4096, 5120 and 8192 leave it nothing.
+    share = f"{(14336 % 8192) / 14336:.0%}".replace("%", " %")
+    assert (
+        f"line {store_again} stores again what line {store} stored: {share} of out at 4096x14336; "
+        "26 % or more at 3 other workloads; none at 3 of 7" in outcome.out
+    )
+    assert f"line {load_again} loads again what line {load} loaded: 21 % of input" in outcome.out
+    outcome = shell.run("counters", "silu_and_mul", "tail.cu", "--json", "--rows", "1")
+    answer = json.loads(outcome.out)
+    (entry,) = answer["sources"]
+    assert [w["workload"] for w in entry["traffic"]][:2] == ["16x4096", "32x5120"]
+    assert {r["repeat"]["kind"] for r in entry["redundant"]} == {"stored_again", "loaded_again"}
 
 
 @pytest.mark.usefixtures("sources")

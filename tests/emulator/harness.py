@@ -14,6 +14,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.counters import Counters
 from astra_tui.model.device import PLAIN, BufferUse, DeviceBuffer, PackedLaunch, Variation
 from astra_tui.model.findings import Finding
+from astra_tui.model.traffic import ArgumentTraffic
 
 _FORMATS = {"int": "<i", "unsigned int": "<I", "long long": "<q", "float": "<f", "double": "<d"}
 
@@ -25,6 +26,7 @@ class Ran:
     arrays: Mapping[str, Any]
     findings: tuple[Finding, ...]
     counters: Counters
+    traffic: tuple[ArgumentTraffic, ...]
 
     def __getitem__(self, name: str) -> Any:
         assert not self.findings, self.findings[0].describe()
@@ -78,7 +80,7 @@ def run_kernel(
         name: outcome.contents[name].view(array.dtype).reshape(array.shape)
         for name, array in shapes.items()
     }
-    return Ran(arrays, outcome.findings, outcome.counters)
+    return Ran(arrays, outcome.findings, outcome.counters, outcome.traffic)
 
 
 def _three(sizes: int | tuple[int, ...]) -> tuple[int, int, int]:

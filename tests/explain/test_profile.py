@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.profile import profile_source
+from astra_tui.llm.roles.facts import profile_text
 from astra_tui.model.errors import UserError
 from astra_tui.model.occupancy import (
     MULTIPROCESSORS,
@@ -20,6 +21,7 @@ from astra_tui.model.occupancy import (
 )
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.verdict import Profile, waves_of
+from tests.emulator.harness import line_of
 
 # The fence is not emulated; the rest of the kernel is.
 FENCED = """
@@ -35,6 +37,33 @@ __global__ void fenced(T* out, const T* input, int d) {
     for (int i = threadIdx.x; i < d; i += blockDim.x) {
         float g = float(input[2ll * blockIdx.x * d + i]);
         out[1ll * blockIdx.x * d + i] = T(g / (1.0f + expf(-g)));
+    }
+}
+"""
+
+
+TWICE = """
+/* @launch
+   workspace gates: float32[tokens, d]
+   first<T> grid=tokens block=256 args=(gates, input, d)
+   second<T> grid=tokens block=256 args=(out, gates, input, d)
+*/
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+template <typename T>
+__global__ void first(float* gates, const T* input, int d) {
+    for (int i = threadIdx.x; i < d; i += blockDim.x) {
+        float g = float(input[2ll * blockIdx.x * d + i]);
+        gates[1ll * blockIdx.x * d + i] = g / (1.0f + expf(-g));
+    }
+}
+
+template <typename T>
+__global__ void second(T* out, const float* gates, const T* input, int d) {
+    for (int i = threadIdx.x; i < d; i += blockDim.x) {
+        const long long at = 1ll * blockIdx.x * d + i;
+        out[at] = T(gates[at] * float(input[at + (1ll + blockIdx.x) * d]));
     }
 }
 """
@@ -63,6 +92,18 @@ def test_every_workload_is_counted(task: KernelTask, tuned: Profile) -> None:
     assert [w.workload for w in tuned.workloads] == [w.name for w in task.workloads]
     assert all(w.counters.requests for w in tuned.workloads)
     assert tuned.missing == {}
+
+
+def test_a_profile_says_what_launches_do_again(task: KernelTask, tuned: Profile) -> None:
+    again = profile(task, TWICE).redundant
+    assert [r.describe() for r in again] == [
+        f"line {line_of(TWICE, 'T(gates')} (launch 2) loads what line {line_of(TWICE, '= g /')} "
+        "(launch 1) stored: 100 % of gates at 1024x13824; 100 % or more at 6 other workloads"
+    ]
+    assert tuned.redundant == ()
+    assert [t.argument for t in tuned.workloads[0].traffic] == ["out", "input"]
+    assert again[0].describe() in profile_text(profile(task, TWICE))
+    assert "moved again" not in profile_text(tuned)
 
 
 def test_waves_follow_blocks_residency_and_the_device(task: KernelTask) -> None:

@@ -21,6 +21,14 @@ class Location:
     line: int = 0
     callers: tuple[int, ...] = ()
     header: str = ""
+    outer: str = ""
+    """Of a kernel of such a file, the place in it that led to `header`."""
+
+    @property
+    def kernel_place(self) -> tuple[int, str]:
+        """The place in the kernel itself, as in `AccessCount.place`; helpers are left out."""
+        line = self.callers[-1] if self.callers else self.line
+        return line, "" if line else self.outer or self.header
 
     @property
     def here(self) -> str:

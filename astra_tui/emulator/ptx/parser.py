@@ -285,15 +285,17 @@ class _BodyReader:
             chain.append(parent)
             parent = self.places.get(parent)
         own: list[int] = []
-        header = ""
+        header = outer = ""
         for number, line, _ in chain:
             name = self.files.get(number, "")
             if line and is_own(name):
                 own.append(line)
             elif not own:
-                header = header or upstream_place(name, line)
+                outer = upstream_place(name, line) or outer
+                header = header or outer
         if own or header:
-            self.location = Location(own[0] if own else 0, tuple(own[1:]), header)
+            outer = "" if own else outer
+            self.location = Location(own[0] if own else 0, tuple(own[1:]), header, outer)
 
     def _instruction(self, statement: str) -> Instruction:
         rest, predicate, negated = statement, None, False

@@ -16,8 +16,13 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.findings import Finding
 from astra_tui.model.launch import Refused
 from astra_tui.model.task import KernelTask, Workload
+from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic
 
 MAX_ELEMENTS = 1 << 19
+"""About how many elements of a workload are counted on its own."""
+
+PROFILE_ELEMENTS = 1 << 17
+"""The same where all workloads are counted; rows beyond that would only repeat."""
 
 Judge = Callable[[Case, Inputs, Run], str]
 """Says what is wrong with the outputs of a run; nothing where they are right."""
@@ -32,19 +37,25 @@ class Count:
     compilation: Compilation
     kernels: tuple[str, ...]
     faults: tuple[Finding, ...] = ()
+    traffic: tuple[ArgumentTraffic, ...] = ()
     problem: str = ""
     """What is wrong with the outputs, where someone has judged them."""
 
 
-def workload_case(task: KernelTask, name: str | None, rows: int | None) -> Case:
-    """The case for a workload by name (by default the first), rows reduced to stay quick."""
+def workload_case(
+    task: KernelTask, name: str | None, rows: int | None, elements: int = MAX_ELEMENTS
+) -> Case:
+    """The case for a workload by name (by default the first), rows reduced to stay quick.
+
+    Raises UserError where the contract does not allow these sizes.
+    """
     workloads = {w.name: w for w in task.workloads}
     if name is not None and name not in workloads:
         raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, workloads))
     workload = workloads[name] if name else task.workloads[0]
     dims = dict(workload.dims)
     if task.rows:
-        dims[task.rows] = rows if rows is not None else _quick_rows(task, workload)
+        dims[task.rows] = rows if rows is not None else _quick_rows(task, workload, elements)
     broken = task.violated(dims, workload.dtype)
     if broken:
         raise UserError(f"these sizes break the contract of {task.name}: {broken}")
@@ -52,10 +63,10 @@ def workload_case(task: KernelTask, name: str | None, rows: int | None) -> Case:
     return Case(name=why, why=why, dtype=workload.dtype, dims=dims)
 
 
-def _quick_rows(task: KernelTask, workload: Workload) -> int:
+def _quick_rows(task: KernelTask, workload: Workload, most: int) -> int:
     rows = workload.dims[task.rows]
     elements = task.elements(workload.dims, workload.dtype)
-    return max(1, min(rows, rows * MAX_ELEMENTS // max(elements, 1)))
+    return max(1, min(rows, rows * most // max(elements, 1)))
 
 
 def count(
@@ -84,4 +95,23 @@ def count(
     faults = tuple(f for f in run.findings if not f.is_warning)
     counters = run.outcome.counters or Counters()
     problem = judge(case, inputs, run) if judge is not None and not faults else ""
-    return Count(case, counters, compilation, run.kernels, faults, problem)
+    return Count(case, counters, compilation, run.kernels, faults, run.outcome.traffic, problem)
+
+
+def count_traffic(
+    task: KernelTask, source: Source, compiler: Compiler, device: Device
+) -> tuple[WorkloadTraffic, ...]:
+    """What a source that compiles moves on every workload, with as many rows as a profile has."""
+    return tuple(_traffic(task, source, compiler, device, w.name) for w in task.workloads)
+
+
+def _traffic(
+    task: KernelTask, source: Source, compiler: Compiler, device: Device, name: str
+) -> WorkloadTraffic:
+    try:
+        case = workload_case(task, name, None, PROFILE_ELEMENTS)
+        counted = count(task, source, case, compiler, device)
+    except UserError as error:
+        return WorkloadTraffic(name, problem=error.message)
+    problem = counted.faults[0].describe() if counted.faults else ""
+    return WorkloadTraffic(name, dict(case.dims), counted.traffic, problem)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.counting import Judge, count, workload_case
+from astra_tui.lab.check.counting import PROFILE_ELEMENTS, Judge, count, workload_case
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Compiler
@@ -20,6 +20,7 @@ from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.machine_code import Profiled, packed
 from astra_tui.model.occupancy import UnknownArchitecture, occupancy, resident_blocks
 from astra_tui.model.task import KernelTask, Workload
+from astra_tui.model.traffic import ArgumentTraffic
 from astra_tui.model.verdict import (
     KernelCode,
     KernelUse,
@@ -28,9 +29,6 @@ from astra_tui.model.verdict import (
     WorkloadProfile,
     waves_of,
 )
-
-ELEMENTS = 1 << 17
-"""About how many elements of a workload are emulated; rows beyond that would only repeat."""
 
 
 def profile_source(
@@ -99,8 +97,8 @@ class _Profiler:
         return Profiled(profile, packed(found))
 
     def _workload(self, workload: Workload, plan: ResolvedPlan) -> WorkloadProfile:
-        case = workload_case(self.task, workload.name, _rows(self.task, workload))
-        counters, kernels = self._count(workload, case)
+        case = workload_case(self.task, workload.name, None, PROFILE_ELEMENTS)
+        counters, kernels, traffic = self._count(workload, case)
         return WorkloadProfile(
             workload=workload.name,
             dims=dict(case.dims),
@@ -111,9 +109,12 @@ class _Profiler:
             threads=max(prod(launch.block) for launch in plan.launches),
             compulsory_bytes=self.task.compulsory_bytes(workload.dims, workload.dtype),
             waves=self._waves(plan),
+            traffic=traffic,
         )
 
-    def _count(self, workload: Workload, case: Case) -> tuple[Counters, tuple[str, ...]]:
+    def _count(
+        self, workload: Workload, case: Case
+    ) -> tuple[Counters, tuple[str, ...], tuple[ArgumentTraffic, ...]]:
         try:
             counted = count(self.task, self.source, case, self.compiler, self.emulator, self.judge)
             if counted.problem:
@@ -124,7 +125,7 @@ class _Profiler:
                     file=self.source.file,
                 )
             if not counted.faults:
-                return counted.counters, counted.kernels
+                return counted.counters, counted.kernels, counted.traffic
             why = counted.faults[0].describe()
             raise UserError(
                 f"workload {workload.name} cannot be counted: {why}", file=self.source.file
@@ -133,7 +134,7 @@ class _Profiler:
             if self.device == Emulator.name or isinstance(error, WrongOutputs):
                 raise
             self.missing["counters"] = error.message
-            return Counters(), ()
+            return Counters(), (), ()
 
     def _waves(self, plan: ResolvedPlan) -> Waves | None:
         """Of the launch that needs most."""
@@ -178,11 +179,3 @@ class _Profiler:
             occupancy=share,
             resident_blocks=blocks,
         )
-
-
-def _rows(task: KernelTask, workload: Workload) -> int | None:
-    if not task.rows:
-        return None
-    rows = workload.dims[task.rows]
-    elements = task.elements(workload.dims, workload.dtype)
-    return max(1, min(rows, rows * ELEMENTS // max(elements, 1)))

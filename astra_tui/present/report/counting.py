@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import Profile
-from astra_tui.present.document import Block, Code, Line, Paragraph, Section, Table, counts, number
+from astra_tui.present.document import (
+    Block,
+    Code,
+    Items,
+    Line,
+    Paragraph,
+    Section,
+    Table,
+    counts,
+    number,
+)
 from astra_tui.present.numbers import (
     change_between,
     count,
@@ -22,6 +32,7 @@ _TEXT = (
     "hardware's, instructions are PTX instructions once a warp and order versions only. Less is "
     "better."
 )
+_MOST_REDUNDANT = 8
 _NO_TIME = " The emulator gives no time."
 
 
@@ -38,6 +49,7 @@ def counters_section(facts: Facts) -> Section | None:
     before, after = facts.baseline.profile, facts.best.profile
     if before is not None and after is not None and after.workloads:
         blocks.append(_workloads(before, after))
+        blocks += _redundant(before, "baseline") + _redundant(after, "best")
         blocks += _resources(after)
     return Section("Counters", "counters", tuple(blocks))
 
@@ -77,6 +89,19 @@ def _workloads(before: Profile, after: Profile) -> Table:
     )  # fmt: skip
     caption = "Baseline (before) and best (after), per workload"
     return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
+
+
+def _redundant(profile: Profile, name: str) -> list[Block]:
+    """What one version loads or stores again."""
+    if not any(w.traffic for w in profile.workloads):
+        return []
+    found = profile.redundant
+    if not found:
+        return [Paragraph((f"The {name} loads and stores nothing again.",))]
+    listed = [(r.describe(),) for r in found[:_MOST_REDUNDANT]]
+    left = len(found) - len(listed)
+    listed += [(f"and {left} more",)] if left else []
+    return [Paragraph((f"What the {name} moves again:",)), Items(tuple(listed))]
 
 
 def _launches(profile: Profile) -> Table:
