@@ -40,6 +40,7 @@ def decode(function: Function, symbols: dict[str, int]) -> Program:
         smallest_global_access=_smallest(function, "shared"),
         smallest_shared_access=_smallest(function, "global"),
         uses_release=any(map(_orders_blocks, function.instructions)),
+        is_asynchronous=any(map(_is_asynchronous, function.instructions)),
         conditions=possible_sides(function),
     )
 
@@ -78,6 +79,15 @@ def _opcode(decoder: Decoder, instruction: Instruction) -> Opcode:
 def _orders_blocks(instruction: Instruction) -> bool:
     return instruction.operation in ("fence", "membar") or bool(
         {"acquire", "release", "acq_rel"} & set(instruction.modifiers)
+    )
+
+
+def _is_asynchronous(instruction: Instruction) -> bool:
+    operation, modifiers = instruction.operation, set(instruction.modifiers)
+    return (
+        operation in ("mbarrier", "mapa", "getctarank")
+        or bool({"cluster", "shared::cluster", "bulk", "mbarrier"} & modifiers)
+        or (operation in ("st", "red") and "async" in modifiers)
     )
 
 

@@ -41,7 +41,12 @@ from astra_tui.model.device import (
 )
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
-from astra_tui.model.occupancy import UnknownArchitecture, launch_refusal
+from astra_tui.model.occupancy import (
+    NO_CLUSTER,
+    UnknownArchitecture,
+    cluster_refusal,
+    launch_refusal,
+)
 from astra_tui.processes.confine import ConfinedThread
 
 BUDGET = 300_000
@@ -61,26 +66,11 @@ _CLUSTERS = re.compile(
     r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?P<how>reqnctapercluster|explicitcluster)\b"
     r"(?:\s+(?P<sizes>\d[\d, ]*))?(?:\s*\.reqnctapercluster\s+(?P<more>\d[\d, ]*))?"
 )
-_PORTABLE_CLUSTER = 8
-"""Blocks of a cluster that every GPU with clusters takes; more need an attribute of the kernel."""
 
 
-def _sizes(text: str | None) -> tuple[int, ...]:
-    return tuple(int(n) for n in text.split(",")) if text else ()
-
-
-def _cluster_refusal(grid: tuple[int, int, int], cluster: tuple[int, ...]) -> str:
-    """Why a grid cannot be launched in clusters; nothing where it can."""
-    if not cluster:
-        return "the kernel asks for clusters of blocks, and a launch plan gives none"
-    if math.prod(cluster) > _PORTABLE_CLUSTER:
-        return f"clusters of {math.prod(cluster)} blocks, where {_PORTABLE_CLUSTER} are portable"
-    if any(blocks % size for blocks, size in zip(grid, cluster, strict=False)):
-        return (
-            f"a grid of {'x'.join(map(str, grid))} blocks is no multiple of clusters of "
-            f"{'x'.join(map(str, cluster))}"
-        )
-    return ""
+def _three(sizes: str) -> tuple[int, int, int]:
+    x, y, z = (*(int(n) for n in sizes.split(",")), 1, 1)[:3]
+    return x, y, z
 
 
 @dataclass(frozen=True)
@@ -106,17 +96,34 @@ class LoadedModule:
         }
         """By the kernel's symbol, where its source sets bounds."""
         self.required_blocks = {
-            m["kernel"]: (*_sizes(m["sizes"]), 1, 1)[:3]
+            m["kernel"]: _three(m["sizes"])
             for m in _LAUNCH_BOUNDS.finditer(ptx)
             if m["how"] == "reqntid"
         }
         """By the kernel's symbol, where its source names the one block that it takes."""
         self.clusters = {
-            m["kernel"]: _sizes(m["sizes"] or m["more"]) for m in _CLUSTERS.finditer(ptx)
+            m["kernel"]: _three(m["sizes"] or m["more"]) if m["sizes"] or m["more"] else None
+            for m in _CLUSTERS.finditer(ptx)
         }
-        """Blocks of a cluster by axis, where a source asks for clusters; empty where it leaves
-        them to the launch."""
+        """By the kernel's symbol, where a source asks for clusters: the one that it takes; None
+        where it leaves that to the launch."""
         self.slices: dict[tuple[str, frozenset[str]], Slice] = {}
+
+    def cluster(self, launch: PackedLaunch) -> tuple[int, int, int]:
+        """The blocks of a cluster, as the launch or the kernel says."""
+        return self.clusters.get(launch.kernel.symbol) or launch.cluster
+
+    def cluster_mismatch(self, launch: PackedLaunch) -> str:
+        """Where the clusters of a launch are not what the kernel asks for, what each says."""
+        symbol = launch.kernel.symbol
+        required = self.clusters.get(symbol, launch.cluster)
+        if required is None:
+            plain = launch.cluster == NO_CLUSTER
+            return "the kernel asks for clusters, and the launch has no cluster=" if plain else ""
+        if launch.cluster in (required, NO_CLUSTER):
+            return ""
+        given, wanted = ("x".join(map(str, sizes)) for sizes in (launch.cluster, required))
+        return f"cluster= says {given} blocks, and __cluster_dims__ of the kernel {wanted}"
 
     def slice(self, symbol: str, roots: frozenset[str]) -> Slice:
         """The slice of a kernel with these roots. Raises PtxError or Unsupported."""
@@ -285,8 +292,9 @@ class _Call:
             why = f"blocks of {given} threads, where the kernel takes blocks of {wanted} alone"
         elif threads > most:
             why = f"{threads} threads a block, where __launch_bounds__ promises at most {most}"
-        elif launch.kernel.symbol in self.loaded.clusters:
-            why = _cluster_refusal(launch.grid, self.loaded.clusters[launch.kernel.symbol])
+        else:
+            why = self.loaded.cluster_mismatch(launch)
+            why = why or cluster_refusal(launch.grid, self.loaded.cluster(launch))
         if not why:
             try:
                 why = launch_refusal(
@@ -346,6 +354,7 @@ class _Call:
             accepts=self.accepts,
             dependency=dependency,
             traffic=self.traffic,
+            cluster=self.loaded.cluster(launch),
         )
         if self.traffic is not None:
             self.traffic.begin_launch(kernel.program.steps, machine.warps_per_block)

@@ -11,12 +11,13 @@ import numpy as np
 
 from astra_tui.emulator import special
 from astra_tui.emulator.address_space import GLOBAL
+from astra_tui.emulator.clocks import Clocks
 from astra_tui.emulator.copies import PendingCopies
-from astra_tui.emulator.faults import EmulationStopped, Fault
+from astra_tui.emulator.faults import EmulationStopped, Fault, first_true
 from astra_tui.emulator.launch import WARP, Launch
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
-from astra_tui.emulator.races import AccessHistory, Accessors, PartOfWarp
+from astra_tui.emulator.races import AccessHistory, Accessors, Known, PartOfWarp
 from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
 from astra_tui.emulator.step import Step
 from astra_tui.model.findings import Finding, FindingKind
@@ -62,13 +63,15 @@ class Chunk:
         """`blocks` are the linear indices of its blocks, in order."""
         self.launch = launch
         self.blocks = len(blocks)
-        self.grid, self.block = launch.grid, launch.block
+        self.grid, self.block, self.cluster = launch.grid, launch.block, launch.cluster
         threads = launch.threads
         places = _places(self.blocks, threads, launch.thread_order)
         self.width = self.blocks * threads
         self.lanes, self.thread, self.block_slot = places.lanes, places.thread, places.block
         self.lane, self.warp = places.lane, places.warp
         self.block_index = np.repeat(blocks, threads)
+        self.rank = np.tile(launch.rank_order, self.blocks // launch.cluster_blocks)
+        """The rank in its cluster of each block."""
         self.epoch = np.ones(self.width, np.int32)  # Zero is none, in tables of accesses.
         self.sync = np.zeros(self.width, np.int32)
         self.exchange = np.zeros(self.width, np.int32)
@@ -91,6 +94,8 @@ class Chunk:
         loaded what it follows from, and from which offset of shared memory. Slots without any mark
         are left out. See undefined_values.py.
         """
+        self.clocks = Clocks(self) if launch.checked and launch.program.is_asynchronous else None
+        """What orders accesses; None where barriers of blocks and warps alone do."""
         self.everyone = Group(self, self.lanes, self.registers)
 
     @cached_property
@@ -146,9 +151,21 @@ class Chunk:
         """Which lanes know that the launches before have ended; see grid_dependency.py."""
         return np.zeros(self.width, np.bool_)
 
+    @cached_property
+    def cluster_barrier(self) -> ClusterBarrier:
+        """Who has arrived at the barriers of the chunk's clusters."""
+        return ClusterBarrier(self)
+
+    def alive(self) -> Any:
+        """Which lanes have not left the kernel."""
+        bits = self.live_bits[self.warp] >> self.lane.astype(np.uint32)
+        return (bits & np.uint32(1)) != 0
+
     def note_meeting(self, group: Group, mask: Any, synchronises: bool) -> None:
         """Lanes of warps have met: all that are left of a warp, or those of a mask."""
         launch = self.launch
+        if synchronises and self.clocks is not None:
+            self.clocks.meet(group.lanes, (group.warps.astype(np.int64) << WARP) | mask)
         launch.time += 1
         live = self.live_bits[group.warps]
         whole = np.broadcast_to((mask & live) == live, (group.n,))
@@ -185,6 +202,45 @@ class Chunk:
         np.subtract.at(self.live_in_block, self.block_slot[lanes], 1)
         bits = np.uint32(1) << self.lane[lanes].astype(np.uint32)
         np.bitwise_and.at(self.live_bits, self.warp[lanes], ~bits)
+
+
+class ClusterBarrier:
+    """The barrier of each cluster of a chunk: how often lanes have arrived at it and waited."""
+
+    def __init__(self, chunk: Chunk):
+        self.chunk = chunk
+        self.arrivals = np.zeros(chunk.width, np.int32)
+        self.waits = np.zeros(chunk.width, np.int32)
+
+    def arrive(self, lanes: Any, releases: bool) -> None:
+        """Lanes arrive. Raises Fault for one that has not waited since it last did."""
+        twice = self.arrivals[lanes] > self.waits[lanes]
+        if twice.any():
+            text = "barrier.cluster.arrive again, without barrier.cluster.wait between"
+            raise Fault(FindingKind.BARRIER_MISUSE, text, *first_true(twice))
+        if releases and self.chunk.clocks is not None:
+            self.chunk.clocks.arrive_at_cluster(lanes, self.arrivals[lanes])
+        self.arrivals[lanes] += 1
+
+    def is_complete(self, lanes: Any) -> Any:
+        """Whether all that are left of their clusters have arrived, for lanes that wait.
+
+        Raises Fault for one that has not arrived itself.
+        """
+        early = self.arrivals[lanes] == self.waits[lanes]
+        if early.any():
+            text = "barrier.cluster.wait without barrier.cluster.arrive before it"
+            raise Fault(FindingKind.BARRIER_MISUSE, text, *first_true(early))
+        lanes_of_cluster = self.chunk.launch.cluster_blocks * self.chunk.launch.threads
+        arrivals = np.where(self.chunk.alive(), self.arrivals, np.iinfo(np.int32).max)
+        fewest = arrivals.reshape(-1, lanes_of_cluster).min(axis=1)
+        return fewest[lanes // lanes_of_cluster] > self.waits[lanes]
+
+    def leave(self, lanes: Any) -> None:
+        """Lanes have waited, and continue."""
+        if self.chunk.clocks is not None:
+            self.chunk.clocks.leave_cluster_barrier(lanes, self.waits[lanes])
+        self.waits[lanes] += 1
 
 
 class Meetings:
@@ -317,7 +373,9 @@ class Group:
 
     @cached_property
     def _shared_threads(self) -> Any:
-        return (self._of_lanes(self.chunk.thread) + 1).astype(np.int32)
+        chunk = self.chunk
+        of_lanes = chunk.thread if chunk.clocks is None else chunk.clocks.member
+        return (self._of_lanes(of_lanes) + 1).astype(np.int32)
 
     def accessors(self, space: str, per_lane: int, step: int = 0) -> Accessors:
         """Who accesses memory by a step, for the race checker; each lane `per_lane` times."""
@@ -333,6 +391,7 @@ class Group:
             thread, epoch = np.repeat(thread, per_lane), np.repeat(epoch, per_lane)
             sync, exchange = np.repeat(sync, per_lane), np.repeat(exchange, per_lane)
         partly = chunk.partly.of(self.lanes, per_lane) if chunk.partly is not None else None
+        known = self._known(space, per_lane) if chunk.clocks is not None else None
         return Accessors(
             thread,
             epoch,
@@ -343,6 +402,17 @@ class Group:
             fences,
             step,
             lambda: launch.program.dependence.awaited(step),
+            known,
+        )
+
+    def _known(self, space: str, per_lane: int) -> Known:
+        """What the lanes that access memory know of other threads, by clocks."""
+        clocks = self.chunk.clocks
+        assert clocks is not None
+        ordered = clocks.ordered_globally if space == "global" else clocks.ordered
+        first = 0 if space == "global" else 1
+        return lambda at, threads, times: ordered(
+            self.lanes[at // per_lane], threads - first, times
         )
 
     # -- findings --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator import special
 from astra_tui.emulator.fences import Fences
 from astra_tui.emulator.grid_dependency import GridDependency
 from astra_tui.emulator.memory import GlobalMemory, LocalMemory, SharedMemory
@@ -16,6 +17,7 @@ from astra_tui.emulator.tally import Tally
 from astra_tui.emulator.traffic import TrafficLog
 from astra_tui.model.device import PLAIN, Accepts, Variation, accept_nothing
 from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.occupancy import NO_CLUSTER
 
 WARP = 32
 
@@ -44,6 +46,7 @@ class Launch:
         accepts: Accepts = accept_nothing,
         dependency: GridDependency | None = None,
         traffic: TrafficLog | None = None,
+        cluster: tuple[int, int, int] = NO_CLUSTER,
     ):
         self.program = program
         self.memory = memory
@@ -54,6 +57,8 @@ class Launch:
         self.parameters = np.frombuffer(padded, np.uint8)
         self.grid = grid
         self.block = block
+        self.cluster = cluster
+        self.cluster_blocks = cluster[0] * cluster[1] * cluster[2]
         self.threads = block[0] * block[1] * block[2]
         self.blocks = grid[0] * grid[1] * grid[2]
         self.tally = tally
@@ -93,6 +98,15 @@ class Launch:
             self.block_bits,
             lambda word: self.memory.describe_physical(word << bits),
         )
+
+    def cluster_of(self, block: Any) -> tuple[Any, Any]:
+        """The cluster of blocks by their linear indices, and their rank in it."""
+        return special.cluster_of(block, self.grid, self.cluster)
+
+    @cached_property
+    def rank_order(self) -> Any:
+        """The ranks of a cluster's blocks in the order in which these take their turns."""
+        return self.ordered(self.cluster_blocks)
 
     @cached_property
     def thread_order(self) -> tuple[int, ...] | None:

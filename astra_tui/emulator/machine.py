@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator import special
+from astra_tui.emulator.clocks import COPIERS
 from astra_tui.emulator.lanes import Chunk
-from astra_tui.emulator.launch import Launch
+from astra_tui.emulator.launch import WARP, Launch
 from astra_tui.emulator.scheduler import Scheduler
 
 CHUNK_LANES = 16_384
 CHUNK_LOCAL_BYTES = 1 << 28
 """Local memory of all lanes of a chunk: fewer run together where each has much of it."""
 CHUNK_SHARED_BYTES = 1 << 26
+CHUNK_CLOCK_BYTES = 1 << 26
 MAX_BLOCKS = 1 << 21
 
 
@@ -32,7 +35,7 @@ class Machine(Launch):
         Raises EmulationStopped with the first finding that is no warning.
         """
         blocks = np.arange(self.blocks) if blocks is None else blocks
-        blocks = blocks[self.ordered(len(blocks))]
+        blocks = self._in_turn(blocks)
         at_once = self._blocks_at_once()
         with np.errstate(all="ignore"):
             for first in range(0, len(blocks), at_once):
@@ -45,4 +48,20 @@ class Machine(Launch):
     def _blocks_at_once(self) -> int:
         """How many blocks run at once: fewer where their threads or they need much memory."""
         lanes = min(CHUNK_LANES, CHUNK_LOCAL_BYTES // max(self.local.size, 1))
-        return max(1, min(lanes // self.threads, CHUNK_SHARED_BYTES // self.shared.stride))
+        blocks = min(lanes // self.threads, CHUNK_SHARED_BYTES // self.shared.stride)
+        if self.program.is_asynchronous:
+            members = self.cluster_blocks * self.warps_per_block * WARP
+            clocks = 4 * members * (members + COPIERS) // self.cluster_blocks
+            blocks = min(blocks, CHUNK_CLOCK_BYTES // clocks)
+        return max(1, blocks // self.cluster_blocks) * self.cluster_blocks
+
+    def _in_turn(self, blocks: Any) -> Any:
+        """Blocks in the variation's order, those of a cluster next to each other: all of them,
+        even where only some are asked for.
+        """
+        if self.cluster_blocks == 1:
+            return blocks[self.ordered(len(blocks))]
+        clusters = np.unique(self.cluster_of(blocks)[0])
+        clusters = clusters[self.ordered(len(clusters))]
+        ordered = special.blocks_of(clusters, self.rank_order, self.grid, self.cluster)
+        return ordered.reshape(-1)

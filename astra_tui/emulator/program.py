@@ -38,6 +38,8 @@ class Program:
     smallest_shared_access: int
     uses_release: bool
     """Whether fences and atomics may order blocks among each other."""
+    is_asynchronous: bool
+    """Whether clusters, barriers in memory or bulk copies order what its threads do."""
     conditions: Mapping[int, int]
     """The conditions that report their sides, each with the sides that it can have here."""
 

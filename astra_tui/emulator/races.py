@@ -54,6 +54,8 @@ class Accessors:
     """The step of the program that makes the access."""
     awaited: Awaited | None = None
     """None where any exchange of values orders what is written after it."""
+    known: Known | None = None
+    """What these threads know of others; None where nothing but barriers of a block tells."""
 
 
 class PartOfWarp(Protocol):
@@ -69,6 +71,10 @@ class PartOfWarp(Protocol):
 Awaited = Callable[[], Any]
 """Computes, for each step of the program, whether this one follows from its result, by way of
 exchanges of the warp."""
+
+
+Known = Callable[[Any, Any, Any], Any]
+"""Whether accesses of threads at some times come before these entries of the accessors."""
 
 
 Acquired = Callable[[EarlierAccesses, Any, Any, Any], Any]
@@ -152,7 +158,7 @@ class AccessHistory:
         if atomic:
             return
         self._record_readers(words, by)
-        if by.fences is not None:
+        if by.fences is not None or by.known is not None:
             times, fences = np.full((2, len(words)), [[by.time], [-1]], np.int32)
             self.reads.append((words, EarlierAccesses(by.thread, by.epoch.copy(), times, fences)))
 
@@ -241,6 +247,8 @@ class AccessHistory:
                 other, self.write_epoch[word], self.write_time[word], fences + 0 * other
             )
             ordered |= acquired(past, thread, by.epoch[at], by.sync[at])
+        if by.known is not None and not ordered.all():
+            ordered |= by.known(at, other, self.write_time[word])
         if not ordered.all():
             self._raise(text, word, other, at, ordered)
 
@@ -273,8 +281,31 @@ class AccessHistory:
             racing |= self._read_elsewhere(word, by, at, same_block, acquired)
         if unchanged is not None and racing.any():
             racing &= ~unchanged()[at]
+        if by.known is not None and racing.any():
+            racing[racing] = self._read_unknown(word[racing], by, at[racing], acquired)
         if racing.any():
             self._raise("store to {} that {} read", word, other, at, ~racing)
+
+    def _read_unknown(self, word: Any, by: Accessors, at: Any, acquired: Acquired | None) -> Any:
+        """Whether any thread has read words that is not known to have come before."""
+        assert by.known is not None
+        wanted, first, row = np.unique(word, return_index=True, return_inverse=True)
+        who = at[first]
+        unknown = np.zeros(len(wanted), np.bool_)
+        for words, past in self.reads:
+            found = np.flatnonzero(np.isin(words, wanted))
+            place = np.searchsorted(wanted, words[found])
+            now, reader = who[place], past.thread[found]
+            mine, epoch = by.thread[now], past.epoch[found]
+            ordered = reader == mine
+            ordered |= self._same_block(reader, mine) & (epoch != by.epoch[now])
+            ordered |= self._same_warp(reader, mine) & (past.time[found] < by.exchange[now])
+            ordered |= by.known(now, reader, past.time[found])
+            if acquired is not None and not ordered.all():
+                earlier = EarlierAccesses(*(v[found] for v in vars(past).values()))
+                ordered |= acquired(earlier, mine, by.epoch[now], by.sync[now])
+            unknown[place[~ordered]] = True
+        return unknown[row]
 
     def _read_elsewhere(
         self, word: Any, by: Accessors, at: Any, same_block: Any, acquired: Acquired

@@ -28,12 +28,14 @@ class Scheduler:
         self.ready: dict[int, list[Any]] = {0: [chunk.lanes]}
         self.at_barrier: dict[int, list[Any]] = {}
         self.at_warp_step: dict[int, Any] = {}
+        self.waiting: dict[int, list[Any]] = {}
+        """Lanes that wait for others of their cluster, or for copies."""
 
     def run(self) -> None:
         """Runs until every lane has left the kernel."""
         while True:
             if not self.ready:
-                if not self.at_barrier and not self.at_warp_step:
+                if not self.at_barrier and not self.at_warp_step and not self.waiting:
                     return
                 self._release()
                 continue
@@ -120,7 +122,11 @@ class Scheduler:
             return step.target
         if condition is True:
             if step.flow is Flow.BARRIER and self._barrier_is_complete(group, step):
+                self._meet_in_blocks(group.lanes)
                 self._pass_barrier(step, group)
+                return index + 1
+            if step.flow is Flow.WAIT and step.wait(group).all():  # type: ignore[misc]
+                step.run(group.registers, group)  # type: ignore[misc]
                 return index + 1
             if step.flow is Flow.WARP and self._is_complete(group, step):
                 step.run(group.registers, group)  # type: ignore[misc]
@@ -144,6 +150,8 @@ class Scheduler:
                 self.chunk.end(lanes)
             case Flow.BARRIER:
                 self.at_barrier.setdefault(index, []).append(lanes)
+            case Flow.WAIT:
+                self.waiting.setdefault(index, []).append(lanes)
             case Flow.WARP:
                 waiting = self.at_warp_step.pop(index, None)
                 if waiting is not None:
@@ -241,8 +249,6 @@ class Scheduler:
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
         chunk.epoch[group.lanes] += 1
-        if self.launch.dependency is not None:
-            share_waits(chunk.waited, group.lanes, chunk.block_slot)
         if step.run is not None:
             step.run(group.registers, group)
         if chunk.all_live:
@@ -256,15 +262,47 @@ class Scheduler:
                 int(left.argmax()),
             )
 
+    def _meet_in_blocks(self, lanes: Any) -> None:
+        """Lanes pass a barrier, those of a block together."""
+        chunk = self.chunk
+        if self.launch.dependency is not None:
+            share_waits(chunk.waited, lanes, chunk.block_slot)
+        if chunk.clocks is not None:
+            chunk.clocks.meet(lanes, chunk.block_slot[lanes])
+
     def _release(self) -> None:
         """Called when no lane can run: completes what can be completed now."""
         for index in sorted(self.at_warp_step):
             lanes = self.at_warp_step.pop(index)
             if self._try_warp_step(self.steps[index], index, lanes):
                 return
-        if self._release_barriers():
+        if self._release_barriers() or self._release_waiting():
             return
         raise self._stuck()
+
+    def _release_waiting(self) -> bool:
+        """Lets lanes go on that need not wait any more; whether there were any."""
+        released = False
+        for index, pieces in list(self.waiting.items()):
+            step, lanes = self.steps[index], np.sort(np.concatenate(pieces))
+            group = self._group(lanes)
+            assert step.wait is not None
+            assert step.run is not None
+            try:
+                going = step.wait(group)
+                if not going.any():
+                    continue
+                self.waiting.pop(index)
+                if not going.all():
+                    self.waiting[index] = [lanes[~going]]
+                    group = self._group(lanes[going])
+                step.run(group.registers, group)
+            except Fault as fault:
+                raise group.stop(fault, step) from None
+            group.flush()
+            self._make_ready(index + 1, group.lanes)
+            released = True
+        return released
 
     def _release_barriers(self) -> bool:
         chunk = self.chunk
@@ -313,10 +351,8 @@ class Scheduler:
                     self._group(mine).warn(FindingKind.DIFFERENT_BARRIERS, text, step, 0)
 
     def _pass_blocks(self, here: list[tuple[Any, Any]], complete: Any) -> None:
-        if self.launch.dependency is not None:
-            together = np.concatenate([lanes for _, lanes in here])
-            together = together[complete[self.chunk.block_slot[together]]]
-            share_waits(self.chunk.waited, together, self.chunk.block_slot)
+        together = np.concatenate([lanes for _, lanes in here])
+        self._meet_in_blocks(together[complete[self.chunk.block_slot[together]]])
         for index, lanes in here:
             going = complete[self.chunk.block_slot[lanes]]
             staying = lanes[~going]
@@ -334,6 +370,10 @@ class Scheduler:
         if self.at_warp_step:
             index, lanes = next(iter(self.at_warp_step.items()))
             text = "a warp operation waits for lanes of its mask that never arrive"
+        elif self.waiting:
+            index, pieces = next(iter(self.waiting.items()))
+            lanes = np.sort(np.concatenate(pieces))
+            text = "threads wait for others of their cluster that never arrive"
         else:
             index, pieces = next(iter(self.at_barrier.items()))
             lanes = np.sort(np.concatenate(pieces))

@@ -30,6 +30,7 @@ from astra_tui.emulator.step import AccessSpec, Flow, Step, WriteAccess
 from astra_tui.emulator.stores import StoreMap
 from astra_tui.emulator.tiles import Sample, Tile, joined
 from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.occupancy import NO_CLUSTER
 
 CHUNK_LANES = 1 << 17
 _STEP = 8
@@ -73,6 +74,7 @@ def run_skeleton(
     kernel: str = "",
     launch_line: int = 0,
     dynamic_shared: int = 0,
+    cluster: tuple[int, int, int] = NO_CLUSTER,
     blocks: Any = None,
 ) -> Skeleton:
     """Runs the slice of a kernel for every thread of a launch; stores are marked in `stores`.
@@ -83,7 +85,7 @@ def run_skeleton(
     that everything is marked that may be stored.
     """
     recorder = _Recorder(stores)
-    launch = _Launch(parameters, grid, block, dynamic_shared, memory)
+    launch = _Launch(parameters, grid, block, cluster, dynamic_shared, memory)
     runner = _Runner(part, sliced_program(part), launch, recorder, budget)
     finding = None
     try:
@@ -99,6 +101,7 @@ class _Launch:
     parameters: bytes
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
     dynamic_shared: int
     memory: GlobalMemory
 
@@ -215,7 +218,7 @@ class _Launched:
     """What special registers and loads of parameters ask of a chunk."""
 
     def __init__(self, launch: _Launch, block: Any, thread: Any):
-        self.grid, self.block = launch.grid, launch.block
+        self.grid, self.block, self.cluster = launch.grid, launch.block, launch.cluster
         self.block_index, self.thread, self.lane = block, thread, thread % 32
         self.dynamic_shared = self.shared_size = launch.dynamic_shared
         self.launch = self

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from astra_tui.model.device import PLAIN, Variation
+from astra_tui.model.occupancy import NO_CLUSTER
 
 _U32 = np.uint32
 
@@ -14,6 +15,14 @@ _U32 = np.uint32
 def _axis(values: Any, sizes: tuple[int, int, int], axis: int) -> Any:
     below = int(np.prod(sizes[:axis], dtype=np.int64))
     return (values // below % sizes[axis]).astype(_U32)
+
+
+def _of_clusters(c: Any, axis: int) -> Any:
+    return _axis(c.block_index, c.grid, axis) // _U32(c.cluster[axis])
+
+
+def _in_cluster(c: Any, axis: int) -> Any:
+    return _axis(c.block_index, c.grid, axis) % _U32(c.cluster[axis])
 
 
 _TICK = 64
@@ -25,6 +34,16 @@ _READ: dict[str, Any] = {
     **{f"%ctaid.{a}": lambda c, i=i: _axis(c.block_index, c.grid, i) for i, a in enumerate("xyz")},
     **{f"%ntid.{a}": lambda c, i=i: _U32(c.block[i]) for i, a in enumerate("xyz")},
     **{f"%nctaid.{a}": lambda c, i=i: _U32(c.grid[i]) for i, a in enumerate("xyz")},
+    **{f"%clusterid.{a}": lambda c, i=i: _of_clusters(c, i) for i, a in enumerate("xyz")},
+    **{
+        f"%nclusterid.{a}": lambda c, i=i: _U32(c.grid[i] // c.cluster[i])
+        for i, a in enumerate("xyz")
+    },
+    **{f"%cluster_ctaid.{a}": lambda c, i=i: _in_cluster(c, i) for i, a in enumerate("xyz")},
+    **{f"%cluster_nctaid.{a}": lambda c, i=i: _U32(c.cluster[i]) for i, a in enumerate("xyz")},
+    "%cluster_ctarank": lambda c: cluster_of(c.block_index, c.grid, c.cluster)[1].astype(_U32),
+    "%cluster_nctarank": lambda c: _U32(c.cluster[0] * c.cluster[1] * c.cluster[2]),
+    "%is_explicit_cluster": lambda c: np.bool_(c.cluster != NO_CLUSTER),
     "%laneid": lambda c: c.lane.astype(_U32),
     "%warpid": lambda c: (c.thread // 32).astype(_U32),
     "%nwarpid": lambda c: _U32(64),
@@ -62,7 +81,10 @@ multiprocessors that has been running for a while."""
 MACHINE_DEPENDENT = frozenset(_OTHERWISE)
 """The registers that say nothing of the launch, only of where and when it runs."""
 
-DTYPES: dict[str, str] = {name: "u64" if name in _WIDE else "u32" for name in _READ}
+DTYPES: dict[str, str] = {
+    **{name: "u64" if name in _WIDE else "u32" for name in _READ},
+    "%is_explicit_cluster": "pred",
+}
 """The special registers that are emulated, with their PTX types. Timers advance when read."""
 
 
@@ -72,11 +94,36 @@ def indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
     return linear % x, linear // x % y, linear // (x * y)
 
 
+def cluster_of(
+    block: Any, grid: tuple[int, int, int], cluster: tuple[int, int, int]
+) -> tuple[Any, Any]:
+    """The cluster of blocks by their linear indices, and their rank in it."""
+    x, y, z = block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1])
+    cx, cy, cz = cluster
+    wide, high = grid[0] // cx, grid[1] // cy
+    number = x // cx + wide * (y // cy + high * (z // cz))
+    return number, x % cx + cx * (y % cy + cy * (z % cz))
+
+
+def blocks_of(
+    number: Any, ranks: Any, grid: tuple[int, int, int], cluster: tuple[int, int, int]
+) -> Any:
+    """The linear indices of the blocks with some ranks, a row for each cluster."""
+    cx, cy, _ = cluster
+    wide, high = grid[0] // cx, grid[1] // cy
+    number, ranks = number[:, None], ranks[None, :]
+    x = number % wide * cx + ranks % cx
+    y = number // wide % high * cy + ranks // cx % cy
+    z = number // (wide * high) * cluster[2] + ranks // (cx * cy)
+    return x + grid[0] * (y + grid[1] * z)
+
+
 class Threads(Protocol):
     """Some threads of a launch: arrays of any shape that broadcast to one another."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
     thread: Any
     block_index: Any
     lane: Any

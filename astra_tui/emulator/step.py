@@ -72,6 +72,7 @@ class Flow(IntEnum):
     EXIT = 3
     BARRIER = 4
     WARP = 5
+    WAIT = 6
 
 
 BOTH_SIDES = 3
@@ -112,6 +113,7 @@ class Step:
         "targets",
         "text",
         "traits",
+        "wait",
         "writes",
         "written",
     )
@@ -126,6 +128,8 @@ class Step:
         self.selector: Callable[[Any], Any] | None = None
         self.mask: Callable[[Any], Any] | None = None
         self.barrier: Callable[[Any], Any] | None = None
+        self.wait: Callable[[Any], Any] | None = None
+        """Of a group that waits: which of its lanes may go on."""
         self.is_shuffle = False
         self.orders = WarpOrder.NOTHING
         self.location = Location()

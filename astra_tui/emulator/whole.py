@@ -141,6 +141,7 @@ class WholePlan:
             kernel=launch.kernel.expression,
             launch_line=launch.line,
             dynamic_shared=launch.shared_bytes,
+            cluster=self.loaded.cluster(launch),
             blocks=blocks,
         )
         return GridSkeleton(skeleton, stores, part)
@@ -201,4 +202,5 @@ class WholePlan:
             checked=True,
             counted=False,
             dependency=dependency_of(self.launches, number, self.buffers),
+            cluster=self.loaded.cluster(launch),
         )

@@ -14,7 +14,7 @@ from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask, upstream_files
 from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
 
-_MARKED = re.compile(r"^[^\n]*<(pdl|plain)>\n(.*?)^[^\n]*</\1>\n", re.DOTALL | re.MULTILINE)
+_MARKED = re.compile(r"^[^\n]*<(attributes|plain)>\n(.*?)^[^\n]*</\1>\n", re.DOTALL | re.MULTILINE)
 
 _LAMBDA = re.compile(r"\]\s*(?:__(?:host|device)__\s*)+[({]")
 """A lambda that says where it runs, which nvcc knows by a flag."""
@@ -44,6 +44,11 @@ class Subject:
     def pdl(self) -> bool:
         """Whether a launch of the plan can be a programmatic dependent launch."""
         return any(launch.pdl is not None for launch in self.plan.launches())
+
+    @property
+    def attributes(self) -> bool:
+        """Whether a launch of the plan has attributes: it says `pdl=` or `cluster=`."""
+        return self.pdl or any(launch.cluster for launch in self.plan.launches())
 
     @property
     def nvcc_flags(self) -> tuple[str, ...]:
@@ -80,13 +85,13 @@ class Subject:
         return {**files, UPSTREAM_LIST: head.encode() + files[UPSTREAM_LIST]}
 
 
-def template(name: str, *, pdl: bool = False) -> str:
+def template(name: str, *, attributes: bool = False) -> str:
     """A file that goes into exports as it is.
 
-    Lines between `<pdl>` and `</pdl>` are for programmatic dependent launches, and only there with
-    `pdl`; those between `<plain>` and `</plain>` are only there without.
+    Lines between `<attributes>` and `</attributes>` are for launches with `pdl=` or `cluster=`, and
+    only there with `attributes`; those between `<plain>` and `</plain>` are only there without.
     """
-    kept = "pdl" if pdl else "plain"
+    kept = "attributes" if attributes else "plain"
     folder = resources.files("astra_tui.export") / "templates"
     text = (folder / name).read_text(encoding="utf-8")
     return _MARKED.sub(lambda found: found[2] if found[1] == kept else "", text)

@@ -102,7 +102,8 @@ def _open_plan(path: Path, name: str) -> Handler:
                 launch.block,
                 launch.shared,
                 list(map(_plain, launch.args)),
-                getattr(launch, "pdl", False),  # Only packages whose plan says pdl= have it.
+                getattr(launch, "pdl", False),  # Only packages whose plans say so have these.
+                getattr(launch, "cluster", (1, 1, 1)),
             ]
             for launch in found.launches
         ]

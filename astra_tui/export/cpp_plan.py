@@ -227,6 +227,9 @@ class _Writer:
         yield f"{deep}const auto shared_ = astra::shared(device_, {shared});"
         if item.pdl is not None:
             yield f"{deep}const bool pdl_ = {bare(self.cpp.write(item.pdl))};"
+        if item.cluster:
+            sizes = self._list(item.cluster)
+            yield f"{deep}const auto cluster_ = astra::cluster(grid_, {sizes});"
         yield from self._choice(item, deep)
         yield f"{indent}}}"
 
@@ -265,10 +268,12 @@ class _Writer:
         if call not in self.calls:
             self.calls.append(call)
         number = self.calls.index(call)
-        pdl = "" if launch.pdl is None else ", pdl_"
+        pdl = "pdl_" if launch.pdl is not None else "false"
+        attributes = f", {pdl}" if launch.pdl is not None or launch.cluster else ""
+        attributes += ", cluster_" if launch.cluster else ""
         return (
             f"{indent}// {plain(kernel)}\n{indent}plan_.launches.push_back(\n"
-            f"{indent}    {{{number}, grid_, block_, shared_, {{{numbers}}}{pdl}}});"
+            f"{indent}    {{{number}, grid_, block_, shared_, {{{numbers}}}{attributes}}});"
         )
 
     def _numbers(self, launch: Launch) -> tuple[str, tuple[CallArgument, ...]]:

@@ -33,7 +33,7 @@ def cpp_project(subject: Subject) -> Files:
         f"{name}_plan.hpp": _mark(winner, f"{name}: the launch plan.") + _plan_header(task, made),
         f"{name}.cu": _mark(winner, f"{name}: the launcher.") + _launcher(task, made),
         f"{name}_kernels.cuh": _mark(winner, f"{name}: the kernels.") + winner.text,
-        **{file: template(file, pdl=subject.pdl) for file in _TEMPLATES},
+        **{file: template(file, attributes=subject.attributes) for file in _TEMPLATES},
         **subject.headers,
     }
 

@@ -135,7 +135,10 @@ def harness(subject: Subject) -> str:
         if argument.strided and len(argument.shape) > 1:
             reads.append(f"for (auto& s : a.{name}_strides) read(s);")
     reads += [f"read(device.{name});" for name in DEVICE_ATTRIBUTES]
-    text = _HARNESS.replace("@PDL@", "launch.pdl" if subject.pdl else "false")
+    pdl, cluster = (
+        ("launch.pdl", "launch.cluster") if subject.attributes else ("false", "{1, 1, 1}")
+    )
+    text = _HARNESS.replace("@PDL@", pdl).replace("@CLUSTER@", cluster)
     return text.replace("@TASK@", task.name).replace("@READS@", "\n    ".join(reads))
 
 
@@ -175,6 +178,7 @@ int main() {
       for (auto size : launch.grid) std::cout << ' ' << size;
       for (auto size : launch.block) std::cout << ' ' << size;
       std::cout << ' ' << launch.shared << ' ' << @PDL@;
+      for (auto size : astra::Sizes(@CLUSTER@)) std::cout << ' ' << size;
       for (const auto& number : launch.numbers) {
         if (number.is_float) {
           std::cout << ' ' << number.real;
@@ -216,6 +220,7 @@ def _launches(resolved: ResolvedPlan, types: Mapping[str, DType]) -> Launches:
             launch.shared_bytes,
             tuple(_argument(argument, types) for argument in launch.args),
             launch.pdl,
+            launch.cluster,
         )
         for launch in resolved.launches
     )
@@ -252,8 +257,10 @@ def _read(plan: CppPlan, line: str) -> HostAnswer:
         number, *rest = part.split()
         call = plan.calls[int(number)]
         sizes = tuple(map(int, rest[:7]))
-        args = tuple(_passed(argument, rest[8:]) for argument in call.args)
-        launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args, rest[7] == "1"))
+        cluster = tuple(map(int, rest[8:11]))
+        args = tuple(_passed(argument, rest[11:]) for argument in call.args)
+        pdl = rest[7] == "1"
+        launches.append((call.kernel, sizes[:3], sizes[3:6], sizes[6], args, pdl, cluster))
     return HostAnswer(tuple(launches))
 
 

@@ -192,7 +192,9 @@ class _PlanWriter:
         yield f"{deep}_host.shared(_device, {shared}),"
         yield f"{deep}{_tuple(map(self._argument, item.args))},"
         if item.pdl is not None:
-            yield f"{deep}{python_expression(item.pdl)},"
+            yield f"{deep}pdl={python_expression(item.pdl)},"
+        if item.cluster:
+            yield f"{deep}cluster=_host.cluster(_grid, {_list(item.cluster)}),"
         yield f"{indent}{2 * _IN})"
         yield f"{indent}{_IN})"
 

@@ -37,7 +37,10 @@ def torch_package(subject: Subject) -> Files:
         "__init__.py": mark + _init(subject),
         "_contract.py": mark + python_contract(task),
         "_plan.py": mark + python_plan(task, subject.plan),
-        **{f"{name}.py": mark + template(f"{name}.py", pdl=subject.pdl) for name in _TEMPLATES},
+        **{
+            f"{name}.py": mark + template(f"{name}.py", attributes=subject.attributes)
+            for name in _TEMPLATES
+        },
         "kernel.cu": subject.winner.text,
         "manifest.json": json.dumps(_manifest(subject), indent=2) + "\n",
         **subject.headers,

@@ -182,6 +182,7 @@ def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
             launch.parameters,
             launch.pointers,
             launch.pdl,
+            launch.cluster,
         )
         for launch in launches
         if all(launch.grid)

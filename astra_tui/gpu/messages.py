@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from astra_tui.gpu.drawing import Fill
+from astra_tui.model.occupancy import NO_CLUSTER
 from astra_tui.processes.escapes import Targets
 
 LATE_CYCLES = 40_000
@@ -53,6 +54,8 @@ class Kernel(msgspec.Struct, frozen=True):
     pointers: tuple[tuple[int, str], ...]
     pdl: bool = False
     """Programmatic dependent launch: it may begin before what was launched before has ended."""
+    cluster: tuple[int, int, int] = NO_CLUSTER
+    """Blocks of a thread block cluster by axis."""
 
 
 class CaseBuffer(msgspec.Struct, frozen=True):
@@ -302,6 +305,7 @@ class Node(msgspec.Struct, frozen=True):
     shared_bytes: int
     pdl: bool = False
     """Whether it may begin before the node before it has ended."""
+    cluster: tuple[int, int, int] = NO_CLUSTER
 
 
 class Built(msgspec.Struct, frozen=True, tag="built"):

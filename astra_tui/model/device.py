@@ -13,6 +13,7 @@ from astra_tui.model.compilation import Compilation, CompiledKernel
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
 from astra_tui.model.traffic import ArgumentTraffic
+from astra_tui.model.occupancy import NO_CLUSTER
 
 RED_ZONE_BYTES = 4096
 BASE_ALIGNMENT = 256
@@ -82,6 +83,8 @@ class PackedLaunch:
     """Line of the launch plan."""
     pdl: bool = False
     """Whether it may begin before the launch before it has ended."""
+    cluster: tuple[int, int, int] = NO_CLUSTER
+    """Blocks of a thread block cluster by axis."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class FindingKind(StrEnum):
     DIFFERENT_BARRIERS = "different_barriers"
     DEADLOCK = "deadlock"
     BAD_MASK = "bad_mask"
+    BARRIER_MISUSE = "barrier_misuse"
     BUDGET = "budget"
     TRAP = "trap"
     ASSERTION = "assertion"
@@ -64,6 +65,7 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.DIFFERENT_BARRIERS: "warps of one block wait at different barriers",
     FindingKind.DEADLOCK: "threads wait for others that never come",
     FindingKind.BAD_MASK: "a warp operation run by a lane that its mask does not name",
+    FindingKind.BARRIER_MISUSE: "a barrier in memory or of a cluster used as it may not be",
     FindingKind.BUDGET: "more instructions than the budget allows: an endless loop?",
     FindingKind.TRAP: "__trap() was reached",
     FindingKind.ASSERTION: "an assert() failed",

@@ -1,11 +1,13 @@
 """How many warps of a kernel fit on one multiprocessor.
 
 Limits: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications. Allocation
-granularities: CUDA Occupancy Calculator. Launch attributes such as clusters are not considered.
+granularities: CUDA Occupancy Calculator. That blocks of a cluster have to fit together is not
+considered.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 WARP = 32
@@ -38,6 +40,10 @@ _MULTIPROCESSORS = 132
 _MEMORY_BYTES = 80 << 30
 _LOCAL_BYTES = 512 << 10
 """Of an H100: multiprocessors, device memory, and the most local memory of one thread."""
+NO_CLUSTER = (1, 1, 1)
+PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that every GPU with clusters takes; more need an attribute of the kernel."""
+MAX_CLUSTER = 16
 
 
 class UnknownArchitecture(Exception):
@@ -98,6 +104,18 @@ def launch_refusal(
         return (
             f"{local:,} bytes of local memory a thread: {resident:,} threads that may be resident "
             f"leave {most:,} for each"
+        )
+    return ""
+
+
+def cluster_refusal(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> str:
+    """Why a GPU refuses a grid in clusters of so many blocks by axis, or ""."""
+    if math.prod(cluster) > MAX_CLUSTER:
+        return f"clusters of {math.prod(cluster)} blocks; at most {MAX_CLUSTER} fit"
+    if any(blocks % size for blocks, size in zip(grid, cluster, strict=True)):
+        return (
+            f"a grid of {'x'.join(map(str, grid))} blocks is no multiple of clusters of "
+            f"{'x'.join(map(str, cluster))}"
         )
     return ""
 

@@ -47,6 +47,7 @@ def run_kernel(
     checked: bool = True,
     budget: int = 300_000,
     variation: Variation = PLAIN,
+    cluster: int | tuple[int, ...] = 1,
 ) -> Ran:
     """Compiles and runs one kernel. Arrays become buffers a0, a1, ..., numbers are passed by value.
 
@@ -71,7 +72,14 @@ def run_kernel(
         pointers.append((parameter.offset, name))
         buffers.append(DeviceBuffer(name, use, array.reshape(-1).view(np.uint8)))
     launch = PackedLaunch(
-        compiled, _three(grid), _three(block), shared_bytes, bytes(packed), tuple(pointers), 1
+        compiled,
+        _three(grid),
+        _three(block),
+        shared_bytes,
+        bytes(packed),
+        tuple(pointers),
+        1,
+        cluster=_three(cluster),
     )
     outcome = Emulator(budget).run(
         compilation, (launch,), tuple(buffers), checked=checked, variation=variation

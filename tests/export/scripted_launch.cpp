@@ -7,7 +7,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                           void** extra) {
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& given = config->attrs[i];
-    say("attribute", given.id, given.value.programmaticStreamSerializationAllowed);
+    const auto& sizes = given.value.clusterDim;
+    const bool is_cluster = given.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    say("attribute", given.id,
+        is_cluster ? 1000000LL * sizes.x + 1000 * sizes.y + sizes.z
+                   : given.value.programmaticStreamSerializationAllowed);
   }
   return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,
                         config->blockDimX, config->blockDimY, config->blockDimZ,

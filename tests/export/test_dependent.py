@@ -53,14 +53,15 @@ def test_conditions_are_those_of_the_plan(
     conditions: list[str], tmp_path_factory: pytest.TempPathFactory, host_compiler: str
 ) -> None:
     launches = "\n".join(
-        f"   k grid=1 block=1 args=(flags) pdl=({c})" for c in (*conditions, "true", "wide")
+        f"   k grid=({4 * n + 4}, 2) block=1 cluster=(4 if {c} else 1) args=(flags) pdl=({c})"
+        for n, c in enumerate((*conditions, "true", "wide"))
     )
     text = f"/* @launch\n   let wide = m % 16 == 0\n{launches}\n*/"
     folder = tmp_path_factory.mktemp("everything")
     write_files(folder, {"task.toml": EVERYTHING, "reference.py": "", "baseline.cu": text})
     found = subject(parse_task(EVERYTHING, folder), text)
     told = [expected(found, call) for call in found.samples]
-    early = {launch[-1] for answer in told for launch in (answer and answer.launches) or ()}
+    early = {launch[-2] for answer in told for launch in (answer and answer.launches) or ()}
     assert early == {False, True}
     assert differences(found, found.samples, in_cpp(found, folder, host_compiler)) == []
     assert differences(found, found.samples, in_python(found, folder)) == []
@@ -88,8 +89,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) 
   *value = device == 3 && name == cudaDevAttrComputeCapabilityMajor ? std::atoi(major) : -1;
   return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
-  std::printf("allow %d\n", value);
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute name, int value) {
+  const bool is_cluster = name == cudaFuncAttributeNonPortableClusterSizeAllowed;
+  std::printf("allow %s%d\n", is_cluster ? "clusters " : "", value);
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** parameters,
@@ -104,9 +106,14 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** parameters) {
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    std::printf("attribute %d %d\n",
-                config->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization,
-                config->attrs[i].val.programmaticStreamSerializationAllowed);
+    const cudaLaunchAttribute& given = config->attrs[i];
+    if (given.id == cudaLaunchAttributeClusterDimension) {
+      const auto& sizes = given.val.clusterDim;
+      std::printf("cluster %u %u %u\n", sizes.x, sizes.y, sizes.z);
+      continue;
+    }
+    std::printf("attribute %d %d\n", given.id == cudaLaunchAttributeProgrammaticStreamSerialization,
+                given.val.programmaticStreamSerializationAllowed);
   }
   return cudaLaunchKernel(function, config->gridDim, config->blockDim, parameters,
                           config->dynamicSmemBytes, config->stream);
@@ -115,8 +122,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
 
 void kernel(int, float, const Params, float*) {}
 
-int main(int count, char**) {
-  const astra::Launch launch{0, {7, 2, 1}, {32, 4, 1}, 50000, {}, count > 1};
+int main(int count, char** words) {
+  const auto wide = static_cast<std::uint32_t>(count > 2 ? std::atoi(words[2]) : 1);
+  const bool early = count > 1 && words[1][0] == 'e';
+  const astra::Launch launch{0, {7, 2, 1}, {32, 4, 1}, 50000, {}, early, {wide, 2, 1}};
   auto* stream = reinterpret_cast<cudaStream_t>(0x77);
   astra::launch(&kernel, launch, stream, astra::Number(astra::Int(5)),
                 astra::Number(astra::Real(0.5)),
@@ -134,7 +143,7 @@ def launcher(
 ) -> Path:
     """A program that launches, early if it has an argument, on a runtime that says what it does."""
     folder = tmp_path_factory.mktemp("launcher")
-    headers = {name: template(name, pdl=True) for name in TEMPLATES}
+    headers = {name: template(name, attributes=True) for name in TEMPLATES}
     write_files(folder, {**headers, "main.cpp": RUNTIME})
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_headers]
     command = [host_compiler, *options, "main.cpp", "-o", "launcher"]
@@ -143,16 +152,18 @@ def launcher(
 
 
 @pytest.mark.parametrize(
-    ("pdl", "major", "early"),
-    [(True, 9, True), (True, 12, True), (True, 8, False), (False, 9, False)],
+    ("pdl", "major", "early", "wide"),
+    [(True, 9, True, 1), (True, 12, True, 8), (True, 8, False, 4), (False, 9, False, 2)],
 )
-def test_the_launcher_in_cpp(launcher: Path, pdl: bool, major: int, early: bool) -> None:
-    command = [launcher, *["early"] * pdl]
+def test_the_launcher_in_cpp(launcher: Path, pdl: bool, major: int, early: bool, wide: int) -> None:
+    command = [launcher, "early" if pdl else "late", str(wide)]
     environment = {"MAJOR": str(major)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "allow 50000",
+        *["allow clusters 1"] * (wide > 4),
         *["attribute 1 1"] * early,
+        f"cluster {wide} 2 1",
         "struct 0x77 -7 3 (nil)",
         "launch 1 (7 2 1) (32 4 1) 50000 0x77 5 0.5",
     ]
@@ -243,7 +254,7 @@ def test_exports_without_it_do_not_speak_of_it(tasks: dict[str, KernelTask], nam
 
 @pytest.mark.parametrize("file", TEMPLATES)
 def test_no_mark_is_left_in_a_template(file: str) -> None:
-    for pdl in (False, True):
-        text = template(file, pdl=pdl)
-        assert ("pdl" in text) == pdl
-        assert not {"<pdl>", "</pdl>", "<plain>", "</plain>"} & set(text.split())
+    for attributes in (False, True):
+        text = template(file, attributes=attributes)
+        assert ("pdl" in text) == ("cluster" in text) == attributes
+        assert not {"<attributes>", "</attributes>", "<plain>", "</plain>"} & set(text.split())

@@ -55,8 +55,9 @@ whole = _host.struct(
     16, ("int8", -3), None, _host.struct(1, ("bfloat16", 1 + 2**-8 + 2**-40)), _host.Buffer("x")
 )
 args = (_host.Buffer("x", -48), *numbers, whole, None)
-early = [sys.argv[6] == "True"] if sys.argv[6:] else []
-wanted = _host.Launch(sys.argv[3], (7, 2, 1), (32, 4, 1), 50000, args if numbers else (), *early)
+attributes = (tuple(a) if isinstance(a, list) else a for a in json.loads(sys.argv[6]))
+sizes = (7, 2, 1), (32, 4, 1), 50000
+wanted = _host.Launch(sys.argv[3], *sizes, args if numbers else (), *attributes)
 try:
     ready = kernels.prepare([wanted, wanted], ("y", "x"), 0)
     ready[0]([0, int(sys.argv[4])], int(sys.argv[5]))
@@ -74,15 +75,15 @@ def launched(
     numbers: list[Any],
     kernel: str = "k<float>",
     *,
-    pdl: bool | None = None,
+    attributes: tuple[Any, ...] | None = None,
     major: int = 9,
 ) -> tuple[list[str], Lines]:
-    """What a launch prints, and what the driver was asked; None for a plan without `pdl=`."""
+    """What a launch prints, and what the driver was asked; None for a plan without attributes."""
     write_files(
         folder / "package",
         {
-            "_driver.py": template("_driver.py", pdl=pdl is not None),
-            "_host.py": template("_host.py", pdl=pdl is not None),
+            "_driver.py": template("_driver.py", attributes=attributes is not None),
+            "_host.py": template("_host.py", attributes=attributes is not None),
             "manifest.json": json.dumps(MANIFEST),
             "sm_80.cubin": b"old",
             "sm_90a.cubin": b"new",
@@ -91,7 +92,7 @@ def launched(
     log = folder / "log"
     log.touch()
     arguments = [str(folder / "package"), json.dumps(numbers), kernel, str(ADDRESS), str(STREAM)]
-    arguments += [] if pdl is None else [str(pdl)]
+    arguments += [json.dumps(attributes or [])]
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": str(scripted_driver),
@@ -142,10 +143,20 @@ NUMBERS: list[Any] = [1, 1, 0.5, 0.5, 0.5, True]
 def test_a_programmatic_dependent_launch(
     scripted_driver: Path, tmp_path: Path, pdl: bool, major: int, early: bool
 ) -> None:
-    _, asked = launched(scripted_driver, tmp_path / "pdl", NUMBERS, pdl=pdl, major=major)
+    _, asked = launched(scripted_driver, tmp_path / "pdl", NUMBERS, attributes=(pdl,), major=major)
     _, plain = launched(scripted_driver, tmp_path / "plain", NUMBERS, major=major)
     assert [line for line in asked if line[0] == "attribute"] == [("attribute", 6, 1)] * early
     assert [line for line in asked if line[0] != "attribute"] == plain
+
+
+def test_a_launch_in_clusters(scripted_driver: Path, tmp_path: Path) -> None:
+    given = (True, (4, 2, 1))
+    _, asked = launched(scripted_driver, tmp_path / "8", NUMBERS, attributes=given)
+    cluster = ("attribute", 4, 4002001)
+    assert [line for line in asked if line[0] == "attribute"] == [("attribute", 6, 1), cluster]
+    _, asked = launched(scripted_driver, tmp_path / "16", NUMBERS, attributes=(False, (16, 1, 1)))
+    assert ("attribute", 4, 16001001) in asked
+    assert ("allow", 14, 1) in asked
 
 
 @pytest.mark.parametrize(
@@ -185,6 +196,9 @@ def test_numbers_of_attributes_are_the_drivers_own(scripted_driver: Path, tmp_pa
     assert int(dynamic) == 8
     early = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     assert int(early) == 6
+    assert int(cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) == 4
+    function = cuda.CUfunction_attribute
+    assert int(function.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) == 14
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,11 @@ def test_errors_count_from_the_place_where_the_plan_begins() -> None:
         ("▶k block=1 args=()", "the launch of k has no grid=", ""),
         ("▶k grid=1 block=1", "the launch of k has no args=", ""),
         ("k ▶gird=1 block=1 args=()", "unknown field 'gird='", "did you mean 'grid'?"),
-        ("k grid=1 ▶zzz=1", "unknown field 'zzz='", "valid names: args, block, grid, pdl, shared"),
+        (
+            "k grid=1 ▶zzz=1",
+            "unknown field 'zzz='",
+            "valid names: args, block, cluster, grid, pdl, shared",
+        ),
         ("k grid=1\n  ▶grid=2", "grid= stands twice in the launch of k", ""),
         ("k ▶grid=()", "grid= takes 1 to 3 values, not 0", ""),
         ("k ▶grid=(1, 2, 3, 4)", "grid= takes 1 to 3 values, not 4", ""),
@@ -308,7 +312,6 @@ def test_errors_count_from_the_place_where_the_plan_begins() -> None:
         ("k<T ▶grid=1", "expected '>' to close the template arguments, found 'grid'", "in quotes"),
         ("k<▶, T> grid=1", "expected a value, found ','", ""),
         # refused fields
-        ("k grid=1 ▶cluster=2", "cluster= is refused", "clusters are not supported"),
         ("k grid=1 ▶cooperative=1", "cooperative= is refused", "use several launches"),
         ("k grid=1 ▶stream=0", "stream= is refused", "the harness chooses"),
         ("k grid=1 ▶smem=4", "smem= is refused", "write shared=BYTES"),

@@ -27,7 +27,7 @@ tune threads = 128 in 64, 128, 256
 let rows = n // 2
 when n % 4 == 0 and aligned(x, 16):
     ns::k<T, 4, "Traits<T>"> grid=(n, m) block=threads shared=(4 * rows) args=(x, -n, partial)
-    k grid=n block=(32, 4) args=() pdl=(n > 4)
+    k grid=n block=(32, 4) cluster=(n, 2) args=() pdl=(n > 4)
 when n > 100:
     refuse "too large"
 otherwise:

@@ -73,6 +73,19 @@ def test_a_launch_is_dependent_where_its_condition_holds() -> None:
         assert launched(f"k grid=1 block=1 args=() pdl={condition}", n=4).pdl is holds
 
 
+def test_a_grid_is_a_multiple_of_its_clusters() -> None:
+    assert launched("k grid=8 block=1 cluster=(n // 2) args=()", n=4).cluster == (2, 1, 1)
+    assert launched("k grid=(8, 2) block=1 cluster=(8, 2) args=()").cluster == (8, 2, 1)
+    assert launched("k grid=8 block=1 args=()").cluster == (1, 1, 1)
+    for sizes, words in (
+        ("3", "a grid of 8x2x1 blocks is no multiple of clusters of 3x1x1"),
+        ("(8, 4)", "clusters of 32 blocks; at most 16 fit"),
+        ("17", "cluster=17 of k is not between 1 and 16"),
+    ):
+        with pytest.raises(PlanError, match=words):
+            launched(f"k grid=(8, 2) block=1 cluster={sizes} args=()")
+
+
 def test_missing_sizes_are_one_and_missing_shared_memory_is_none() -> None:
     launch = launched("k grid=2 block=(4, 8) args=()")
     assert launch.grid == (2, 1, 1)

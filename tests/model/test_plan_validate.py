@@ -91,6 +91,7 @@ def test_every_expression_has_a_kind(text: str, kind: Kind) -> None:
         ("k grid=(1, ▶T) block=1 args=()", "grid= of k is a type", ""),
         ("k grid=1 block=▶eps args=()", "block= of k is a floating-point number", ""),
         ("k grid=1 block=1 shared=▶n > 4 args=()", "shared= of k is true or false", ""),
+        ("k grid=1 block=1 cluster=▶x args=()", "cluster= of k is a tensor", ""),
         ("k grid=1 block=1 args=() pdl=▶1", "pdl= of k is a whole number", ""),
         ("k grid=1 block=1 args=(x, ▶T)", "argument 2 of k is a type", ""),
         ("k<1, ▶x> grid=1 block=1 args=()", "a template argument cannot be a tensor", ""),

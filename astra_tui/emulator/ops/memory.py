@@ -206,7 +206,7 @@ def require_one_value(group: Group, target: Target, unit: int, columns: list[Any
 
 @opcode("fence", "membar")
 def _fence(decoder: Decoder, instruction: Instruction) -> Run:
-    wide = any(m in ("gpu", "sys", "gl") for m in instruction.modifiers)
+    wide = any(m in ("cluster", "gpu", "sys", "gl") for m in instruction.modifiers)
     if wide:
         decoder.traits.add(COMMUNICATES)
 

@@ -244,6 +244,18 @@ def _elect(decoder: Decoder, instruction: Instruction) -> Step:
 # -- barriers --------------------------------------------------------------------------------------
 
 
+@opcode("barrier.cluster")
+def _cluster_barrier(decoder: Decoder, instruction: Instruction) -> Step | Run:
+    if "arrive" in instruction.modifiers:
+        releases = "relaxed" not in instruction.modifiers
+        return lambda regs, group: group.chunk.cluster_barrier.arrive(group.lanes, releases)
+    if "wait" not in instruction.modifiers:
+        decoder.refuse(instruction)
+    step = Step(Flow.WAIT, lambda regs, group: group.chunk.cluster_barrier.leave(group.lanes))
+    step.wait = lambda group: group.chunk.cluster_barrier.is_complete(group.lanes)
+    return step
+
+
 @opcode("bar", "barrier")
 def _bar(decoder: Decoder, instruction: Instruction) -> Step:
     if "warp" in instruction.modifiers:

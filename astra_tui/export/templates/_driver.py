@@ -35,10 +35,11 @@ _INTEGERS = {
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
 }  # fmt: skip
 _FLOATS = {"float16": "e", "float32": "f", "float64": "d"}
-# <pdl>
+# <attributes>
 _FIRST_MAJOR_WITH_PDL = 9
-_STREAM_SERIALIZATION = 6
-# </pdl>
+_CLUSTER_DIMENSION, _STREAM_SERIALIZATION = 4, 6
+_NON_PORTABLE_CLUSTER, _PORTABLE_BLOCKS = 14, 8
+# </attributes>
 
 
 class DriverError(RuntimeError):
@@ -69,12 +70,11 @@ class Launch:
         self._ordinal = ordinal
         self._function = function
         self._launch = _library().cuLaunchKernel
-        # <pdl>
-        self._filled: type[_Filled] = _Filled
-        if wanted.pdl and _attribute(ordinal, _MAJOR) >= _FIRST_MAJOR_WITH_PDL:
+        # <attributes>
+        self._attributes = _launch_attributes(wanted, ordinal)
+        if self._attributes:
             self._launch = _library().cuLaunchKernelEx
-            self._filled = _EarlyFilled
-        # </pdl>
+        # </attributes>
         self._free: list[_Filled] = []
 
     def __call__(self, addresses: Sequence[int], stream: int) -> None:
@@ -85,9 +85,13 @@ class Launch:
             # <plain>
             filled = _Filled(self._function, self.sizes, self.parameters)
             # </plain>
-            # <pdl>
-            filled = self._filled(self._function, self.sizes, self.parameters)
-            # </pdl>
+            # <attributes>
+            filled = (
+                _FilledWith(self._function, self.sizes, self.parameters, self._attributes)
+                if self._attributes
+                else _Filled(self._function, self.sizes, self.parameters)
+            )
+            # </attributes>
         for word, place, distance in self.pointers:
             filled.words[word] = addresses[place] + distance
         filled.stream.value = stream
@@ -114,15 +118,15 @@ class _Filled:
         self.arguments = (function, *sizes, self.stream, None, extra)
 
 
-# <pdl>
+# <attributes>
 class _LaunchAttribute(ctypes.Structure):
     """CUlaunchAttribute, whose value is a union of 64 bytes."""
 
     _fields_ = (
         ("id", ctypes.c_int),
         ("pad", ctypes.c_char * 4),
-        ("value", ctypes.c_int),
-        ("rest", ctypes.c_char * 60),
+        ("value", ctypes.c_uint * 3),
+        ("rest", ctypes.c_char * 52),
     )
 
 
@@ -137,21 +141,35 @@ class _LaunchConfig(ctypes.Structure):
     )
 
 
-_EARLY = ctypes.pointer(_LaunchAttribute(id=_STREAM_SERIALIZATION, value=1))
+def _launch_attributes(wanted: Wanted, ordinal: int) -> tuple[_LaunchAttribute, ...]:
+    """What a launch asks for beyond its sizes, as far as the device has it."""
+    found = []
+    if wanted.pdl and _attribute(ordinal, _MAJOR) >= _FIRST_MAJOR_WITH_PDL:
+        found.append(_LaunchAttribute(id=_STREAM_SERIALIZATION, value=(1, 0, 0)))
+    if wanted.cluster != (1, 1, 1):
+        found.append(_LaunchAttribute(id=_CLUSTER_DIMENSION, value=wanted.cluster))
+    return tuple(found)
 
 
-class _EarlyFilled(_Filled):
-    """The same for a launch that may begin before what runs before it on the stream has ended."""
+class _FilledWith(_Filled):
+    """The same for a launch with attributes."""
 
-    def __init__(self, function: ctypes.c_void_p, sizes: tuple[int, ...], parameters: bytes):
+    def __init__(
+        self,
+        function: ctypes.c_void_p,
+        sizes: tuple[int, ...],
+        parameters: bytes,
+        attributes: tuple[_LaunchAttribute, ...],
+    ):
         super().__init__(function, sizes, parameters)
-        config = _LaunchConfig(sizes, None, _EARLY, 1)
+        self._attributes = (_LaunchAttribute * len(attributes))(*attributes)
+        config = _LaunchConfig(sizes, None, self._attributes, len(attributes))
         self.stream = ctypes.c_void_p.from_buffer(config, _LaunchConfig.stream.offset)
         *_, extra = self.arguments
         self.arguments = (ctypes.byref(config), function, None, extra)  # type: ignore[assignment]
 
 
-# </pdl>
+# </attributes>
 class Kernels:
     """The kernels of a package: cubins in its folder, signatures in its manifest."""
 
@@ -184,6 +202,10 @@ class Kernels:
         if wanted.shared > self._shared.get((ordinal, wanted.kernel), 0):
             _call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, wanted.shared)
             self._shared[(ordinal, wanted.kernel)] = wanted.shared
+        # <attributes>
+        if math.prod(wanted.cluster) > _PORTABLE_BLOCKS:
+            _call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
+        # </attributes>
         packed = bytearray(signature["bytes"])
         pointers = []
         for argument, parameter in zip(wanted.args, signature["parameters"], strict=True):

@@ -84,10 +84,12 @@ class Launch:
     block: tuple[int, int, int]
     shared: int
     args: tuple[Value | Struct, ...]
-    # <pdl>
+    # <attributes>
     pdl: bool = False
     """Whether it may begin before what runs before it on the stream has ended."""
-    # </pdl>
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    """Blocks of a thread block cluster."""
+    # </attributes>
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,17 @@ def block(device: Mapping[str, int], *sizes: int) -> tuple[int, int, int]:
     return found
 
 
+# <attributes>
+def cluster(grid: tuple[int, int, int], *sizes: int) -> tuple[int, int, int]:
+    """The three sizes of a cluster of a grid's blocks."""
+    found = _three("cluster", sizes, (16, 16, 16), 1)
+    blocks = found[0] * found[1] * found[2]
+    if blocks > 16 or any(g % c for g, c in zip(grid, found, strict=True)):
+        raise PlanFault(f"a grid {grid} cannot be launched in clusters of {found} blocks")
+    return found
+
+
+# </attributes>
 def shared(device: Mapping[str, int], count: int) -> int:
     """Dynamic shared memory in bytes."""
     if not 0 <= count <= device["max_shared_memory_per_block"]:

@@ -229,9 +229,10 @@ struct Launch {
   Sizes block;
   std::uint32_t shared;
   std::vector<Number> numbers;
-  // <pdl>
+  // <attributes>
   bool pdl = false;  // it may begin before what runs before it on the stream has ended
-  // </pdl>
+  Sizes cluster = {1, 1, 1};  // blocks of a thread block cluster
+  // </attributes>
 };
 
 // What one call launches, in order, and the bytes of its workspaces.
@@ -263,6 +264,15 @@ inline Sizes block(const Device& device, Int x, Int y = 1, Int z = 1) {
   return found;
 }
 
+// <attributes>
+inline Sizes cluster(const Sizes& grid, Int x, Int y = 1, Int z = 1) {
+  const Sizes found = sizes({x, y, z}, {16, 16, 16}, 1);
+  require(found[0] * found[1] * found[2] <= 16, kPlanFault);
+  for (int axis = 0; axis < 3; ++axis) require(grid[axis] % found[axis] == 0, kPlanFault);
+  return found;
+}
+
+// </attributes>
 inline std::uint32_t shared(const Device& device, Int bytes) {
   require(bytes >= 0 && bytes <= device.max_shared_memory_per_block, kPlanFault);
   return static_cast<std::uint32_t>(bytes.value);

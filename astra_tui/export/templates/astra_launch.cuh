@@ -79,7 +79,7 @@ P to_parameter(const Struct<Size, Alignment>& given) {
   return holder.value;
 }
 
-// <pdl>
+// <attributes>
 // Whether launches on the current device can begin before the one before has ended.
 inline bool has_dependent_launch() {
   int ordinal = 0;
@@ -89,23 +89,38 @@ inline bool has_dependent_launch() {
   return major >= 9;
 }
 
-// Launches a kernel that may begin before what runs before it on the stream has ended.
-inline void launch_early(const void* function, const Launch& launch, cudaStream_t stream,
-                         void** parameters) {
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+// Launches a kernel that may begin before what runs before it on the stream has ended, or whose
+// blocks run in clusters.
+inline void launch_with_attributes(const void* function, const Launch& launch, cudaStream_t stream,
+                                   void** parameters) {
+  const Sizes& cluster = launch.cluster;
+  const std::uint32_t blocks = cluster[0] * cluster[1] * cluster[2];
+  cudaLaunchAttribute attributes[2]{};
+  unsigned int count = 0;
+  if (launch.pdl && has_dependent_launch()) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (blocks > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = cluster[0];
+    attributes[count].val.clusterDim.y = cluster[1];
+    attributes[count++].val.clusterDim.z = cluster[2];
+  }
+  if (blocks > 8) {
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
   config.blockDim = dim3(launch.block[0], launch.block[1], launch.block[2]);
   config.dynamicSmemBytes = launch.shared;
   config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = count;
   check(cudaLaunchKernelExC(&config, function, parameters));
 }
 
-// </pdl>
+// </attributes>
 template <typename... P, std::size_t... I, typename... A>
 void launch_with(void (*kernel)(P...), const Launch& launch, cudaStream_t stream,
                  std::index_sequence<I...>, A... arguments) {
@@ -117,15 +132,14 @@ void launch_with(void (*kernel)(P...), const Launch& launch, cudaStream_t stream
     check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(launch.shared)));
   }
-  // <pdl>
-  if (launch.pdl && has_dependent_launch()) {
-    launch_early(function, launch, stream, pointers);
-    return;
-  }
-  // </pdl>
+  // <attributes>
+  launch_with_attributes(function, launch, stream, pointers);
+  // </attributes>
+  // <plain>
   check(cudaLaunchKernel(function, dim3(launch.grid[0], launch.grid[1], launch.grid[2]),
                          dim3(launch.block[0], launch.block[1], launch.block[2]), pointers,
                          launch.shared, stream));
+  // </plain>
 }
 
 // Launches a kernel; `arguments` are void*, Number and Struct, one for each of its parameters.

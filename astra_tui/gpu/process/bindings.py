@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from cuda.bindings import driver as cuda
 from astra_tui.gpu.messages import DeviceFacts, Node
 from astra_tui.gpu.nvml import uuid_of
 from astra_tui.gpu.process.driver import DriverError, Launch
+from astra_tui.model.occupancy import NO_CLUSTER, PORTABLE_CLUSTER
 
 _ATTRIBUTES = {
     "sm_count": "MULTIPROCESSOR_COUNT",
@@ -21,6 +23,7 @@ _ATTRIBUTES = {
     "max_shared_memory_per_sm": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
     "l2_cache_bytes": "L2_CACHE_SIZE",
 }
+_IDS = cuda.CUlaunchAttributeID
 _STATIC_LIMIT = 48 * 1024
 """Dynamic shared memory that a kernel may use without being allowed to."""
 
@@ -116,8 +119,8 @@ class CudaDriver:
     def launch(self, launch: Launch) -> None:
         """Runs a kernel, in stream order."""
         packed = _Packed(launch.parameters)
-        if launch.pdl:
-            config = _dependent_launch(launch, self._stream)
+        if launch.pdl or launch.cluster != NO_CLUSTER:
+            config = _launch_config(launch, self._stream)
             _call("cuLaunchKernelEx", config, cuda.CUfunction(launch.function), 0, packed.address)
             return
         _call(
@@ -141,6 +144,8 @@ class CudaDriver:
                 before = nodes[-1:] if not launch.pdl else []
                 node = _node_parameters(launch, packed)
                 nodes.append(_call("cuGraphAddKernelNode", graph, before, len(before), node))
+                if launch.cluster != NO_CLUSTER:
+                    _set_cluster(nodes[-1], launch)
                 if launch.pdl and len(nodes) > 1:
                     edge = _programmatic_edge()
                     _call("cuGraphAddDependencies", graph, nodes[-2:-1], nodes[-1:], [edge], 1)
@@ -159,10 +164,7 @@ class CudaDriver:
             raise DriverError(0, f"{count} nodes of {len(nodes)}", "cuGraphGetNodes")
         names: dict[int, str] = {}
         dependent = _dependent_nodes(made_from, len(nodes))
-        return [
-            _node(_call("cuGraphKernelNodeGetParams", node), names, int(node) in dependent)
-            for node in nodes
-        ]
+        return [_node(node, names, int(node) in dependent) for node in nodes]
 
     def run_graph(self, graph: int) -> None:
         """Runs a graph, in stream order."""
@@ -222,20 +224,56 @@ def _node_parameters(launch: Launch, packed: _Packed) -> Any:
     return node
 
 
-def _dependent_launch(launch: Launch, stream: Any) -> Any:
-    attribute = cuda.CUlaunchAttribute()
-    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    value = cuda.CUlaunchAttributeValue()
-    value.programmaticStreamSerializationAllowed = 1
-    attribute.value = value
+def _launch_config(launch: Launch, stream: Any) -> Any:
+    """A launch with attributes, as the driver wants it."""
+    attributes = []
+    if launch.pdl:
+        attribute = cuda.CUlaunchAttribute()
+        attribute.id = _IDS.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        value = cuda.CUlaunchAttributeValue()
+        value.programmaticStreamSerializationAllowed = 1
+        attribute.value = value
+        attributes.append(attribute)
+    if launch.cluster != NO_CLUSTER:
+        _allow_cluster(launch)
+        attribute = cuda.CUlaunchAttribute()
+        attribute.id = _IDS.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value = _cluster_value(launch)
+        attributes.append(attribute)
     config = cuda.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
     config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
     config.sharedMemBytes = launch.shared_bytes
     config.hStream = stream
-    config.attrs = [attribute]
-    config.numAttrs = 1
+    config.attrs = attributes
+    config.numAttrs = len(attributes)
     return config
+
+
+def _cluster_value(launch: Launch) -> Any:
+    value = cuda.CUlaunchAttributeValue()
+    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = launch.cluster
+    return value
+
+
+def _allow_cluster(launch: Launch) -> None:
+    """Lets a kernel have clusters that not every GPU with clusters takes."""
+    if math.prod(launch.cluster) > PORTABLE_CLUSTER:
+        name = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        _call("cuFuncSetAttribute", cuda.CUfunction(launch.function), name, 1)
+
+
+def _set_cluster(node: Any, launch: Launch) -> None:
+    _allow_cluster(launch)
+    name = _IDS.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    _call("cuGraphKernelNodeSetAttribute", node, name, _cluster_value(launch))
+
+
+def _cluster_of(node: Any) -> tuple[int, int, int]:
+    """The clusters of a graph's node; the driver says zeros of one without."""
+    name = _IDS.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    found = _call("cuGraphKernelNodeGetAttribute", node, name).clusterDim
+    return max(found.x, 1), max(found.y, 1), max(found.z, 1)
 
 
 def _programmatic_edge() -> Any:
@@ -276,8 +314,9 @@ def _dependent_nodes(graph: Any, nodes: int) -> set[int]:
     return {int(targets[i] or 0) for i in range(count.value) if data[i].type == programmatic}
 
 
-def _node(found: Any, names: dict[int, str], pdl: bool) -> Node:
+def _node(node: Any, names: dict[int, str], pdl: bool) -> Node:
     """`names` remembers kernels: a graph has thousands of nodes and few kernels."""
+    found = _call("cuGraphKernelNodeGetParams", node)
     function = int(found.func)
     if function not in names:
         names[function] = _call("cuFuncGetName", found.func).decode()
@@ -287,6 +326,7 @@ def _node(found: Any, names: dict[int, str], pdl: bool) -> Node:
         (found.blockDimX, found.blockDimY, found.blockDimZ),
         found.sharedMemBytes,
         pdl,
+        _cluster_of(node),
     )
 
 

@@ -147,7 +147,13 @@ def bind(driver: Driver, module: int, kernel: Kernel, addresses: dict[str, int])
         struct.pack_into("<Q", packed, offset, (addresses[name] + distance) % (1 << 64))
     function = driver.function(module, kernel.symbol, kernel.shared_bytes)
     return Launch(
-        function, kernel.grid, kernel.block, kernel.shared_bytes, bytes(packed), kernel.pdl
+        function,
+        kernel.grid,
+        kernel.block,
+        kernel.shared_bytes,
+        bytes(packed),
+        kernel.pdl,
+        kernel.cluster,
     )
 
 

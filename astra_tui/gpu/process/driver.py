@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from astra_tui.gpu.messages import DeviceFacts, Node
+from astra_tui.model.occupancy import NO_CLUSTER
 
 STICKY = frozenset({214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 """Errors after which the context is dead and its process has to go.
@@ -44,6 +45,8 @@ class Launch:
     parameters: bytes
     pdl: bool = False
     """Whether it may begin before the launch before it has ended."""
+    cluster: tuple[int, int, int] = NO_CLUSTER
+    """Blocks of a thread block cluster by axis."""
 
 
 class Driver(Protocol):

@@ -89,6 +89,7 @@ def bind_launch(
         tuple(pointers),
         launch.place.line,
         launch.pdl,
+        launch.cluster,
     )
 
 

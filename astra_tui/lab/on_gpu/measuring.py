@@ -390,7 +390,8 @@ class _Run:
         self.has_producers = producer
         for version, (nodes, calls) in zip(self.versions, built.calls, strict=True):
             planned = tuple(
-                Node(k.symbol, k.grid, k.block, k.shared_bytes, k.pdl) for k in version.kernels
+                Node(k.symbol, k.grid, k.block, k.shared_bytes, k.pdl, k.cluster)
+                for k in version.kernels
             )
             if producer:
                 first, nodes = nodes[:1], nodes[1:]

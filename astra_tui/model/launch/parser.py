@@ -32,9 +32,8 @@ MAX_STEPS = 64
 MAX_ALIGNMENT = 128
 """The largest alignment that a structure may ask for, in bytes."""
 
-_FIELDS = ("grid", "block", "shared", "args", "pdl")
+_FIELDS = ("grid", "block", "cluster", "shared", "args", "pdl")
 _UNSUPPORTED_FIELDS = {
-    "cluster": "thread block clusters are not supported by launch plans",
     "cooperative": "cooperative launches (grid-wide sync) are not supported; use several launches",
     "stream": "launches run in order on one stream that the harness chooses",
     "smem": "write shared=BYTES for dynamic shared memory",
@@ -216,6 +215,7 @@ class _PlanParser(ExpressionParser):
             shared[0] if shared else None,
             pdl[0] if pdl else None,
             place,
+            fields.get("cluster", ()),
         )
 
     def _kernel_name(self) -> str:
@@ -268,7 +268,7 @@ class _PlanParser(ExpressionParser):
                 args = self._values(self._argument)
                 continue
             values = self._values(self.expression)
-            limit = {"grid": 3, "block": 3, "shared": 1, "pdl": 1}.get(key.text)
+            limit = {"grid": 3, "block": 3, "cluster": 3, "shared": 1, "pdl": 1}.get(key.text)
             if limit is not None and not 1 <= len(values) <= limit:
                 takes = "1 value" if limit == 1 else f"1 to {limit} values"
                 self.fail(f"{key.text}= takes {takes}, not {len(values)}", place=key.place)

@@ -143,10 +143,12 @@ class Launch:
     pdl: Expression | None = None
     """Where true: programmatic dependent launch; it may begin before what runs before it ends."""
     place: Place = _place()
+    cluster: tuple[Expression, ...] = ()
+    """Blocks of a thread block cluster, one to three sizes; empty where the plan says none."""
 
     def expressions(self) -> Iterator[Expression]:
         """Every expression of it but the template arguments."""
-        yield from (*self.grid, *self.block)
+        yield from (*self.grid, *self.block, *self.cluster)
         for argument in self.args:
             if isinstance(argument, Struct):
                 yield from argument.values()

@@ -98,6 +98,8 @@ def _item(item: Launch | Refuse) -> str:
     if item.template_args:
         text += f"<{', '.join(map(_template_argument, item.template_args))}>"
     text += f" grid={_sizes(item.grid)} block={_sizes(item.block)}"
+    if item.cluster:
+        text += f" cluster={_sizes(item.cluster)}"
     if item.shared_bytes is not None:
         text += f" shared={_sizes((item.shared_bytes,))}"
     text += f" args=({', '.join(map(print_argument, item.args))})"

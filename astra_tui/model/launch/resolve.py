@@ -25,6 +25,7 @@ from astra_tui.model.launch.plan import (
     Workspace,
 )
 from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, Bindings, Layout
+from astra_tui.model.occupancy import MAX_CLUSTER, NO_CLUSTER, cluster_refusal
 
 WORKSPACE_ALIGNMENT = 256
 MAX_WORKSPACE_BYTES = 1 << 30
@@ -102,6 +103,7 @@ class ResolvedLaunch:
     args: tuple[ResolvedArgument, ...]
     place: Place
     pdl: bool = False
+    cluster: tuple[int, int, int] = NO_CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,19 @@ class _Resolver:
             tuple(map(self._argument, launch.args)),
             launch.place,
             launch.pdl is not None and self.evaluator.truth(launch.pdl),
+            self._cluster(launch, grid),
         )
+
+    def _cluster(self, launch: Launch, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The blocks of a cluster by axis; one block where the plan says none."""
+        if not launch.cluster:
+            return NO_CLUSTER
+        most = (MAX_CLUSTER, MAX_CLUSTER, MAX_CLUSTER)
+        cluster = self._sizes(launch, "cluster", launch.cluster, most, smallest=1)
+        why = cluster_refusal(grid, cluster)
+        if why:
+            self.evaluator.fail(f"{launch.kernel}: {why}", launch.cluster[0].place)
+        return cluster
 
     def _shared_bytes(self, launch: Launch) -> int:
         if launch.shared_bytes is None:

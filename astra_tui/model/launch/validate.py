@@ -136,7 +136,8 @@ class _Checker:
                 pass
 
     def launch(self, launch: Launch) -> None:
-        for field, sizes in (("grid", launch.grid), ("block", launch.block)):
+        fields = (("grid", launch.grid), ("block", launch.block), ("cluster", launch.cluster))
+        for field, sizes in fields:
             for size in sizes:
                 self.require(size, Kind.INTEGER, f"{field}= of {launch.kernel}")
         if launch.shared_bytes is not None:
