@@ -8,14 +8,11 @@ does itself: a vector clock. A barrier in memory stands for the copies that comp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.launch import WARP
-
-if TYPE_CHECKING:
-    from astra_tui.emulator.lanes import Chunk
+from astra_tui.emulator.launch import WARP, Launch
 
 COPIERS = 64
 """Barriers in memory of a cluster whose copies are kept apart; more share their entries."""
@@ -24,19 +21,20 @@ COPIERS = 64
 class Clocks:
     """The clocks of a chunk's lanes. A lane's `member` is its number within its cluster."""
 
-    def __init__(self, chunk: Chunk):
-        self.launch = launch = chunk.launch
+    def __init__(self, launch: Launch, ranks: Any, block_slot: Any, block_index: Any, thread: Any):
+        """`ranks` are those of the chunk's blocks; block, linear index and thread of each lane."""
+        self.launch = launch
         self.block_lanes = launch.warps_per_block * WARP
         self.members = launch.cluster_blocks * self.block_lanes
-        self.member = (chunk.rank * self.block_lanes)[chunk.block_slot] + chunk.thread
-        self.cluster = chunk.block_slot // launch.cluster_blocks
+        self.member = (ranks * self.block_lanes)[block_slot] + thread
+        self.cluster = block_slot // launch.cluster_blocks
         self.row = self.cluster * self.members + self.member
-        clusters = chunk.blocks // launch.cluster_blocks
+        clusters = len(ranks) // launch.cluster_blocks
         self.known = np.zeros((clusters * self.members, self.members + COPIERS), np.int32)
         self.at_barrier = np.zeros((clusters, 2, self.members + COPIERS), np.int32)
         """What has been released at even and at odd phases of each cluster's barrier."""
         self.cluster_number = np.zeros(clusters, np.int64)
-        self.cluster_number[self.cluster] = launch.cluster_of(chunk.block_index)[0]
+        self.cluster_number[self.cluster] = launch.cluster_of(block_index)[0]
 
     def tick(self) -> int:
         """The time that follows all that has happened."""

@@ -94,7 +94,11 @@ class Chunk:
         loaded what it follows from, and from which offset of shared memory. Slots without any mark
         are left out. See undefined_values.py.
         """
-        self.clocks = Clocks(self) if launch.checked and launch.program.is_asynchronous else None
+        self.clocks = (
+            Clocks(launch, self.rank, self.block_slot, self.block_index, self.thread)
+            if launch.checked and launch.program.is_asynchronous
+            else None
+        )
         """What orders accesses; None where barriers of blocks and warps alone do."""
         self.everyone = Group(self, self.lanes, self.registers)
 

@@ -281,7 +281,7 @@ class Scheduler:
         raise self._stuck()
 
     def _release_waiting(self) -> bool:
-        """Lets lanes go on that need not wait any more; whether there were any."""
+        """Lets lanes continue that need not wait any more; whether there were any."""
         released = False
         for index, pieces in list(self.waiting.items()):
             step, lanes = self.steps[index], np.sort(np.concatenate(pieces))

@@ -129,7 +129,7 @@ class Step:
         self.mask: Callable[[Any], Any] | None = None
         self.barrier: Callable[[Any], Any] | None = None
         self.wait: Callable[[Any], Any] | None = None
-        """Of a group that waits: which of its lanes may go on."""
+        """Of a group that waits: which of its lanes may continue."""
         self.is_shuffle = False
         self.orders = WarpOrder.NOTHING
         self.location = Location()

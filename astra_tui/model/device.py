@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from astra_tui.model.compilation import Compilation, CompiledKernel
 from astra_tui.model.counters import Counters
 from astra_tui.model.findings import Finding
-from astra_tui.model.traffic import ArgumentTraffic
 from astra_tui.model.occupancy import NO_CLUSTER
+from astra_tui.model.traffic import ArgumentTraffic
 
 RED_ZONE_BYTES = 4096
 BASE_ALIGNMENT = 256
