@@ -76,10 +76,14 @@ def _list(options: Options) -> int:
     from astra_tui.cli.answers import SessionsAnswer
     from astra_tui.model.task import bundled
     from astra_tui.plain.sessions import print_sessions
+    from astra_tui.present.sessions import session_entry
     from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
 
     root = sessions_folder(options.sessions)
-    found = [*list_sessions(bundled(DEFAULT_FOLDER)), *list_sessions(root)]
+    found = [
+        *list_sessions(bundled(DEFAULT_FOLDER), session_entry),
+        *list_sessions(root, session_entry),
+    ]
     unique = list({Path(s.folder).resolve(): s for s in found}.values())
     if options.json:
         plain.print_json(SessionsAnswer(str(root), tuple(unique)))

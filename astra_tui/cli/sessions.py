@@ -18,10 +18,11 @@ def run(options: Options) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""
     from astra_tui.cli.answers import SessionsAnswer
     from astra_tui.plain.sessions import print_sessions
+    from astra_tui.present.sessions import session_entry
     from astra_tui.sessions.store import list_sessions, sessions_folder
 
     root = sessions_folder(options.sessions)
-    found = list_sessions(root)
+    found = list_sessions(root, session_entry)
     if options.json:
         plain.print_json(SessionsAnswer(str(root), tuple(found)))
     elif found:

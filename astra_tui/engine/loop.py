@@ -299,7 +299,8 @@ class Engine:
         brief = brief_for(self.record, self._context.task, number)
         answer = await self._context.team.plan(brief, self._settings.candidates, self._stream)
         for index, draft in enumerate(answer.plans):
-            self.record.emit(PlanProposed(number, index, draft.plan, draft.author))
+            plan = draft.plan.for_device(self.state.candidate(brief.base).is_timed)
+            self.record.emit(PlanProposed(number, index, plan, draft.author))
         lost = answer.lost and not answer.plans
         self.record.emit(PlanningFinished(number, answer.reason, answer.refused, lost))
 

@@ -46,14 +46,21 @@ class Prediction(msgspec.Struct, frozen=True):
     """What the author of a plan expects of it.
 
     `speedup_low` and `speedup_high` bound the ratio of old time to new time (1.0: as fast as
-    before). `counter_ratio` is the expected new value over the old one of `counter`; below 1 is
-    better.
+    before); both are None where the device gives no times. `counter_ratio` is the expected new
+    value over the old one of `counter`; below 1 is better.
     """
 
-    speedup_low: float
-    speedup_high: float
+    speedup_low: float | None
+    speedup_high: float | None
     counter: Counter
     counter_ratio: float
+
+    @property
+    def speedup(self) -> tuple[float, float] | None:
+        """The bounds of the speedup; None where none is predicted."""
+        if self.speedup_low is None or self.speedup_high is None:
+            return None
+        return self.speedup_low, self.speedup_high
 
 
 class CodePlace(msgspec.Struct, frozen=True):
@@ -158,6 +165,13 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     def observations(self) -> tuple[Observation, ...]:
         """The evidence, plain sentences as well."""
         return tuple(e if isinstance(e, Observation) else Observation(e) for e in self.evidence)
+
+    def for_device(self, timed: bool) -> Plan:
+        """The same without a predicted speedup where the device gives no times."""
+        if timed:
+            return self
+        expected = replace(self.prediction, speedup_low=None, speedup_high=None)
+        return replace(self, prediction=expected)
 
     @property
     def hash(self) -> str:

@@ -23,8 +23,8 @@ from astra_tui.model.plan import Observation, Plan, read_edited_plan
 from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
-from astra_tui.present.numbers import ratio, short
-from astra_tui.present.words import plan_words, prediction_words
+from astra_tui.present.numbers import short
+from astra_tui.present.words import plan_words, prediction_words, speedup_prediction
 from astra_tui.sessions.client import Edit
 from astra_tui.sessions.wire import MAX_QUESTIONS
 
@@ -43,11 +43,7 @@ def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
         f"  change:     {_set_off(plan.change)}",
         *(f"  can set:    {p.describe()}" for p in plan.parameters),
         f"  expects:    {prediction_words(predicted)}"
-        + (
-            f", speedup {ratio(predicted.speedup_low)} to {ratio(predicted.speedup_high)}"
-            if base.is_timed
-            else ""
-        ),
+        + (f", speedup {speedup_prediction(predicted)}" if base.is_timed else ""),
     ]
     return "\n".join(lines)
 

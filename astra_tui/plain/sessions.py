@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from astra_tui.plain.console import console, print_table, table
+from astra_tui.plain.console import console, print_table, table, toned
 from astra_tui.plain.output import note, visible
-from astra_tui.present.numbers import minute, short
-from astra_tui.sessions.store import SessionSummary
+from astra_tui.present.numbers import minute
+from astra_tui.present.sessions import SessionEntry, in_tree_order
 from astra_tui.sessions.wire import Welcome
 
 
-def print_sessions(sessions: Sequence[SessionSummary]) -> None:
+def print_sessions(sessions: Sequence[SessionEntry]) -> None:
     """One line a session, branches below their parent; what is damaged follows on stderr."""
-    rows = table("session", "task", "team", "device", "status", "rounds", "best", "started")
+    rows = table("session", "task", "team", "device", "status", "rounds", "started", "best")
     for depth, s in in_tree_order(sessions):
         cells = (_branch(depth, s), s.task, s.team, s.device, s.status, str(s.rounds))
-        rows.add_row(*map(visible, cells), short(s.best), minute(s.started))
+        rows.add_row(*map(visible, cells), minute(s.started), toned(s.result or "-", s.tone))
     print_table(console(), rows)
     for s in sessions:
         if s.title:
@@ -25,22 +25,7 @@ def print_sessions(sessions: Sequence[SessionSummary]) -> None:
             note(f"{s.name}: {damage}")
 
 
-def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
-    """Each session with how many parents it has in the list, after its parent."""
-    names = {s.name for s in sessions}
-    children: dict[str, list[SessionSummary]] = {}
-    for s in sessions:
-        children.setdefault(s.parent if s.parent in names else "", []).append(s)
-    stack = [(0, s) for s in reversed(children.pop("", []))]
-    while stack:
-        depth, s = stack.pop()
-        yield depth, s
-        stack += [(depth + 1, child) for child in reversed(children.pop(s.name, []))]
-    for circle in children.values():  # Names that go round: no engine wrote these.
-        yield from ((0, s) for s in circle)
-
-
-def _branch(depth: int, s: SessionSummary) -> str:
+def _branch(depth: int, s: SessionEntry) -> str:
     if not s.parent:
         return s.name
     return f"{'  ' * depth}{s.name} (from {'' if depth else f'{s.parent} '}event {s.fork_seq})"

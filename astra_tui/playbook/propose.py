@@ -133,8 +133,8 @@ def _problem(text: str, before: str, evidence: Evidence) -> str:
 
 def _preference(proposal: Proposal) -> tuple[float, int, str]:
     """Larger middle of the predicted speedup first, then lower risk, then by name."""
-    prediction = proposal.plan.prediction
-    middle = math.sqrt(prediction.speedup_low * prediction.speedup_high)
+    low, high = proposal.plan.prediction.speedup or (1.0, 1.0)
+    middle = math.sqrt(low * high)
     return -middle, proposal.plan.risk.rank, proposal.plan.move
 
 

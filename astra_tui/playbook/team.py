@@ -71,6 +71,7 @@ class PlaybookTeam:
         plan = await asyncio.to_thread(plan_as_set, brief.source, shown, edited, Evidence.of(brief))
         if edited.prediction != shown.prediction:
             plan = replace(plan, prediction=edited.prediction)
+        plan = plan.for_device(shown.prediction.speedup is not None)
         return replace(plan, risk=edited.risk)
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:  # noqa: ARG002

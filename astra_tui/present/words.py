@@ -202,6 +202,12 @@ def prediction_words(prediction: Prediction) -> str:
     return f"{name} {numbers.change(prediction.counter_ratio)}"
 
 
+def speedup_prediction(prediction: Prediction) -> str:
+    """The speedup that a plan expects, as in "1.200x to 3.000x"."""
+    bounds = prediction.speedup
+    return " to ".join(map(numbers.ratio, bounds)) if bounds else "none"
+
+
 def score_words(score: Score) -> Phrase:
     """How far a prediction was off, as in "-87.5 %, off by 7.5 points"."""
     error = score.error

@@ -66,7 +66,7 @@ def find_candidate(state: SessionState, folder: str, named: str) -> ComparedCand
         candidate=candidate,
         round=round_,
         task_hash=state.opened.task_hash,
-        plan=state.plan_of(round_, proposal.index) if proposal else None,
+        plan=_plan(state, round_, proposal) if proposal else None,
         author=state.written_by(round_, proposal.index, candidate) if proposal else "task",
         verdict=known.check.verdict if known.check else None,
         cases=len(known.results),
@@ -77,6 +77,12 @@ def find_candidate(state: SessionState, folder: str, named: str) -> ComparedCand
         reasons=verdict.reasons if verdict and verdict.candidate == candidate else (),
         timings=tuple({t.timing.base: t.timing for t in known.timings}.values()),
     )
+
+
+def _plan(state: SessionState, round_: int, proposal: ProposalState) -> Plan:
+    """As it was decided; no speedup is predicted where none could be measured."""
+    timed = state.candidate(state.round(round_).base).is_timed
+    return state.plan_of(round_, proposal.index).for_device(timed)
 
 
 def _find(state: SessionState, named: str) -> tuple[int, ProposalState | None, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -111,15 +113,16 @@ def settings_of(folder: Path) -> RunSettings | None:
     return msgspec.structs.replace(settings, rounds=state.round_limit or settings.rounds)
 
 
-def list_sessions(root: Path) -> list[SessionSummary]:
-    """All sessions in a folder, the oldest first. One that cannot be read is listed as such."""
-    summaries = [summarise(folder) for folder in _session_folders(root)]
+Listed = TypeVar("Listed", bound=SessionSummary)
+
+
+def list_sessions(root: Path, read: Callable[[Path], Listed]) -> list[Listed]:
+    """All sessions in a folder, as `read` says of each, the oldest first.
+
+    One that cannot be read is listed as such.
+    """
+    summaries = [read(folder) for folder in _session_folders(root)]
     return sorted(summaries, key=lambda s: (s.started, s.name))
-
-
-def summarise(folder: Path) -> SessionSummary:
-    """The line of one session."""
-    return summary_and_state(folder)[0]
 
 
 def summary_and_state(folder: Path) -> tuple[SessionSummary, SessionState | None]:

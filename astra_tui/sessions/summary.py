@@ -216,7 +216,8 @@ def _round_report(state: SessionState, folder: Path, round_: RoundState) -> Roun
 def _proposal_report(
     state: SessionState, folder: Path, round_: RoundState, proposal: ProposalState
 ) -> ProposalReport:
-    plan = state.plan_of(round_.number, proposal.index)
+    timed = state.candidate(round_.base).is_timed
+    plan = state.plan_of(round_.number, proposal.index).for_device(timed)
     verdict = proposal.verdict
     candidate = verdict.candidate if verdict else ""
     comparison = verdict.comparison if verdict else None

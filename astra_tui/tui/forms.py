@@ -38,9 +38,10 @@ def plan_fields(plan: Plan, team: TeamKind, *, timed: bool) -> tuple[Field, ...]
         Field("evidence", "evidence", "\n".join(sentences), long=True),
         Field("change", "change", plan.change, long=True),
     )
+    low, high = expected.speedup or (1.0, 1.0)
     speedup = (
-        Field("speedup_low", "speedup, low", f"{expected.speedup_low:g}"),
-        Field("speedup_high", "speedup, high", f"{expected.speedup_high:g}"),
+        Field("speedup_low", "speedup, low", f"{low:g}"),
+        Field("speedup_high", "speedup, high", f"{high:g}"),
     )
     return (
         *(_parameter_field(parameter) for parameter in plan.parameters),
@@ -90,8 +91,8 @@ def plan_of(values: Mapping[str, str], before: Plan) -> Plan:
     low, high = before.prediction.speedup_low, before.prediction.speedup_high
     if "speedup_low" in values:
         low, high = _number(values, "speedup_low"), _number(values, "speedup_high")
-    if low > high:
-        raise UserError("speedup, low is above speedup, high")
+        if low > high:
+            raise UserError("speedup, low is above speedup, high")
     prediction = Prediction(low, high, Counter(values["counter"]), _number(values, "counter_ratio"))
     plan = before.having(_settings(values, before))
     plan = replace(plan, prediction=prediction, risk=Risk(values["risk"]))

@@ -31,6 +31,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError
 from astra_tui.plain.replay import ReplayLines
 from astra_tui.plain.run import print_run
+from astra_tui.present.sessions import session_entry
 from astra_tui.sessions.branches import find_place, fork_session
 from astra_tui.sessions.comparison import find_candidate
 from astra_tui.sessions.folder import read_blob
@@ -38,7 +39,7 @@ from astra_tui.sessions.integrity import Integrity, check_integrity, read_sessio
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.records import sealed
-from astra_tui.sessions.store import settings_of, summarise
+from astra_tui.sessions.store import settings_of
 from astra_tui.sessions.summary import run_report
 from astra_tui.sessions.timeline import Timeline
 from tests.sessions.samples import write_whole
@@ -236,7 +237,7 @@ def open_in_every_way(folder: Path) -> list[str]:
     attempt = _Attempts(told)
     attempt(lambda: integrity.append(check_integrity(folder)[0]))
     attempt(lambda: timelines.append(read_session(folder).timeline))
-    attempt(lambda: told.extend(summarise(folder).damage))
+    attempt(lambda: told.extend(session_entry(folder).damage))
     attempt(lambda: settings_of(folder))
     for timeline in timelines:
         _use(folder, timeline, attempt)

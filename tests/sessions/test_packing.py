@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
+from astra_tui.present.sessions import session_entry
 from astra_tui.sessions import reading
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import PACKED_NAME, is_packed, pack, read_journal, unpacked
@@ -39,7 +40,7 @@ def test_it_is_found_and_listed(session):
     pack(session)
     assert find_session("s", session.parent) == session
     assert find_session(str(session / PACKED_NAME), session.parent) == session
-    assert [s.name for s in list_sessions(session.parent)] == ["s"]
+    assert [s.name for s in list_sessions(session.parent, session_entry)] == ["s"]
 
 
 def test_nothing_can_be_added(session):

@@ -14,6 +14,7 @@ from astra_tui.model.fold import fold
 from astra_tui.model.ledger import SMALLEST_RATIO, LedgerEntry, ledger, score
 from astra_tui.model.plan import Counter
 from astra_tui.model.verdict import Comparison
+from astra_tui.present.sessions import session_entry
 from astra_tui.sessions import engines
 from astra_tui.sessions.engines import LONGEST_SOCKET_PATH, runtime_folder, socket_path
 from astra_tui.sessions.journal import Journal, Redactor
@@ -71,7 +72,7 @@ def test_lists_show_what_can_be_read_and_say_what_cannot(tmp_path):
     with journal_path(tmp_path / "b").open("ab") as file:
         file.write(b'{"seq"')
     (tmp_path / "empty").mkdir()
-    found = {s.name: s for s in list_sessions(tmp_path)}
+    found = {s.name: s for s in list_sessions(tmp_path, session_entry)}
     assert {n: s.status for n, s in found.items()} == {
         "a": "closed",
         "b": "interrupted",
@@ -81,14 +82,14 @@ def test_lists_show_what_can_be_read_and_say_what_cannot(tmp_path):
     assert (found["a"].task, found["a"].team) == ("silu_and_mul", "playbook")
     assert "ends in the middle" in found["b"].damage[0]
     assert "does not begin" in found["c"].damage[0]
-    assert list_sessions(tmp_path / "nowhere") == []
+    assert list_sessions(tmp_path / "nowhere", session_entry) == []
 
 
 def test_a_session_that_is_written_is_not_interrupted(tmp_path):
     write(tmp_path / "s", whole_session()[:5])
     with Journal.reopen(tmp_path / "s", NOTHING_SECRET):
-        assert list_sessions(tmp_path)[0].status == "running"
-    assert list_sessions(tmp_path)[0].status == "interrupted"
+        assert list_sessions(tmp_path, session_entry)[0].status == "running"
+    assert list_sessions(tmp_path, session_entry)[0].status == "interrupted"
 
 
 def test_the_report_of_a_session(tmp_path):

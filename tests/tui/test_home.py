@@ -19,6 +19,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
 from astra_tui.present.numbers import age
+from astra_tui.present.sessions import session_entry
 from astra_tui.present.tones import Phrase
 from astra_tui.present.words import NOTHING_BETTER
 from astra_tui.sessions.engines import RunRequest
@@ -106,7 +107,7 @@ async def test_a_session_begins_here_and_is_left_running(tmp_path: Path) -> None
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
         await desk.answer("plan", "r", "enter")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
-    assert [s.status for s in list_sessions(tmp_path)] == ["closed"]
+    assert [s.status for s in list_sessions(tmp_path, session_entry)] == ["closed"]
 
 
 @on_a_loop
@@ -135,7 +136,7 @@ async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path
         told = desk.app._notifications
         await desk.until(lambda: any("cuda:99" in n.message for n in told), "a notice")
         assert isinstance(desk.app.screen, HomeScreen)
-    assert [s.status for s in list_sessions(tmp_path)] == ["closed"]
+    assert [s.status for s in list_sessions(tmp_path, session_entry)] == ["closed"]
 
 
 @on_a_loop

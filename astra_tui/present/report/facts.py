@@ -22,7 +22,8 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Caveat, Timing
-from astra_tui.model.verdict import Outcome
+from astra_tui.present.tones import Phrase
+from astra_tui.present.words import round_verdict
 from astra_tui.sessions.integrity import Session, Trust
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.records import LARGEST_JOURNAL
@@ -42,6 +43,8 @@ class ReportedProposal:
     candidate: CandidateState | None
     """The source that was judged; None where there was none."""
     became_best: bool
+    told: Phrase
+    """Its outcome; in doubt where its timing has a workload that lost."""
 
     @property
     def label(self) -> str:
@@ -49,11 +52,6 @@ class ReportedProposal:
         number = str(self.round.number)
         several = len(self.round.proposals) > 1
         return f"{number}.{self.proposal.index + 1}" if several else number
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """None while it continues, or where the session ended before it was judged."""
-        return self.proposal.verdict.outcome if self.proposal.verdict else None
 
 
 @dataclass(frozen=True)
@@ -186,6 +184,7 @@ def _reported(state: SessionState) -> Iterator[ReportedProposal]:
                 decisions=_decisions(state, round_.number, proposal.index),
                 candidate=state.candidate(hash_) if hash_ else None,
                 became_best=bool(hash_) and round_.best == hash_,
+                told=round_verdict(state, verdict) if verdict else Phrase("not judged"),
             )
 
 

@@ -29,8 +29,8 @@ from astra_tui.present.numbers import change, count, decimal, pluralised, points
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.plots.speedups import speedup_figure
 from astra_tui.present.report.timings import round_timings
-from astra_tui.present.tones import Phrase, Tone
-from astra_tui.present.words import decision_words, plan_words, round_verdict, score_words
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import decision_words, plan_words, score_words
 
 _SHOWN_REASONS = 3
 
@@ -57,7 +57,7 @@ def _overview(facts: Facts) -> Table:
     for entry in facts.reported:
         verdict = entry.proposal.verdict
         comparison = verdict.comparison if verdict else None
-        outcome: list[Inline] = [_outcome(facts, entry)]
+        outcome: list[Inline] = [badge(entry.told)]
         outcome += [", the new best"] if entry.became_best else []
         cells: list[Line] = [
             (entry.label,), (entry.plan.title,),
@@ -122,7 +122,7 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[Block]:
     if entry.decisions:
         blocks.append(Items(tuple(_decision(d) for _, d in entry.decisions)))
     blocks += _attempts(entry)
-    blocks += _verdict(facts, entry)
+    blocks += _verdict(entry)
     blocks.append(_prediction(facts, entry))
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
@@ -131,12 +131,6 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[Block]:
         own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += round_timings(facts, own)
     return blocks
-
-
-def _outcome(facts: Facts, entry: ReportedProposal) -> Badge:
-    verdict = entry.proposal.verdict
-    told = round_verdict(facts.state, verdict) if verdict else Phrase("not judged")
-    return badge(told)
 
 
 def _plan_head(entry: ReportedProposal) -> Paragraph:
@@ -187,9 +181,9 @@ def _attempts(entry: ReportedProposal) -> list[Block]:
     return [Items(tuple(lines))] if lines else []
 
 
-def _verdict(facts: Facts, entry: ReportedProposal) -> list[Block]:
+def _verdict(entry: ReportedProposal) -> list[Block]:
     verdict = entry.proposal.verdict
-    words: list[Inline] = [Strong("Verdict: "), _outcome(facts, entry)]
+    words: list[Inline] = [Strong("Verdict: "), badge(entry.told)]
     if entry.became_best:
         words.append(", the new best")
     if verdict is None:
@@ -219,8 +213,8 @@ def _prediction(facts: Facts, entry: ReportedProposal) -> Table:
     ]
     if facts.timings:
         speedup = comparison.speedup if comparison else None
-        low, high = predicted.speedup_low, predicted.speedup_high
-        bounds = number(low, ratio), " to ", number(high, ratio)
+        low, high = predicted.speedup or (None, None)
+        bounds: Line = (number(low, ratio), " to ", number(high, ratio)) if low and high else ()
         rows.append((("speedup",), bounds, speedup_line(speedup) or ("not measured",)))
     columns = ("what", "predicted", "measured")
     return Table(f"Prediction of round {entry.label}", columns, tuple(rows), frozenset({1}))

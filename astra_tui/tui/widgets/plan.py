@@ -23,6 +23,7 @@ from astra_tui.present.words import (
     prediction_words,
     round_verdict,
     score_words,
+    speedup_prediction,
     words_of,
 )
 from astra_tui.tui.text_layout import Page, Span, span
@@ -228,8 +229,7 @@ def _draw_prediction(
             "measured", "not yet" if verdict is None else _why_not_measured(verdict), Tone.DIM
         )
     if base is not None and base.is_timed:
-        low, high = expected.speedup_low, expected.speedup_high
-        page.field("speedup", f"{low:.2f}x to {high:.2f}x expected", Tone.DIM)
+        page.field("speedup", f"{speedup_prediction(expected)} expected", Tone.DIM)
 
 
 def _why_not_measured(verdict: RoundVerdict) -> str:

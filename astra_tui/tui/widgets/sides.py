@@ -11,7 +11,9 @@ from astra_tui.present.tones import Tone, tone_of, tone_of_change
 from astra_tui.present.words import (
     OUTCOME_MARKS,
     prediction_words,
+    round_verdict,
     score_words,
+    speedup_prediction,
     timing_verdict,
     words_of,
 )
@@ -111,14 +113,15 @@ def _draw_origin(page: Page, side: Side) -> None:
     page.field("team", f"{settings.team.value} {settings.model}".strip())
     page.field("device", settings.device)
     page.field("written by", compared.author)
-    if compared.outcome is not None:
-        words = f"{words_of(compared.outcome)}: {'; '.join(compared.reasons[:2])}"
-        page.field("verdict", words, tone_of(compared.outcome))
+    verdict = side.steps[-1].verdict if side.steps else None
+    if compared.outcome is not None and verdict is not None:
+        told = round_verdict(side.state, verdict)
+        page.field("verdict", f"{told.words}: {'; '.join(compared.reasons[:2])}", told.tone)
 
 
 def _draw_steps(page: Page, side: Side) -> None:
     for step in side.steps:
-        _draw_step(page, step)
+        _draw_step(page, side, step)
     if not side.steps:
         page.paragraph("none: this is the baseline", Tone.DIM)
     if side.other_plans:
@@ -127,10 +130,10 @@ def _draw_steps(page: Page, side: Side) -> None:
         page.paragraph(text, Tone.DIM)
 
 
-def _draw_step(page: Page, step: Step) -> None:
+def _draw_step(page: Page, side: Side, step: Step) -> None:
     verdict, plan = step.verdict, step.plan
     mark = OUTCOME_MARKS[verdict.outcome] if verdict else ">"
-    tone = tone_of(verdict.outcome) if verdict else Tone.ACCENT
+    tone = round_verdict(side.state, verdict).tone if verdict else Tone.ACCENT
     page.line(Span(f"{mark} ", tone), Span(f"{step.round} "), span(plan.title, Tone.TITLE))
     page.field("  move", plan.move or "written by the coding agent")
     expected = plan.prediction
@@ -140,9 +143,8 @@ def _draw_step(page: Page, step: Step) -> None:
     else:
         page.field("  measured", "not measured", Tone.DIM)
     if verdict and verdict.comparison and verdict.comparison.speedup:
-        low, high = expected.speedup_low, expected.speedup_high
-        words = f"{speedup(verdict.comparison.speedup)}, {low:.2f}x to {high:.2f}x predicted"
-        page.field("", words)
+        words = speedup(verdict.comparison.speedup)
+        page.field("", f"{words}, {speedup_prediction(expected)} predicted")
 
 
 def _draw_check(page: Page, side: Side) -> None:

@@ -21,8 +21,7 @@ from astra_tui.present.report.plots.svg import (
     titled,
     words,
 )
-from astra_tui.present.tones import Tone, tone_of
-from astra_tui.present.words import words_of
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.summary import COUNTERS
 
 _HEIGHT, _TOP, _BOTTOM, _LEFT = 190.0, 34.0, 140.0, 46.0
@@ -72,13 +71,12 @@ def counters_figure(facts: Facts) -> Figure | None:
 def _points(facts: Facts) -> list[_Point]:
     points = [_Point("0", "the baseline", facts.baseline.profile, Tone.PLAIN, True)]
     for entry in facts.reported:
-        outcome = words_of(entry.outcome) if entry.outcome else "not judged"
         points.append(
             _Point(
                 label=entry.label,
-                title=f"round {entry.label}, {entry.plan.title}: {outcome}",
+                title=f"round {entry.label}, {entry.plan.title}: {entry.told.words}",
                 profile=_counted(entry.candidate.profile) if entry.candidate else None,
-                tone=tone_of(entry.outcome) if entry.outcome else Tone.PLAIN,
+                tone=entry.told.tone,
                 kept=entry.became_best,
             )
         )

@@ -21,8 +21,8 @@ from astra_tui.present.report.plots.svg import (
     titled,
     words,
 )
-from astra_tui.present.tones import Tone, tone_of
-from astra_tui.present.words import timing_verdict, words_of
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import timing_verdict
 
 _HEIGHT, _TOP, _BOTTOM = 300.0, 34.0, 250.0
 _LEFT, _RIGHT = 64.0, 16.0
@@ -67,12 +67,11 @@ def speedup_figure(facts: Facts) -> Figure | None:
 def _of_entry(entry: ReportedProposal) -> _Point:
     verdict = entry.proposal.verdict
     comparison = verdict.comparison if verdict else None
-    outcome = words_of(entry.outcome) if entry.outcome else "not judged"
     return _Point(
         label=entry.label,
-        title=f"round {entry.label}, {entry.plan.title}: {outcome}",
+        title=f"round {entry.label}, {entry.plan.title}: {entry.told.words}",
         speedup=comparison.speedup if comparison else None,
-        tone=tone_of(entry.outcome) if entry.outcome else Tone.PLAIN,
+        tone=entry.told.tone,
         kept=entry.became_best,
     )
 
