@@ -6,12 +6,14 @@ Texts may come from anyone; the writers make them harmless.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Concatenate, ParamSpec, TypeVar
 
 from astra_tui.model.timing import Ratio
+from astra_tui.model.visible import harmless
 from astra_tui.present.numbers import count, ratio
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import phrase_of
@@ -193,3 +195,29 @@ class Document:
     subtitle: str
     opening: tuple[Block, ...]
     sections: tuple[Section, ...]
+
+
+# -- texts made harmless ---------------------------------------------------------------------------
+
+visible = harmless
+
+LONGEST_TEXT = 4000
+"""Longer texts are cut; a hostile journal must not make a page that no browser opens."""
+
+_SPACE = re.compile(r"[\n\t ]+")
+
+
+def bounded(text: str, limit: int = LONGEST_TEXT) -> str:
+    """A text of several lines, visible and at most `limit` characters of the original long."""
+    cut = f" ... ({len(text) - limit} more characters)" if len(text) > limit else ""
+    return visible(text[:limit]) + cut
+
+
+def inline(text: str, limit: int = LONGEST_TEXT) -> str:
+    """The same on one line."""
+    return spaced(text, limit).strip(" ")
+
+
+def spaced(text: str, limit: int = LONGEST_TEXT) -> str:
+    """On one line, with a space at an end where it has one: a piece between other pieces."""
+    return _SPACE.sub(" ", bounded(text, limit))

@@ -16,6 +16,7 @@ from markdown_it.token import Token
 
 from astra_tui.model.digest import content_hash
 from astra_tui.present.document import (
+    LONGEST_TEXT,
     Code,
     Diff,
     Document,
@@ -24,12 +25,13 @@ from astra_tui.present.document import (
     Quote,
     Source,
     Table,
+    bounded,
+    inline,
+    visible,
 )
-from astra_tui.present.report.colour import coloured_lines
-from astra_tui.present.report.html import as_html
-from astra_tui.present.report.markdown import as_markdown
+from astra_tui.present.html import as_html, coloured_lines
+from astra_tui.present.markdown import as_markdown
 from astra_tui.present.report.plots.svg import LogAxis
-from astra_tui.present.report.visible import LONGEST_TEXT, bounded, inline, visible
 from astra_tui.sessions.folder import blob_path
 from tests.present.conftest import Written, html_of, markdown_of, timed_session
 from tests.present.page import Page, markdown_tables, markdown_tokens, plain_text

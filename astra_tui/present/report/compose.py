@@ -7,6 +7,8 @@ from pathlib import Path
 
 from astra_tui.model.errors import UserError
 from astra_tui.present.document import Document
+from astra_tui.present.html import as_html
+from astra_tui.present.markdown import as_markdown
 from astra_tui.present.report.checks import checks_section
 from astra_tui.present.report.counting import counters_section
 from astra_tui.present.report.environment import (
@@ -15,8 +17,6 @@ from astra_tui.present.report.environment import (
     evidence_section,
 )
 from astra_tui.present.report.facts import gather
-from astra_tui.present.report.html import as_html
-from astra_tui.present.report.markdown import as_markdown
 from astra_tui.present.report.opening import opening, subtitle, title
 from astra_tui.present.report.sources import sources_section
 from astra_tui.present.report.story import ledger_section, story_section

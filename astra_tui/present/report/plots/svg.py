@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from astra_tui.present.report.visible import inline
+from astra_tui.present.document import inline
 from astra_tui.present.tones import Tone
 
 LEGEND = "▲ better, ▼ worse, ■ same, ◆ inconclusive, × not measured"

@@ -25,8 +25,11 @@ from astra_tui.present.document import (
     Source,
     Strong,
     Table,
+    bounded,
+    inline,
+    spaced,
+    visible,
 )
-from astra_tui.present.report.visible import bounded, inline, spaced, visible
 from astra_tui.present.tones import sign_of
 
 _ACTIVE = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
