@@ -2,6 +2,7 @@
 
 from astra_tui.playbook.api import Move
 from astra_tui.playbook.moves.cache_hints import CacheHints
+from astra_tui.playbook.moves.drop_tail import DropTail
 from astra_tui.playbook.moves.fast_math import FastMath
 from astra_tui.playbook.moves.fit_block import FitBlock
 from astra_tui.playbook.moves.full_grid import FullGrid
@@ -22,6 +23,7 @@ from astra_tui.playbook.moves.wide_accesses import WideAccesses
 def all_moves() -> tuple[Move, ...]:
     """Every move of the playbook, in a fixed order."""
     return (
+        DropTail(),
         WideAccesses(),
         KeepRow(),
         ShuffleReduction(),

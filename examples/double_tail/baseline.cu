@@ -1,6 +1,6 @@
 // silu_and_mul with a scalar loop for what is left of a row after whole passes of the block over
 // packs. The loop over packs has no such limit: it has written those elements already. Several
-// frameworks have shipped this. `astra-tui counters silu_and_mul` names both lines, and the move
+// frameworks have shipped this. `astra-tui counters` names the lines, and the move
 // `drop_tail` of the playbook takes the scalar loop away.
 
 #include <cuda_bf16.h>
