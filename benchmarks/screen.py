@@ -29,17 +29,21 @@ STREAM = [sys.executable, str(ROOT / "benchmarks" / "screen_stream.py")]
 COMMAND = [sys.executable, "-m", "astra_tui"]
 STARTS = 15
 KEYS = 120
+PANE_KEYS = 240
+KEY_GAP = 0.25
+"""Seconds between two keys that bring a pane."""
 
 
 def main(chosen: list[str]) -> None:
     """Runs the chosen measurements and keeps their results."""
-    parts = {"startup": startup, "keys": keys, "memory": memory}
+    parts = {"startup": startup, "keys": keys, "panes": panes, "memory": memory}
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept["machine"] = (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     )
     for name in chosen or list(parts):
-        kept[name] = parts[name]()
+        load = os.getloadavg()[0]
+        kept[name] = {**parts[name](), "load before": round(load, 1)}
         print(name, json.dumps(kept[name], indent=2))
     RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
 
@@ -106,6 +110,75 @@ def _keys(load: str, folder: Path) -> dict[str, float]:
     }
 
 
+def panes() -> dict[str, object]:
+    """A number key that brings another pane: processor time a key, and milliseconds until the
+    first and the last bytes of its picture. A bare Textual app that switches as many panes is the
+    control.
+    """
+    session = str(ROOT / "sessions" / "h100-pair-silu")
+    opened = {
+        "textual alone": ([sys.executable, "-c", _BARE_PANES], "pane 8"),
+        "replay": ([*COMMAND, "replay", session], "replay, event"),
+        "full stream": ([*STREAM, "full"], "round 1"),
+    }
+    return {name: _panes(*what) for name, what in opened.items()}
+
+
+_BARE_PANES = """
+from textual.app import App
+from textual.containers import VerticalScroll
+from textual.widgets import ContentSwitcher, Static
+class Bare(App):
+    BINDINGS = [(str(n), f"pane({n})") for n in range(1, 9)]
+    def compose(self):
+        yield Static("the task and what runs")
+        with ContentSwitcher(initial="p8"):
+            for n in range(1, 9):
+                with VerticalScroll(id=f"p{n}"):
+                    yield Static("\\n".join(f"pane {n}, line {i}" * 3 for i in range(60)))
+        yield Static("the keys")
+    def action_pane(self, n):
+        self.query_one(ContentSwitcher).current = f"p{n}"
+        self.query_one(f"#p{n}").focus()
+Bare().run()
+"""
+
+
+def _panes(command: list[str], words: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with Terminal(command, folder, _environment(folder)) as terminal:
+            terminal.wait_for(words)
+            for number in range(2 * 8):  # Every pane was seen before.
+                terminal.type(str(number % 8 + 1))
+                _drain(terminal, 0.3)
+            began, cpu = time.perf_counter(), terminal.cpu_seconds()
+            taken = [_switch(terminal, number) for number in range(PANE_KEYS)]
+            cpu, wall = terminal.cpu_seconds() - cpu, time.perf_counter() - began
+    firsts, lasts, sizes = (sorted(column) for column in zip(*taken, strict=True))
+    return {
+        "CPU ms a key": round(1000 * cpu / PANE_KEYS, 1),
+        "% of a core": round(100 * cpu / wall),
+        "first byte p50 ms": round(statistics.median(firsts), 1),
+        "first byte p95 ms": round(firsts[int(0.95 * len(firsts))], 1),
+        "last byte p50 ms": round(statistics.median(lasts), 1),
+        "last byte p95 ms": round(lasts[int(0.95 * len(lasts))], 1),
+        "kB a key": round(statistics.mean(sizes) / 1000, 1),
+    }
+
+
+def _switch(terminal: Terminal, number: int) -> tuple[float, float, int]:
+    """Brings the next pane but two; milliseconds to the first and last bytes, and how many."""
+    before = terminal.bytes
+    began = terminal.type(str(number * 3 % 8 + 1))
+    first = last = 0.0
+    while (left := began + KEY_GAP - time.perf_counter()) > 0:
+        if terminal.read(left):
+            last = 1000 * (time.perf_counter() - began)
+            first = first or last
+    return first, last, terminal.bytes - before
+
+
 def _drain(terminal: Terminal, seconds: float) -> None:
     until = time.perf_counter() + seconds
     while (left := until - time.perf_counter()) > 0:
@@ -137,7 +210,7 @@ _MARKS = {
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG")}
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "PYTHONPATH")}
     return {**kept, "TERM": "xterm-256color", "XDG_RUNTIME_DIR": str(folder)}
 
 

@@ -34,6 +34,8 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.text = ""
         """All that was written so far, without escape sequences."""
+        self.bytes = 0
+        """How many bytes were written so far, escape sequences included."""
         self.began = time.perf_counter()
         self.process = subprocess.Popen(
             list(command), cwd=folder, env=dict(environment), stdin=theirs, stdout=theirs,
@@ -70,6 +72,7 @@ class Terminal:
             data = os.read(self._ours, 1 << 16)
         except OSError:
             return False
+        self.bytes += len(data)
         self.text += _SEQUENCES.sub("", data.decode(errors="replace"))
         return bool(data)
 
@@ -77,6 +80,12 @@ class Terminal:
         """Types; returns when."""
         os.write(self._ours, keys.encode())
         return time.perf_counter()
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the process so far (proc_pid_stat(5)), in steps of 10 ms."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def resident_mib(self) -> float:
         """Memory of the process now."""

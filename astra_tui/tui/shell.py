@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 import platformdirs
 from textual.app import App
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
@@ -79,6 +81,41 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
             hint=f"engines keep running: astra-tui attach. The fault is told in {_keep(error)}",
         )
         self._close_messages_no_wait()
+
+
+class SteadyScrollView(ScrollView):
+    """A scrolling view that knows its size by itself, and is painted again only where it changed.
+
+    Textual paints every scrollbar again when anything of the screen is laid out; and where the
+    size of any widget is asked for between the mounting of another one and its layout, it never
+    tells that one of its size.
+    """
+
+    _laid_out: tuple[object, ...] = ()
+
+    @property
+    def inner_size(self) -> Size:
+        """What it has for its lines; while it is hidden, what it had."""
+        gutter, bars = self.styles.gutter, self.scrollbar_gutter
+        width, height = self.outer_size
+        return Size(
+            max(0, width - gutter.width - bars.width), max(0, height - gutter.height - bars.height)
+        )
+
+    def resized(self) -> None:
+        """It has another inner size."""
+
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        before = self._laid_out
+        if before == (size, self.virtual_size, self.inner_size):
+            return False
+        updated = super()._size_updated(size, virtual_size, container_size, layout)
+        self._laid_out = size, self.virtual_size, self.inner_size
+        if before[2:] != self._laid_out[2:]:
+            self.call_later(self.resized)
+        return updated
 
 
 @contextlib.contextmanager

@@ -129,7 +129,7 @@ async def test_the_mouse_works(saved: Path) -> None:
         await desk.until(lambda: desk.session.view and desk.text("#rounds"), "the session")
         rows = desk.text("#rounds").splitlines()
         index = next(i for i, row in enumerate(rows) if "another scale" in row)
-        await desk.pilot.click("#rounds", offset=(8, index + 1))
+        await desk.pilot.click("#rounds", offset=(8, index))
         await desk.until(lambda: "another scale" in desk.text("#plan"), "the chosen plan")
         tabs = desk.text("#tabs")
         await desk.pilot.click("#tabs", offset=(tabs.index("8 Log") + 2, 0))

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from textual import on
 from textual.app import ComposeResult
+from textual.reactive import Reactive
 from textual.screen import Screen
+from textual.widget import Widget
 
 from astra_tui.model.approval import Question
 from astra_tui.model.errors import UserError
@@ -46,6 +48,8 @@ class SessionPanes(Screen[None], inherit_bindings=False):
     """Panes over one session, live or saved."""
 
     app: AppBase
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    """What changes with the keys draws itself; Textual would paint the whole screen again."""
 
     def __init__(self, open_source: OpenSource):
         super().__init__()

@@ -21,6 +21,21 @@ AnyPane = Pane | RowsPane | SessionDiff | SessionSource
 _COLUMNS = {"left": LEFT, "main": MAIN, "side": SIDE}
 
 
+class Frame(Vertical):
+    """A pane with its border: what says that it is in front changes nothing of the pane itself."""
+
+    def __init__(self, pane: AnyPane):
+        super().__init__(pane)
+        self.border_title = pane.TITLE
+
+    def mark_front(self, is_front: bool) -> None:
+        """Its border says so; what is in it is not styled again."""
+        if self.has_class("-front") != is_front:
+            self.set_class(is_front, "-front", update=False)
+            if self.is_attached:
+                self.app.stylesheet.apply(self)
+
+
 class Board(Horizontal):
     """Shows the panes that fit, and draws views on these and no others.
 
@@ -39,8 +54,7 @@ class Board(Horizontal):
         self.front = "plan"
         """The pane that zoom, copy and help are about."""
         self.zoomed = False
-        for pane in panes.values():
-            pane.border_title = pane.TITLE
+        self._frames = {name: Frame(pane) for name, pane in panes.items()}
 
     def compose(self) -> ComposeResult:
         """The columns; panes come as they are needed."""
@@ -109,9 +123,10 @@ class Board(Horizontal):
             self._fill(column, getattr(arranged, column))
         self.set_class(len(arranged.shown) > 1, "-columns")
         self.set_class(width >= THREE_COLUMNS, "-three")
-        for name, pane in self._panes.items():
-            pane.set_class(name == self.front, "-front")
+        for name, frame in self._frames.items():
+            frame.mark_front(name == self.front)
         self.post_message(self.Arranged())
+        self._draw()  # So that a pane comes with its lines, and those that are new once they can.
         self.call_after_refresh(self._draw)
 
     def _fill(self, column: str, names: tuple[str, ...]) -> None:
@@ -119,15 +134,15 @@ class Board(Horizontal):
         place = self.query_one(f"#{column}", Vertical)
         place.display = bool(names)
         for name in _COLUMNS[column]:
-            pane = self._panes[name]
-            pane.display = name in names
-            if name in names and not pane.is_attached:
-                place.mount(pane, before=self._next_mounted(column, name))
+            frame = self._frames[name]
+            frame.display = name in names
+            if name in names and not frame.is_attached:
+                place.mount(frame, before=self._next_mounted(column, name))
 
-    def _next_mounted(self, column: str, name: str) -> AnyPane | None:
+    def _next_mounted(self, column: str, name: str) -> Frame | None:
         """The first pane below a new one."""
         below = _COLUMNS[column][_COLUMNS[column].index(name) + 1 :]
-        return next((self._panes[n] for n in below if self._panes[n].is_attached), None)
+        return next((self._frames[n] for n in below if self._frames[n].is_attached), None)
 
     def _focus_front(self) -> None:
         if not isinstance(self.screen.focused, Input):  # Someone has begun to type meanwhile.

@@ -11,20 +11,21 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
 from astra_tui.present.tones import Tone
+from astra_tui.tui.shell import SteadyScrollView
 from astra_tui.tui.text_layout import Line, line_cells, line_text
 
 
-class LinesView(ScrollView, can_focus=True):
+class LinesView(SteadyScrollView, can_focus=True):
     """Draws lines with tones. Text can be selected with the mouse and copied."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(f"lines--{tone.value}" for tone in Tone),
         "lines--cursor",
+        "lines--cursor-keys",
     }
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,12 +46,14 @@ class LinesView(ScrollView, can_focus=True):
         & > .lines--caution { color: $text-warning; }
         & > .lines--accent { color: $text-accent; }
         & > .lines--cursor { background: $surface-lighten-1; text-style: bold; }
-        &:focus > .lines--cursor {
+        & > .lines--cursor-keys {
             background: $block-cursor-background;
             color: $block-cursor-foreground;
+            text-style: bold;
         }
         &:ansi > .lines--dim { color: ansi_default; text-style: dim; }
         &:ansi > .lines--cursor { text-style: reverse; }
+        &:ansi > .lines--cursor-keys { text-style: reverse; }
     }
     """
 
@@ -67,8 +70,8 @@ class LinesView(ScrollView, can_focus=True):
 
     @property
     def page_width(self) -> int:
-        """Columns that a page for this view may have."""
-        return self.scrollable_content_region.width or self.size.width
+        """Columns that a page for this view may have; while it is hidden, those that it had."""
+        return self.inner_size.width
 
     def set_lines(self, lines: Sequence[Line], *, to_end: bool = False) -> None:
         """Shows other lines; stays where it is scrolled to, or goes to the end."""
@@ -85,12 +88,12 @@ class LinesView(ScrollView, can_focus=True):
 
         Laying out the whole screen for every line that comes in took most of a tick.
         """
-        size, before = Size(self.size.width, height), self.virtual_size
-        overflows = height > self.size.height
-        if not self.size.height or overflows != (before.height > self.size.height):
+        room, before = self.inner_size, self.virtual_size
+        size, overflows = Size(room.width, height), height > room.height
+        if not room.height or overflows != (before.height > room.height):
             self.virtual_size = size
         elif size != before:
-            self.set_reactive(ScrollView.virtual_size, size)
+            self.set_reactive(LinesView.virtual_size, size)
             if overflows:
                 self.vertical_scrollbar.window_virtual_size = height
                 self.scroll_y = min(self.scroll_y, self.max_scroll_y)
@@ -108,6 +111,9 @@ class LinesView(ScrollView, can_focus=True):
         """Draws one row again."""
         self._strips.pop(row, None)
         self.refresh_lines(row)
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Nothing but the row of a cursor shows who has the keys: no style is looked up again."""
 
     def notify_style_update(self) -> None:
         """Colours have changed."""
@@ -208,7 +214,13 @@ class RowsView(LinesView):
 
     def row_style(self, row: int) -> str:
         """The chosen row stands out."""
-        return "lines--cursor" if row == self.cursor and row < len(self._lines) else ""
+        if row != self.cursor or row >= len(self._lines):
+            return ""
+        return "lines--cursor-keys" if self.has_focus else "lines--cursor"
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """The cursor says who has the keys."""
+        self.redraw_row(self.cursor)
 
     def may_choose(self, row: int) -> bool:
         """Whether the cursor can stand on a row."""

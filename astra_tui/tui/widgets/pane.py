@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
-
 from astra_tui.tui.text_layout import Page
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
@@ -61,7 +59,7 @@ class PaneDrawing(_Base):
         if self._view is not None:
             self.show_view(self._view)
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def resized(self) -> None:
         """Lines are wrapped again for another width."""
         if self._view is not None:
             self.show_view(self._view)

@@ -126,13 +126,19 @@ class CodePane(Vertical):
 
     def update_title(self) -> None:
         """Draws the title and the column titles again."""
-        self._title.update(Content(self.title() + self._search_words()))
+        _say(self._title, self.title() + self._search_words())
         columns = self.column_titles()
         self._columns.display = bool(columns)
-        self._columns.update(Content(columns))
+        _say(self._columns, columns)
 
     def _search_words(self) -> str:
         current, count = self._lines.search_state
         if count:
             return f" · match {current} of {count}"
         return " · not found" if self._sought else ""
+
+
+def _say(line: Static, text: str) -> None:
+    """Its height is fixed, so that nothing is laid out again for other words."""
+    if line.content != (words := Content(text)):
+        line.update(words, layout=False)

@@ -18,10 +18,10 @@ from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
+from astra_tui.tui.shell import SteadyScrollView
 from astra_tui.tui.text.document import PART, Document
 from astra_tui.tui.widgets.code import theme
 from astra_tui.tui.widgets.code.painting import Layer
@@ -34,7 +34,7 @@ _MARGIN = 2
 _STEP = 8
 
 
-class CodeView(ScrollView, can_focus=True):
+class CodeView(SteadyScrollView, can_focus=True):
     """Rows with a cursor, horizontal scrolling next to a fixed gutter, and search.
 
     Subclasses say how many rows there are and draw one of them.
@@ -107,12 +107,12 @@ class CodeView(ScrollView, can_focus=True):
     @property
     def view_width(self) -> int:
         """Cells of a line, without the scrollbar."""
-        return self.scrollable_content_region.width
+        return self.inner_size.width
 
     @property
     def view_height(self) -> int:
         """Rows on the screen, without the scrollbar."""
-        return self.scrollable_content_region.height
+        return self.inner_size.height
 
     # What is drawn
 
@@ -174,13 +174,16 @@ class CodeView(ScrollView, can_focus=True):
         name = "pane--cursor" if at_cursor else "pane--gutter"
         return Segment(">" if at_cursor else " ", self.style_of(name))
 
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """It looks the same with the keys as without them: no style is looked up again."""
+
     def notify_style_update(self) -> None:
         """The theme or the state of the widget changed: colours are resolved again."""
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def resized(self) -> None:
         """The width decides how rows are drawn."""
         self._strips.clear()
         self._resize_content()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
@@ -137,8 +136,9 @@ class DiffLines(DiffCanvas):
         width -= self._gutter_width(NEW)
         return notes_of(self.view.marks, len(self._texts[NEW]), width)
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def resized(self) -> None:
         """Notes are wrapped, and halves divided, for the width."""
+        super().resized()
         if self.view.marks:
             self._rebuild()
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
@@ -139,8 +138,9 @@ class SourceLines(CodeView):
         """The source."""
         return (self._document,)
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def resized(self) -> None:
         """Notes are wrapped for the width."""
+        super().resized()
         self.show(self.view)
 
     def _build(self) -> None:
