@@ -28,30 +28,38 @@ _LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
 def _canonical(value: Any) -> Any:
-    if type(value) in _LEAVES:
+    """A long session has a million values, most of them leaves: no call is made for one."""
+    kind: Any = type(value)
+    if kind in _LEAVES:
         return value
-    if isinstance(value, msgspec.Struct):
-        fields = {
-            written: _canonical(held)
-            for name, written, default in _fields(type(value))
-            if (held := getattr(value, name)) != default
-        }
-        tag = value.__struct_config__.tag
-        return {"": tag, **fields} if tag is not None else fields
-    if isinstance(value, tuple | list):
-        return [_canonical(v) for v in value]
-    if isinstance(value, Mapping):
-        return {key: _canonical(v) for key, v in value.items()}
-    return value
+    if kind is tuple or kind is list:
+        return [v if type(v) in _LEAVES else _canonical(v) for v in value]
+    if kind is dict:
+        return {k: v if type(v) in _LEAVES else _canonical(v) for k, v in value.items()}
+    found = _form(kind)
+    if found is None:
+        return _canonical(dict(value)) if isinstance(value, Mapping) else value
+    tag, fields = found
+    told = {} if tag is None else {"": tag}
+    for name, written, default in fields:
+        held = getattr(value, name)
+        if held is not default and held != default:
+            told[written] = held if type(held) in _LEAVES else _canonical(held)
+    return told
 
 
 _MISSING = object()
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    """Names, here and in JSON, with defaults; `_MISSING`, which equals nothing, for none."""
-    return tuple((f.name, f.encode_name, _default(f)) for f in msgspec.structs.fields(kind))
+def _form(kind: type) -> tuple[Any, tuple[tuple[str, str, Any], ...]] | None:
+    """A structure's tag, and its names, here and in JSON, with defaults; `_MISSING`, which equals
+    nothing, for none. None for what is no structure.
+    """
+    if not issubclass(kind, msgspec.Struct):
+        return None
+    known = msgspec.structs.fields(kind)
+    return kind.__struct_config__.tag, tuple((f.name, f.encode_name, _default(f)) for f in known)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

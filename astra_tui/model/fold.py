@@ -1,10 +1,14 @@
-"""From events to the state: `state = apply(state, event)`, and nothing else changes it."""
+"""From events to the state: `state = apply(state, event)`, and nothing else changes it.
+
+A state is immutable, so that every event copies the tables that it changes. Many events at once
+go through `BulkFold`, whose tables grow in place: a long session takes linear time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -52,6 +56,8 @@ from astra_tui.model.state import (
     SessionState,
 )
 
+Part = TypeVar("Part")
+
 
 class ImpossibleEvent(ValueError):
     """An event that cannot follow what was before: a journal that was not written by an engine."""
@@ -60,6 +66,76 @@ class ImpossibleEvent(ValueError):
 def fold(events: Iterable[Event]) -> SessionState:
     """The state after these events."""
     return reduce(apply, events, SessionState())
+
+
+class BulkFold:
+    """Folds one event after the other onto a state, which stays as it is."""
+
+    def __init__(self, begin: SessionState):
+        self._kept = begin
+        self.current = replace(
+            begin,
+            rounds=cast(tuple[RoundState, ...], _GrowingRounds(begin.rounds)),
+            candidates=_GrowingTable(begin.candidates),
+            questions=_GrowingTable(begin.questions),
+            decisions=_GrowingTable(begin.decisions),
+        )
+        """The state so far, of which nothing may be kept: the next event changes its tables."""
+
+    def apply(self, event: Event) -> None:
+        """Folds one event more. Raises ImpossibleEvent."""
+        self.current = apply(self.current, event)
+
+    def state(self) -> SessionState:
+        """The state so far, to keep; what has not changed since the last one is the same object."""
+        now, before = self.current, self._kept
+        self._kept = replace(
+            now,
+            rounds=tuple(now.rounds) if _has_grown(now.rounds) else before.rounds,
+            candidates=_copy(now.candidates, before.candidates),
+            questions=_copy(now.questions, before.questions),
+            decisions=_copy(now.decisions, before.decisions),
+        )
+        return self._kept
+
+
+class _GrowingTable(dict[str, Any]):
+    grew = False
+
+
+class _GrowingRounds(list[RoundState]):
+    grew = False
+
+
+def _has_grown(part: object) -> bool:
+    """Whether it has changed since this was asked last."""
+    if not isinstance(part, _GrowingTable | _GrowingRounds) or not part.grew:
+        return False
+    part.grew = False
+    return True
+
+
+def _copy(table: dict[str, Part], before: dict[str, Part]) -> dict[str, Part]:
+    return dict(table) if _has_grown(table) else before
+
+
+def _with(table: dict[str, Part], key: str, part: Part) -> dict[str, Part]:
+    if type(table) is _GrowingTable:
+        table[key], table.grew = part, True
+        return table
+    return {**table, key: part}
+
+
+def _with_round(
+    rounds: tuple[RoundState, ...], index: int, changed: RoundState
+) -> tuple[RoundState, ...]:
+    """The rounds with another one at a place, which may be just after the last."""
+    growing: object = rounds
+    if isinstance(growing, _GrowingRounds):
+        growing[index : index + 1] = [changed]
+        growing.grew = True
+        return rounds
+    return (*rounds[:index], changed, *rounds[index + 1 :])
 
 
 def apply(state: SessionState, event: Event) -> SessionState:
@@ -73,15 +149,21 @@ def apply(state: SessionState, event: Event) -> SessionState:
         raise ImpossibleEvent(f"{type(event).__name__}: there is no {error}") from None
 
 
+def _changed(state: SessionState, **parts: object) -> SessionState:
+    """The state with another part; the same one where the part has changed in place."""
+    ((name, part),) = parts.items()
+    return state if getattr(state, name) is part else replace(state, **parts)
+
+
 def _candidate(state: SessionState, hash_: str, **changes: Any) -> SessionState:
     changed = replace(state.candidate(hash_), **changes)
-    return replace(state, candidates={**state.candidates, hash_: changed})
+    return _changed(state, candidates=_with(state.candidates, hash_, changed))
 
 
 def _round(state: SessionState, number: int, **changes: Any) -> SessionState:
     index = state.round_index(number)
     changed = replace(state.rounds[index], **changes)
-    return replace(state, rounds=(*state.rounds[:index], changed, *state.rounds[index + 1 :]))
+    return _changed(state, rounds=_with_round(state.rounds, index, changed))
 
 
 def _proposal(state: SessionState, round_: int, index: int, **changes: Any) -> SessionState:
@@ -102,10 +184,11 @@ def _started(state: SessionState, event: EngineStarted) -> SessionState:
 
 
 def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
-    if any(r.number == event.round for r in state.rounds):
-        raise ImpossibleEvent(f"round {event.round} was opened before")
+    last = state.rounds[-1].number if state.rounds else -1
+    if event.round <= last:
+        raise ImpossibleEvent(f"round {event.round} was opened after round {last}")
     opened = RoundState(event.round, event.parent, event.base)
-    return replace(state, rounds=(*state.rounds, opened))
+    return replace(state, rounds=_with_round(state.rounds, len(state.rounds), opened))
 
 
 def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
@@ -130,7 +213,7 @@ def _asked(state: SessionState, event: ApprovalAsked) -> SessionState:
     question = event.question
     if state.questions.get(question.id, question) != question:
         raise ImpossibleEvent(f"{question.id} asked about something else before")
-    return replace(state, questions={**state.questions, question.id: question})
+    return replace(state, questions=_with(state.questions, question.id, question))
 
 
 def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
@@ -143,7 +226,7 @@ def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
     auto = state.auto
     if auto.left and decision.by == auto.author:
         auto = replace(auto, left=auto.left - 1)
-    return replace(state, decisions={**state.decisions, question.id: decision}, auto=auto)
+    return replace(state, decisions=_with(state.decisions, question.id, decision), auto=auto)
 
 
 def _written(state: SessionState, event: CodeWritten) -> SessionState:
@@ -319,4 +402,4 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     SessionClosed: _closed,
 }
 
-__all__ = ["CandidateState", "ImpossibleEvent", "apply", "fold"]
+__all__ = ["BulkFold", "CandidateState", "ImpossibleEvent", "apply", "fold"]

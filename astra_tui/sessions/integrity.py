@@ -9,6 +9,8 @@ down elsewhere, or a signature (`signing.py`) tells the two apart.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -199,7 +201,20 @@ def read_session(folder: Path, *, texts: bool = True) -> Session:
 
     Raises UserError where there is no journal, or one that no version so far can have written.
     """
-    return _looked_at(folder, read_journal(folder), texts)
+    with _no_search_for_garbage():
+        return _looked_at(folder, read_journal(folder), texts)
+
+
+@contextlib.contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """A million objects that stay, none of them in a circle: the search took half of the time."""
+    searched = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searched:
+            gc.enable()
 
 
 def _looked_at(folder: Path, found: JournalContents, texts: bool) -> Session:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -34,7 +33,7 @@ from astra_tui.model.events import (
     TimingFinished,
     WorkloadTimed,
 )
-from astra_tui.model.fold import ImpossibleEvent, apply
+from astra_tui.model.fold import BulkFold, ImpossibleEvent
 from astra_tui.model.state import SessionState
 
 JOURNAL_NAME = "journal.jsonl"
@@ -60,7 +59,7 @@ class MalformedRecord(ValueError):
 
 
 SEAL_DIGITS = 32
-_SEALED = re.compile(rb'(.*),"seal":"([0-9a-f]{%d})"\}' % SEAL_DIGITS, re.DOTALL)
+_SEAL_BYTES = SEAL_DIGITS + len(',"seal":""}')
 _decoder = msgspec.json.Decoder(Record, strict=False)
 
 
@@ -95,8 +94,8 @@ def sealed(line: bytes, before: str) -> bytes:
 
 def seal_holds(line: bytes, before: str) -> bool:
     """Whether a line of a journal, without its line feed, is the one that was sealed."""
-    parts = _SEALED.fullmatch(line)
-    return parts is not None and _seal(parts[1], before).encode() == parts[2]
+    body, end = line[:-_SEAL_BYTES], line[-_SEAL_BYTES:]
+    return end == b',"seal":"%s"}' % _seal(body, before).encode()
 
 
 def _seal(body: bytes, before: str) -> str:
@@ -141,13 +140,11 @@ LARGEST_TEXT = 16 * 1024 * 1024
 
 MAX_FILES = 100_000
 
-MAX_PARTS = 10_000
-"""Rounds, candidates and questions together, and the parts of any one list."""
+MAX_PARTS = 40_000
+"""Rounds, candidates and questions together, and the parts of any one list: 10,000 rounds."""
 
 MAX_COPIED = 400_000_000
-"""Parts that are copied in all, some 5 ns each. The 200,000 events that a journal may have copy a
-third of that in a session of 2,000 rounds.
-"""
+"""Parts that are copied in all, some 5 ns each. Only lists within a round or a candidate are."""
 
 _growing = attrgetter(
     "rounds", "candidates", "questions", "decisions", "notes", "cases", "troubles"
@@ -161,8 +158,9 @@ class StateLimits:
         self._added: Counter[tuple[type[Event], str]] = Counter()
         self._copied = 0
 
-    def apply(self, state: SessionState, event: Event) -> SessionState:
-        """The state after one event more. Raises ImpossibleEvent, also where it grows too large."""
+    def apply(self, folding: BulkFold, event: Event) -> None:
+        """Folds one event more. Raises ImpossibleEvent, also where the state grows too large."""
+        state = folding.current
         if isinstance(event, RoundOpened) and event.round != len(state.rounds):
             raise ImpossibleEvent(f"round {event.round} after {len(state.rounds)} others")
         if isinstance(event, CheckStarted):
@@ -173,21 +171,21 @@ class StateLimits:
             if self._added[key] > MAX_PARTS:
                 raise ImpossibleEvent(f"more than {MAX_PARTS:,} times {type(event).__name__}")
             self._copied += self._added[key]
-        before, state = state, apply(state, event)
+        folding.apply(event)
+        before, state = state, folding.current
         self._copied += _copied(before, state)
         if self._copied > MAX_COPIED:
             raise ImpossibleEvent("its rounds, candidates and lists change too often to be folded")
         if len(state.rounds) + len(state.candidates) + len(state.questions) > MAX_PARTS:
             raise ImpossibleEvent(f"more than {MAX_PARTS:,} rounds, candidates and questions")
-        return state
 
 
 def fold_within_bounds(events: Iterable[Event]) -> SessionState:
     """The state after these events. Raises ImpossibleEvent."""
-    growth, state = StateLimits(), SessionState()
+    growth, folding = StateLimits(), BulkFold(SessionState())
     for event in events:
-        state = growth.apply(state, event)
-    return state
+        growth.apply(folding, event)
+    return folding.state()
 
 
 def _copied(before: SessionState, after: SessionState) -> int:

@@ -28,13 +28,13 @@ from astra_tui.model.events import (
     SessionClosed,
     VerdictReached,
 )
-from astra_tui.model.fold import ImpossibleEvent, apply
+from astra_tui.model.fold import BulkFold, ImpossibleEvent
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import Damage, journal_path
 from astra_tui.sessions.records import Record, StateLimits
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
-MAX_SNAPSHOTS = 256
+MAX_SNAPSHOTS = 64
 """Of longer sessions fewer states are kept, so that memory stays bounded."""
 
 LONGEST_WAIT = 2.0
@@ -110,8 +110,11 @@ class Timeline:
         if not 0 <= position <= len(self):
             raise IndexError(f"position {position} of {len(self)}")
         start, state = self._nearest(position)
-        for record in self._records[start:position]:
-            state = apply(state, record.event)
+        if start < position:
+            folding = BulkFold(state)
+            for record in self._records[start:position]:
+                folding.apply(record.event)
+            state = folding.state()
         self._shown = (position, state)
         return state
 
@@ -156,17 +159,17 @@ class Timeline:
 
     def _fold(self, records: Sequence[Record]) -> int:
         """Keeps the states; returns how many events make sense."""
-        state, growth = SessionState(), StateLimits()
+        folding, growth = BulkFold(SessionState()), StateLimits()
         for position, record in enumerate(records):
             if position % self._stride == 0:
-                self._snapshots.append(state)
+                self._snapshots.append(folding.state())
             try:
-                state = growth.apply(state, record.event)
+                growth.apply(folding, record.event)
             except ImpossibleEvent as error:
                 self.broken = Break(position, record.seq, str(error))
                 return position
         if not self._snapshots:
-            self._snapshots.append(state)
+            self._snapshots.append(folding.state())
         return len(records)
 
 

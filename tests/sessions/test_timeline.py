@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astra_tui.model import fold as fold_module
 from astra_tui.model.events import RoundClosed
 from astra_tui.model.fold import apply, fold
 from astra_tui.sessions import records
@@ -13,7 +14,7 @@ from astra_tui.sessions import timeline as timeline_module
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import read_journal
 from astra_tui.sessions.records import Record
-from astra_tui.sessions.timeline import MomentKind, Timeline, paced
+from astra_tui.sessions.timeline import MAX_SNAPSHOTS, MomentKind, Timeline, paced
 
 from .samples import whole_session
 from .synthetic import SECONDS_A_EVENT, write_session
@@ -34,7 +35,7 @@ def events_folded(monkeypatch):
         folded.append(event)
         return apply(state, event)
 
-    monkeypatch.setattr(timeline_module, "apply", counted)
+    monkeypatch.setattr(fold_module, "apply", counted)
     return folded
 
 
@@ -122,4 +123,4 @@ def test_a_thousand_rounds_open_and_seek_as_the_fold_says(long_session, monkeypa
     for _ in range(100):
         folded.clear()
         timeline.state(draw.randrange(len(timeline) + 1))
-        assert len(folded) <= timeline_module.EVENTS_BETWEEN_SNAPSHOTS
+        assert len(folded) <= -(-len(timeline) // MAX_SNAPSHOTS)

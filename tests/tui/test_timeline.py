@@ -17,8 +17,8 @@ from astra_tui.model.events import DecisionTaken, VerdictReached
 from astra_tui.sessions.reading import read_journal
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import (
-    EVENTS_BETWEEN_SNAPSHOTS,
     LONGEST_WAIT,
+    MAX_SNAPSHOTS,
     MomentKind,
     Timeline,
 )
@@ -276,7 +276,7 @@ def test_a_seek_in_a_thousand_rounds_is_one_picture(
             bridge._take(await anext(scenes))
             bridge.refresh()
             assert len(shown) == pictures + 1
-            assert len(folded) <= EVENTS_BETWEEN_SNAPSHOTS
+            assert len(folded) <= -(-player.length // MAX_SNAPSHOTS)
             assert shown[-1].state is player.timeline.state(position)
         past = filter(None, map(entry_of, player.timeline.records[:position]))
         assert shown[-1].log == tuple(past)[-LOG_LENGTH:]
