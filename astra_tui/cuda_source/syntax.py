@@ -13,6 +13,7 @@ _LANGUAGE = Language(tree_sitter_cuda.language())
 LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
+_BUILT_IN = re.compile(r"u?int\d+_t|size_t")
 _JOINS = {"&&", "||", "and", "or"}
 _MAX_READINGS = 16
 """Of a text in which one comparison hides another; some sources are written to be slow."""
@@ -159,39 +160,46 @@ def declarators(declaration: Node) -> Iterator[tuple[str, Node]]:
 def without_wrapping(node: Node) -> Node:
     """An expression without the parentheses and casts around it."""
     while True:
-        if node.type == "parenthesized_expression" and node.named_child_count == 1:
+        cast = cast_of(node)
+        if cast is not None:
+            node = cast[1]
+        elif node.type == "parenthesized_expression" and node.named_child_count == 1:
             node = node.named_children[0]
-        elif node.type == "cast_expression":
-            inner = node.child_by_field_name("value")
-            if inner is None:
-                return node
-            node = inner
-        elif node.type == "call_expression" and is_cast(node):
-            node = arguments_of(node)[0]
         else:
             return node
 
 
+def cast_of(node: Node) -> tuple[str, Node] | None:
+    """The type and the operand of `(T)x`, `T(x)` for a built-in T, and `static_cast<T>(x)`."""
+    if node.type == "cast_expression":
+        value = node.child_by_field_name("value")
+        return (text_of(field(node, "type")), value) if value is not None else None
+    if node.type != "call_expression" or len(arguments_of(node)) != 1:
+        return None
+    function, operand = node.child_by_field_name("function"), arguments_of(node)[0]
+    if function is None:
+        return None
+    if function.type == "template_function":
+        if text_of(field(function, "name")) not in _CASTS:
+            return None
+        return text_of(field(function, "arguments"))[1:-1].strip(), operand
+    if function.type == "parenthesized_expression" and bare(function).type == "identifier":
+        # The grammar takes `(T)(x)` for a call: it does not know that T is a type.
+        return text_of(bare(function)), operand
+    if function.type == "primitive_type" or _BUILT_IN.fullmatch(text_of(function)):
+        return text_of(function), operand
+    return None
+
+
 def is_cast(call: Node) -> bool:
     """Whether a call is `static_cast<T>(x)`, `int(x)` and the like."""
-    function = call.child_by_field_name("function")
-    if function is None or len(arguments_of(call)) != 1:
-        return False
-    if function.type == "template_function":
-        return text_of(function.child_by_field_name("name")) in _CASTS
-    text = text_of(function)
-    return function.type == "primitive_type" or bool(re.fullmatch(r"u?int\d+_t|size_t", text))
+    return cast_of(call) is not None
 
 
 def cast_type(node: Node) -> str:
     """The type that a cast names, "" when the node is no cast."""
-    if node.type == "cast_expression":
-        return text_of(node.child_by_field_name("type"))
-    function = node.child_by_field_name("function")
-    if node.type == "call_expression" and function is not None and is_cast(node):
-        given = function.child_by_field_name("arguments")
-        return text_of(given)[1:-1].strip() if given is not None else text_of(function)
-    return ""
+    cast = cast_of(node)
+    return cast[0] if cast is not None else ""
 
 
 def arguments_of(call: Node) -> list[Node]:
@@ -269,25 +277,6 @@ def bare(node: Node) -> Node:
     while node.type in ("parenthesized_expression", "condition_clause") and len(named(node)) == 1:
         node = named(node)[0]
     return node
-
-
-def cast_of(node: Node) -> tuple[str, Node] | None:
-    """The type and the operand of `(T)x`, `T(x)` for a built-in T, and `static_cast<T>(x)`."""
-    if node.type == "cast_expression":
-        return text_of(field(node, "type")), field(node, "value")
-    if node.type != "call_expression" or len(arguments_of(node)) != 1:
-        return None
-    function = field(node, "function")
-    if function.type == "template_function":
-        if text_of(field(function, "name")) not in ("static_cast", "reinterpret_cast"):
-            return None
-        return text_of(field(function, "arguments"))[1:-1].strip(), arguments_of(node)[0]
-    if function.type == "parenthesized_expression" and bare(function).type == "identifier":
-        # The grammar takes `(T)(x)` for a call: it does not know that T is a type.
-        return text_of(bare(function)), arguments_of(node)[0]
-    if function.type == "primitive_type" or re.fullmatch(r"u?int\d+_t", text_of(function)):
-        return text_of(function), arguments_of(node)[0]
-    return None
 
 
 def operator_of(node: Node) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import parameters_of, template_of
+from astra_tui.cuda_source.polynomial import of_atom
 from astra_tui.cuda_source.syntax import arguments_of, called_name, descendants, is_cast, text_of
-from astra_tui.drafting import scopes
 from astra_tui.drafting.body import Body, Bound, Facts, Pointer
-from astra_tui.drafting.polynomial import Atom, Polynomial, of_atom
-from astra_tui.drafting.reading import parameters_of, template_of
+from astra_tui.drafting.polynomial import Atom, Polynomial
 
 MAX_CALLS = 4
 
@@ -113,8 +113,8 @@ class _Walk:
     def _through(self, call: Node, name: str, pointer: Pointer, rest: list[Node]) -> Pointer:
         """Where a vector's method `v.load(pointer)` or `v.load(pointer, n)` goes."""
         owner = re.split(r"\.|->|\[", name)[0]
-        kind = scopes.declared_type(owner, call, self.function)
-        made = scopes.definition_of(owner, call, self.function)
+        kind = self.body.declared_type(owner, call)
+        made = self.body.function.value_at(owner, call)
         if "<" not in kind and isinstance(made, Node):
             kind = text_of(made).partition("(")[0]  # `const auto rows = Memory<Vec>::warp()`.
         is_vector = "<" in kind or kind in self.body.facts.aliases

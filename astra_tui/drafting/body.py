@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import ChangingValue, Function
+from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     ancestors,
     arguments_of,
@@ -19,16 +21,8 @@ from astra_tui.cuda_source.syntax import (
     text_of,
     without_wrapping,
 )
-from astra_tui.drafting import scopes
 from astra_tui.drafting.expressions import Helper
-from astra_tui.drafting.polynomial import (
-    Atom,
-    Polynomial,
-    constant,
-    of_atom,
-    quotient,
-    remainder,
-)
+from astra_tui.drafting.polynomial import Atom, Polynomial, quotient, remainder
 from astra_tui.model.dtypes import DType
 
 MAX_DEPTH = 24
@@ -87,10 +81,15 @@ class Body:
     """One function's body, with the values that its parameters have."""
 
     def __init__(self, function: Node, values: Mapping[str, Polynomial | Pointer], facts: Facts):
-        self.function = function
+        self.function = Function(function)
         self.values = values
         self.facts = facts
         self._depth = 0
+
+    def declared_type(self, name: str, site: Node) -> str:
+        """The type of a local, a `*` with it for a pointer; "" for what is none."""
+        found = self.function.local(name, site)
+        return found.type + "*" * found.pointers if found is not None else ""
 
     # -- integers --------------------------------------------------------------------------------
 
@@ -189,13 +188,13 @@ class Body:
 
     def _name(self, node: Node) -> Polynomial | None:
         name = text_of(node)
-        found = scopes.definition_of(name, node, self.function)
+        found = self.function.value_at(name, node)
         if found is not None:
-            if isinstance(found, scopes.Variable):
+            if isinstance(found, ChangingValue):
                 return of_atom(Atom("variable", found.text))
             return self.integer(found)
         value = self.values.get(name)
-        if isinstance(value, Polynomial):
+        if value is not None and not isinstance(value, Pointer):
             return value
         if name in self.facts.numbers:
             return constant(self.facts.numbers[name])
@@ -226,7 +225,7 @@ class Body:
         called = node.child_by_field_name("function")
         group = called.child_by_field_name("argument") if called is not None else None
         if group is not None and group.type == "identifier":
-            found = scopes.definition_of(text_of(group), group, self.function)
+            found = self.function.value_at(text_of(group), group)
             group = found if isinstance(found, Node) else None
         if group is None or any(part.number != 1 for part in self.facts.block[1:]):
             return None
@@ -307,12 +306,12 @@ class Body:
         return pointer
 
     def _named_pointer(self, node: Node) -> Pointer | None:
-        found = scopes.definition_of(text_of(node), node, self.function)
-        if isinstance(found, scopes.Variable):
+        found = self.function.value_at(text_of(node), node)
+        if isinstance(found, ChangingValue):
             return None
         if found is not None:
             pointer = self.pointer(found)
-            kind = scopes.declared_type(text_of(node), node, self.function)
+            kind = self.declared_type(text_of(node), node)
             return self.viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
         value = self.values.get(text_of(node))
         return value if isinstance(value, Pointer) else None
@@ -393,7 +392,7 @@ class Body:
     def bounds_at(self, site: Node) -> list[Bound]:
         """What the conditions around a place say about sums: that they stay below a limit."""
         found: list[Bound] = []
-        for condition, holds in conditions_at(site, self.function):
+        for condition, holds in conditions_at(site, self.function.node):
             found.extend(self._limits(condition, holds))
         return found
 

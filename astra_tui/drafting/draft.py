@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from astra_tui.cuda_source.functions import function_name, parameters_of
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
@@ -30,10 +31,8 @@ from astra_tui.drafting.pieces import root_relative
 from astra_tui.drafting.reading import (
     KernelFunction,
     SourceText,
-    function_name,
     host_template_of,
     live_code,
-    parameters_of,
     read_source,
 )
 from astra_tui.drafting.scalars import read_scalars

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from astra_tui.cuda_source.functions import Variable
 from astra_tui.cuda_source.syntax import text_of
 from astra_tui.drafting.answers import Answers, Ask
 from astra_tui.drafting.host_launches import HostLaunch
-from astra_tui.drafting.reading import KernelFunction, KernelParameter, SourceText
+from astra_tui.drafting.reading import KernelFunction, SourceText
 from astra_tui.drafting.types import ELEMENTS, template_types, vector_of
 from astra_tui.model.dtypes import OF_SPELLING, DType
 
@@ -26,7 +27,7 @@ class ElementTypes:
     fixed: Mapping[str, DType]
     aliases: Mapping[str, str]
 
-    def of(self, parameter: KernelParameter) -> tuple[DType | None, int]:
+    def of(self, parameter: Variable) -> tuple[DType | None, int]:
         """The first element type behind a parameter and how many one item holds.
 
         None for a type that is no element.
@@ -37,7 +38,7 @@ class ElementTypes:
             return self.fixed[parameter.type], 1
         return vector_of(parameter.type, dict(self.aliases))
 
-    def written(self, parameter: KernelParameter) -> DType | None:
+    def written(self, parameter: Variable) -> DType | None:
         """The dtype to write in the task: None for `T`, which is also the type of unknown ones."""
         dtype, _ = self.of(parameter)
         if parameter.type in self.generic or (not self.generic and dtype is self.task[0]):

@@ -24,11 +24,7 @@ from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
-from astra_tui.drafting.reading import (
-    KernelFunction,
-    SourceText,
-    host_template_of,
-)
+from astra_tui.drafting.reading import KernelFunction, SourceText, host_template_of
 from astra_tui.drafting.structures import Member
 from astra_tui.drafting.template_arguments import (
     DEFAULT_BLOCK,

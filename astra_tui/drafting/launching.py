@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import function_name, parameters_of
 from astra_tui.cuda_source.syntax import (
     ancestors,
     arguments_of,
@@ -38,13 +39,7 @@ from astra_tui.drafting.host_launches import (
     switch_labels,
     unsure_names,
 )
-from astra_tui.drafting.reading import (
-    KernelFunction,
-    SourceText,
-    declared_types,
-    function_name,
-    parameters_of,
-)
+from astra_tui.drafting.reading import KernelFunction, SourceText, declared_types
 from astra_tui.drafting.tensor_checks import (
     TensorCheck,
     checked_conditions,

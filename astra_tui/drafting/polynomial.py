@@ -1,15 +1,15 @@
-"""Sums of products with whole factors, for the indices of a kernel and the sizes behind them."""
+"""The indices of a kernel and the sizes behind them: what the atoms of a sum are."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from astra_tui.cuda_source import polynomial
+from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.model.launch import print_expression
 from astra_tui.model.launch.expression import Binary, Expression, Integer, Name
-
-MAX_TERMS = 64
 
 
 @dataclass(frozen=True)
@@ -26,129 +26,25 @@ class Atom:
     axis: int = 0
     parts: tuple[Polynomial, ...] = field(default=(), compare=False)
 
+    def __lt__(self, other: Atom) -> bool:
+        return (self.kind, self.text) < (other.kind, other.text)
+
+    def __str__(self) -> str:
+        return f"({self.text})" if self.kind == "value" else self.text
+
     @property
     def is_size(self) -> bool:
         """Whether it is known on the host: a name of the plan, or text over such names."""
         return self.kind in ("size", "value")
 
 
+Polynomial = polynomial.Polynomial[Atom]
 Monomial = tuple[Atom, ...]
-"""A product of atoms, sorted."""
-
-
-class Polynomial:
-    """A sum of products of atoms. Immutable; equal when the terms are."""
-
-    def __init__(self, terms: Mapping[Monomial, int] | None = None):
-        self.terms = {m: f for m, f in (terms or {}).items() if f}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Polynomial) and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self.terms.items()))
-
-    def __repr__(self) -> str:
-        return self.text()
-
-    def __add__(self, other: Polynomial) -> Polynomial:
-        terms = dict(self.terms)
-        for monomial, factor in other.terms.items():
-            terms[monomial] = terms.get(monomial, 0) + factor
-        return Polynomial(terms)
-
-    def __neg__(self) -> Polynomial:
-        return Polynomial({m: -f for m, f in self.terms.items()})
-
-    def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + -other
-
-    def __mul__(self, other: Polynomial) -> Polynomial:
-        terms: dict[Monomial, int] = {}
-        for a, f in self.terms.items():
-            for b, g in other.terms.items():
-                monomial = sorted_monomial((*a, *b))
-                terms[monomial] = terms.get(monomial, 0) + f * g
-        return Polynomial(terms)
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is small enough to continue with."""
-        return len(self.terms) <= MAX_TERMS and all(abs(f) < 1 << 62 for f in self.terms.values())
-
-    @property
-    def number(self) -> int | None:
-        """The value, when there are no atoms."""
-        if not self.terms:
-            return 0
-        return self.terms.get(()) if len(self.terms) == 1 else None
-
-    def atoms(self) -> Iterator[Atom]:
-        """Every atom, in order, some more than once."""
-        for monomial in self.terms:
-            yield from monomial
-
-    def divided(self, by: Polynomial) -> Polynomial | None:
-        """The quotient when it is exact and `by` is a single product, else None."""
-        if len(by.terms) != 1:
-            return None
-        ((divisor, number),) = by.terms.items()
-        found: dict[Monomial, int] = {}
-        for monomial, factor in self.terms.items():
-            rest = without(monomial, divisor)
-            if rest is None or factor % number:
-                return None
-            found[rest] = factor // number
-        return Polynomial(found)
-
-    def text(self) -> str:
-        """The sum in the plan's language, if its atoms are."""
-        if not self.terms:
-            return "0"
-        ordered = sorted(self.terms.items(), key=lambda item: (-len(item[0]), item[1] < 0))
-        found = ""
-        for monomial, factor in ordered:
-            part = _product(monomial, abs(factor))
-            if not found:
-                found = part if factor > 0 else f"-{part}"
-            else:
-                found += f" {'+' if factor > 0 else '-'} {part}"
-        return found
-
-
-def _product(monomial: Monomial, factor: int) -> str:
-    names = [atom.text if atom.kind != "value" else f"({atom.text})" for atom in monomial]
-    return " * ".join(([str(factor)] if factor != 1 or not names else []) + names)
-
-
-def constant(value: int) -> Polynomial:
-    """A number."""
-    return Polynomial({(): value})
-
-
-def of_atom(atom: Atom) -> Polynomial:
-    """A single atom."""
-    return Polynomial({(atom,): 1})
 
 
 def size(name: str) -> Polynomial:
     """A name of the plan."""
     return of_atom(Atom("size", name))
-
-
-def sorted_monomial(atoms: Iterable[Atom]) -> Monomial:
-    """The canonical order of a product."""
-    return tuple(sorted(atoms, key=lambda a: (a.kind, a.text)))
-
-
-def without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """A product without some of its factors, or None when it does not have them all."""
-    rest = list(monomial)
-    for atom in divisor:
-        if atom not in rest:
-            return None
-        rest.remove(atom)
-    return tuple(rest)
 
 
 def quotient(a: Polynomial, b: Polynomial) -> Polynomial:

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Node
 
 from astra_tui.cuda_source.expanded import expanded_text
+from astra_tui.cuda_source.functions import (
+    TemplateParameter,
+    Variable,
+    function_name,
+    parameters_of,
+    specifiers,
+    template_of,
+)
 from astra_tui.cuda_source.syntax import (
     ancestors,
     arguments_of,
     called_name,
     declarators,
-    declared_name,
     descendants,
     line_of,
     parse,
@@ -39,25 +46,6 @@ from astra_tui.drafting.structures import (
     with_members_as_parameters,
 )
 
-_MARKS = re.compile(r"__restrict__|__restrict|\brestrict\b|__grid_constant__|__align__\([^)]*\)")
-
-
-@dataclass(frozen=True)
-class KernelParameter:
-    """One parameter as it is written; `pointers` is how many `*` its type has."""
-
-    name: str
-    type: str
-    pointers: int
-    is_const: bool
-    default: str = ""
-    is_reference: bool = False
-
-    @property
-    def is_pointer(self) -> bool:
-        """Whether this is a pointer to elements."""
-        return self.pointers == 1
-
 
 @dataclass(frozen=True)
 class KernelFunction:
@@ -65,9 +53,8 @@ class KernelFunction:
 
     name: str
     scope: tuple[str, ...]
-    template: tuple[tuple[str, str, str], ...]
-    """Kind ("typename", "int", "float (*)(float)"), name and default of each parameter."""
-    parameters: tuple[KernelParameter, ...]
+    template: tuple[TemplateParameter, ...]
+    parameters: tuple[Variable, ...]
     node: Node
     """The function's definition."""
     structures: Mapping[int, Structure] = field(default_factory=dict)
@@ -259,53 +246,7 @@ def _expression_of(argument: Node) -> Node | None:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def function_declarator(function: Node) -> Node | None:
-    """The part of a definition that holds name and parameters."""
-    for child in descendants(function):
-        if child.type == "function_declarator":
-            return child
-        if child.type == "compound_statement":
-            return None
-    return None
-
-
-def function_name(function: Node) -> str:
-    """The name of a function, without namespaces and template arguments."""
-    declarator = function_declarator(function)
-    named = declarator.child_by_field_name("declarator") if declarator is not None else None
-    return text_of(named).partition("<")[0].rpartition("::")[2].strip()
-
-
-def specifiers(function: Node) -> set[str]:
-    """The words before a function's name: `__global__`, `static`, ..."""
-    declarator = function_declarator(function)
-    end = declarator.start_byte if declarator is not None else function.end_byte
-    begin = function.start_byte
-    head = (function.text or b"")[: end - begin].decode(errors="replace")
-    return set(re.findall(r"\w+", head))
-
-
-def template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
-    """The template parameters of a function."""
-    above = function.parent
-    listed = above.child_by_field_name("parameters") if above is not None else None
-    if above is None or above.type != "template_declaration" or listed is None:
-        return ()
-    found = []
-    for child in listed.named_children:
-        declared, _, default = text_of(child).partition("=")
-        words = re.findall(r"\w+", declared)
-        pointer = re.match(r"(.*\(\s*\*\s*)(\w+)(\s*\).*)", " ".join(declared.split()))
-        if pointer is not None:
-            found.append((pointer[1] + pointer[3].strip(), pointer[2], default.strip()))
-            continue
-        if child.type != "comment" and len(words) >= 2 and "..." not in declared:
-            kind = "typename" if words[0] in ("typename", "class") else " ".join(words[:-1])
-            found.append((kind, words[-1], default.strip()))
-    return tuple(found)
-
-
-def host_template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
+def host_template_of(function: Node) -> tuple[TemplateParameter, ...]:
     """The template parameters of a host function, those of the classes around it first."""
     found = list(template_of(function))
     for above, _ in ancestors(function):
@@ -314,7 +255,7 @@ def host_template_of(function: Node) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def class_around(function: Node) -> tuple[str, tuple[tuple[str, str, str], ...]] | None:
+def class_around(function: Node) -> tuple[str, tuple[TemplateParameter, ...]] | None:
     """Name and template parameters of the class around a function, None for no class template."""
     for above, _ in ancestors(function):
         if above.type in ("struct_specifier", "class_specifier"):
@@ -323,35 +264,6 @@ def class_around(function: Node) -> tuple[str, tuple[tuple[str, str, str], ...]]
             parameters = template_of(above)
             return ("::".join((*scope, name)), parameters) if name and parameters else None
     return None
-
-
-def parameters_of(function: Node) -> tuple[KernelParameter, ...]:
-    """The parameters of a function."""
-    declarator = function_declarator(function)
-    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
-    return tuple(
-        _parameter(child)
-        for child in (listed.named_children if listed is not None else ())
-        if child.type in ("parameter_declaration", "optional_parameter_declaration")
-    )
-
-
-def _parameter(node: Node) -> KernelParameter:
-    declarator = node.child_by_field_name("declarator")
-    default = text_of(node.child_by_field_name("default_value"))
-    end = declarator.start_byte if declarator is not None else node.end_byte
-    before = (node.text or b"")[: end - node.start_byte].decode(errors="replace")
-    marks = text_of(declarator)
-    base = re.sub(r"\b(const|volatile|struct|typename)\b|[*&]", " ", _MARKS.sub(" ", before))
-    pointers = before.count("*") + marks.count("*") + bool(re.search(r"\[[^\]]*\]", marks))
-    return KernelParameter(
-        declared_name(declarator),
-        " ".join(base.split()),
-        pointers,
-        bool(re.search(r"\bconst\b", before)),
-        default,
-        "&" in before + marks,
-    )
 
 
 def _kernel(function: Node, structures: Structures) -> KernelFunction | None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from astra_tui.cuda_source.functions import Variable
 from astra_tui.cuda_source.syntax import text_of, without_wrapping
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name
 from astra_tui.drafting.host_launches import HostLaunch, local_values
-from astra_tui.drafting.reading import (
-    KernelFunction,
-    KernelParameter,
-    SourceText,
-)
+from astra_tui.drafting.reading import KernelFunction, SourceText
 from astra_tui.drafting.task_file import ScalarDraft
 from astra_tui.drafting.types import dtype_of, is_size_type
 from astra_tui.model.dtypes import DType
@@ -48,7 +45,7 @@ def read_scalars(
         yield ScalarDraft(name, dtype, choices)
 
 
-def _dtype(parameter: KernelParameter, elements: ElementTypes) -> DType | None:
+def _dtype(parameter: Variable, elements: ElementTypes) -> DType | None:
     if parameter.pointers:
         return None
     if parameter.type in elements.generic:
@@ -56,7 +53,7 @@ def _dtype(parameter: KernelParameter, elements: ElementTypes) -> DType | None:
     return elements.fixed.get(parameter.type) or dtype_of(parameter.type, dict(elements.aliases))
 
 
-def _choices(parameter: KernelParameter, dtype: DType, text: str) -> tuple[float, ...]:
+def _choices(parameter: Variable, dtype: DType, text: str) -> tuple[float, ...]:
     """The value that the source passes, else common ones."""
     if dtype is DType.BOOL:
         return (0, 1)

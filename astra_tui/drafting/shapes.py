@@ -7,18 +7,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from astra_tui.cuda_source.polynomial import constant, of_atom, without
 from astra_tui.drafting.accesses import Access
 from astra_tui.drafting.body import Bound
 from astra_tui.drafting.polynomial import (
     Atom,
     Monomial,
     Polynomial,
-    constant,
     greatest_divisor,
-    of_atom,
     quotient,
     rounds_up,
-    without,
 )
 
 Limits = tuple[Polynomial | None, ...]

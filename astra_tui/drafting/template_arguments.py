@@ -7,6 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import (
+    function_declarator,
+    function_name,
+    parameters_of,
+    specifiers,
+    template_of,
+)
 from astra_tui.cuda_source.syntax import (
     arguments_of,
     called_name,
@@ -30,17 +37,7 @@ from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
 from astra_tui.drafting.polynomial import from_expression
-from astra_tui.drafting.reading import (
-    KernelFunction,
-    SourceText,
-    class_around,
-    function_declarator,
-    function_name,
-    host_template_of,
-    parameters_of,
-    specifiers,
-    template_of,
-)
+from astra_tui.drafting.reading import KernelFunction, SourceText, class_around, host_template_of
 from astra_tui.drafting.types import dtype_of, is_size_type, template_types, torch_types
 from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.launch.expression import Call, Expression, Integer, Name

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from astra_tui.cuda_source.functions import Variable
+from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import one_line
 from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of, wait_in
 from astra_tui.drafting.answers import Ask
@@ -14,8 +16,8 @@ from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import MAX_ALIGNMENT, Sizes
-from astra_tui.drafting.polynomial import Polynomial, constant, from_expression, rounds_up
-from astra_tui.drafting.reading import KernelFunction, KernelParameter, SourceText
+from astra_tui.drafting.polynomial import Polynomial, from_expression, rounds_up
+from astra_tui.drafting.reading import KernelFunction, SourceText
 from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
@@ -167,7 +169,7 @@ class TensorReader:
                 self._require_whole_items(access)
         return TensorsDraft(tensors, tuple(self.conditions))
 
-    def _require_alignment(self, parameter: KernelParameter, tensor: TensorDraft) -> None:
+    def _require_alignment(self, parameter: Variable, tensor: TensorDraft) -> None:
         """Vectors are loaded and stored whole: from addresses that are multiples of their size."""
         dtype, _ = self.elements.of(parameter)
         accesses = self._of(parameter)
@@ -183,12 +185,12 @@ class TensorReader:
                     text = f"stride({tensor.name}, {axis}) * sizeof({kind}) % {size} == 0"
                     self.conditions[text] = None
 
-    def _of(self, parameter: KernelParameter) -> list[Access]:
+    def _of(self, parameter: Variable) -> list[Access]:
         return [a for a in self.accesses if a.tensor == parameter.name]
 
     # -- shapes ----------------------------------------------------------------------------------
 
-    def _shape(self, parameter: KernelParameter, geometry: Geometry) -> tuple[str, ...]:
+    def _shape(self, parameter: Variable, geometry: Geometry) -> tuple[str, ...]:
         """The sizes as text, () when they could not be read."""
         shape = shape_of(self._of(parameter), geometry)
         if shape is None:
@@ -236,7 +238,7 @@ class TensorReader:
         if names_in(expression) - {ELEMENT_TYPE} <= set(self.sizes.workload):
             self.conditions[condition] = None
 
-    def _new_size(self, parameter: KernelParameter) -> str:
+    def _new_size(self, parameter: Variable) -> str:
         name = f"{free_name(parameter.name)}_rows"
         return self.sizes.leaves.get(name) or self.sizes.add(name, name)
 
@@ -249,16 +251,14 @@ class TensorReader:
     def _is_over_sizes(self, expression: Expression) -> bool:
         return names_in(expression) <= set(self.sizes.workload)
 
-    def _note_choices(
-        self, parameter: KernelParameter, shape: Shape, sizes: tuple[str, ...]
-    ) -> None:
+    def _note_choices(self, parameter: Variable, shape: Shape, sizes: tuple[str, ...]) -> None:
         if shape.gather is None or not sizes:
             return
         self.choices[shape.gather.numbers] = sizes[0]
         if any(access.kind in (WRITE, UPDATE) for access in self._of(parameter)):
             self.scattered[parameter.name] = shape.gather.numbers
 
-    def _values(self, parameter: KernelParameter, sizes: tuple[str, ...]) -> str:
+    def _values(self, parameter: Variable, sizes: tuple[str, ...]) -> str:
         """How numbers are drawn that choose where a kernel writes: no two are alike."""
         chosen = self.choices.get(parameter.name, "")
         if parameter.name not in self.scattered.values() or not chosen:
@@ -278,7 +278,7 @@ class TensorReader:
     # -- roles -----------------------------------------------------------------------------------
 
     def _tensor(
-        self, parameter: KernelParameter, shape: tuple[str, ...], guess: tuple[str, ...]
+        self, parameter: Variable, shape: tuple[str, ...], guess: tuple[str, ...]
     ) -> TensorDraft:
         dtype, _ = self.elements.of(parameter)
         name = free_name(parameter.name)
@@ -314,7 +314,7 @@ class TensorReader:
             is_stable=role is ArgumentRole.IN and self._is_read_early(parameter),
         )
 
-    def _is_read_early(self, parameter: KernelParameter) -> bool:
+    def _is_read_early(self, parameter: Variable) -> bool:
         """Whether a kernel with programmatic dependent launch reads a tensor before it waits."""
         wait = wait_in(self.kernel.node) if self.pdl else None
         early = [a for a in self._of(parameter) if wait is not None and a.order[0] < wait]
@@ -327,7 +327,7 @@ class TensorReader:
             )
         return bool(early)
 
-    def _role(self, parameter: KernelParameter) -> tuple[ArgumentRole, str]:
+    def _role(self, parameter: Variable) -> tuple[ArgumentRole, str]:
         """The role, and what in the source shows it."""
         if parameter.is_const:
             return ArgumentRole.IN, "const"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Variable, function_name, template_of
 from astra_tui.cuda_source.syntax import (
     ancestors,
     cast_type,
@@ -14,14 +15,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.drafting.host_launches import HostLaunch
-from astra_tui.drafting.reading import (
-    KernelFunction,
-    KernelParameter,
-    SourceText,
-    declared_types,
-    function_name,
-    template_of,
-)
+from astra_tui.drafting.reading import KernelFunction, SourceText, declared_types
 from astra_tui.model.dtypes import FLOATS, OF_SPELLING, DType
 
 _OF_TORCH = {
@@ -67,7 +61,7 @@ def dtype_of(name: str, aliases: dict[str, str]) -> DType | None:
     return found if count == 1 else None
 
 
-def is_size_type(parameter: KernelParameter, aliases: dict[str, str]) -> bool:
+def is_size_type(parameter: Variable, aliases: dict[str, str]) -> bool:
     """Whether a parameter is a whole number that may be a size."""
     dtype = dtype_of(parameter.type, aliases)
     return (

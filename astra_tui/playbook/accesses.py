@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function, Variable
+from astra_tui.cuda_source.indices import IndexReader, Polynomial
+from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import (
     LOOPS,
     bare,
@@ -20,8 +23,6 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.linear import IndexReader, Polynomial, number
-from astra_tui.playbook.names import Function, Variable
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def pointer_in(expression: Node, function: Function) -> Variable | None:
 def offset_of(variable: Variable, function: Function, reader: IndexReader) -> Polynomial | None:
     """How many elements a pointer variable lies after its root; None where it is not known."""
     if variable.is_array or variable.is_parameter:
-        return number(0)
+        return constant(0)
     if variable.value is None:
         return None
     return _offset(variable.value, function, reader)

@@ -7,6 +7,10 @@ from functools import reduce
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import IndexReader
+from astra_tui.cuda_source.polynomial import of_atom
 from astra_tui.cuda_source.syntax import (
     bare,
     contains,
@@ -16,6 +20,7 @@ from astra_tui.cuda_source.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.cuda_source.types import INTEGER_TYPES
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Binary, Expression
 from astra_tui.playbook.edits import Edit, remove_statement
@@ -24,9 +29,7 @@ from astra_tui.playbook.grids import flat_loops, head_declarations, other_grid_u
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import factors, plan_value
-from astra_tui.playbook.linear import INTEGER_TYPES, IndexReader, atom
 from astra_tui.playbook.loops import Loop
-from astra_tui.playbook.names import Function, fresh_name
 
 
 class NotFlat(Exception):
@@ -70,7 +73,7 @@ def _read_divisions(function: Function, loop: Loop, reader: IndexReader) -> Flat
     for statement in loop.body:
         for node in of_type(statement, "binary_expression"):
             operator = operator_of(node)
-            if operator in found and reader.read(field(node, "left")) == atom(loop.name):
+            if operator in found and reader.read(field(node, "left")) == of_atom(loop.name):
                 found[operator].append(node)
                 widths.append(bare(field(node, "right")))
     if not widths:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import GLOBAL_THREAD, GRID_THREADS, IndexReader
 from astra_tui.cuda_source.syntax import contains, field, of_type, text_of
-from astra_tui.playbook.linear import GLOBAL_THREAD, GRID_THREADS, IndexReader
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import Function
 
 
 def flat_loops(function: Function) -> list[Loop]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import PURE_FUNCTIONS, is_pure, reads_memory, written_names
+from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.syntax import (
     called_name,
     cast_of,
@@ -17,18 +19,9 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.cuda_source.syntax import (
     field as child,
 )
+from astra_tui.cuda_source.types import type_of
 from astra_tui.playbook.accesses import accesses_in, may_alias, unknown_accesses
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import (
-    PURE_FUNCTIONS,
-    Function,
-    Variable,
-    is_pure,
-    reads_memory,
-    variables_of,
-    written_names,
-)
-from astra_tui.playbook.types import type_of
 
 _HARMLESS = PURE_FUNCTIONS | {
     *("__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function, variables_of
+from astra_tui.cuda_source.indices import IndexReader
+from astra_tui.cuda_source.polynomial import of_atom
 from astra_tui.cuda_source.syntax import field, text_of
 from astra_tui.model.launch import Branch, Dispatch, Launch, LaunchPlan
 from astra_tui.model.launch.expression import Binary, Call, Compare, Expression, Integer
@@ -15,9 +18,7 @@ from astra_tui.playbook.edits import replace as replace_node
 from astra_tui.playbook.grids import flat_loops
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import is_fallback, plan_value
-from astra_tui.playbook.linear import IndexReader, atom
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import Function, variables_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _along_y(source: KernelText, kernel: Function, launch: Launch) -> Iterator[S
     reader = IndexReader(kernel)
     for loop in loops_of(kernel):
         forms = (loop.start_form(reader), loop.step_form(reader))
-        if forms != (atom("blockIdx.y"), atom("gridDim.y")) or not loop.counts_up():
+        if forms != (of_atom("blockIdx.y"), of_atom("gridDim.y")) or not loop.counts_up():
             continue
         bound = plan_value(loop.bound, kernel, launch)
         if bound is None or len(launch.grid) < 2:

@@ -8,13 +8,14 @@ from functools import cached_property
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import all_names
+from astra_tui.cuda_source.functions import Function, Variable, functions_of
 from astra_tui.cuda_source.syntax import field, of_type, parse, text_of
 from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, split_pointer
 from astra_tui.model.launch.scope import NULL
 from astra_tui.playbook.edits import Edit, apply, replace, rewritten
-from astra_tui.playbook.names import Function, Variable, all_names, functions_of
 
 _PLAN_WIDTH = 96
 

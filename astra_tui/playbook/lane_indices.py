@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import IndexReader, Polynomial
 from astra_tui.cuda_source.syntax import line_of, text_of
-from astra_tui.playbook.linear import INTEGER_TYPES, IndexReader, Polynomial
-from astra_tui.playbook.names import Function
+from astra_tui.cuda_source.types import INTEGER_TYPES
 
 MAX_ELEMENTS = 16
 """A pack never has more elements; constants that it divides keep an index aligned."""

@@ -8,6 +8,7 @@ from functools import reduce
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import (
     bare,
     cast_of,
@@ -28,7 +29,6 @@ from astra_tui.model.launch.expression import (
 from astra_tui.model.launch.plan import Step, Verbatim
 from astra_tui.model.plan import Parameter
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.playbook.names import Function
 
 
 def with_branch(
@@ -185,7 +185,7 @@ def _plan_name(node: Node, function: Function, launch: Launch) -> Expression | N
 def template_values(function: Function, launch: Launch) -> Mapping[str, Expression]:
     """What a launch names for each template parameter; C++ text in quotes is left out."""
     pairs = zip(function.template, launch.template_args, strict=False)
-    return {name: given for (name, _), given in pairs if not isinstance(given, Verbatim)}
+    return {name: given for (_, name, _), given in pairs if not isinstance(given, Verbatim)}
 
 
 def multiple_of_warp(expression: Expression, plan: LaunchPlan) -> bool:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function, Variable, is_written, variables_of
+from astra_tui.cuda_source.indices import IndexReader, Polynomial
+from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import (
     bare,
     field,
@@ -17,8 +20,6 @@ from astra_tui.cuda_source.syntax import (
     statements_of,
     text_of,
 )
-from astra_tui.playbook.linear import IndexReader, Polynomial, number
-from astra_tui.playbook.names import Function, Variable, is_written, variables_of
 
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
@@ -64,7 +65,7 @@ class Loop:
 
     def step_form(self, reader: IndexReader) -> Polynomial:
         """The step as a polynomial."""
-        return number(1) if self.step is None else reader.read(self.step)
+        return constant(1) if self.step is None else reader.read(self.step)
 
     def has_jump(self) -> bool:
         """Whether an iteration can end early or leave the loop."""

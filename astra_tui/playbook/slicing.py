@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import is_pure, stores_in
+from astra_tui.cuda_source.functions import variables_of
 from astra_tui.cuda_source.syntax import (
     bare,
     contains,
@@ -20,7 +22,6 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.playbook.edits import dedented, indented_lines, pragma_of
 from astra_tui.playbook.invariance import plain_locals
-from astra_tui.playbook.names import is_pure, stores_in, variables_of
 
 
 class NotSliced(Exception):

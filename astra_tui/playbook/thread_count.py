@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function, Variable
+from astra_tui.cuda_source.indices import IndexReader
 from astra_tui.cuda_source.syntax import (
     ancestors,
     bare,
@@ -20,8 +22,6 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.playbook.accesses import accesses_in
-from astra_tui.playbook.linear import IndexReader
-from astra_tui.playbook.names import Function, Variable
 
 MAX_THREADS = 1024
 """In a block (CUDA C++ Programming Guide, compute capabilities)."""

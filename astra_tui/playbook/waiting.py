@@ -13,6 +13,8 @@ from functools import cached_property
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import PURE_FUNCTIONS
+from astra_tui.cuda_source.functions import Function, variables_of
 from astra_tui.cuda_source.syntax import (
     called_name,
     cast_of,
@@ -27,7 +29,6 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.model.launch.expression import Name
 from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import PURE_FUNCTIONS, Function, variables_of
 
 WAIT = "cudaGridDependencySynchronize"
 TRIGGER = "cudaTriggerProgrammaticLaunchCompletion"

@@ -11,6 +11,17 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name, is_pure, reads_memory, written_names
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import (
+    BLOCK_THREADS,
+    GLOBAL_THREAD,
+    GRID_THREADS,
+    THREAD,
+    IndexReader,
+    Polynomial,
+    canonical,
+)
 from astra_tui.cuda_source.syntax import (
     called_name,
     contains,
@@ -23,6 +34,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.cuda_source.syntax import field as child
+from astra_tui.cuda_source.types import INTEGER_TYPES
 from astra_tui.model.launch import Launch
 from astra_tui.playbook.accesses import (
     Access,
@@ -46,24 +58,7 @@ from astra_tui.playbook.invariance import assignment_to, plain_locals
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.lane_indices import LaneIndices, NotWidenable, refusal
 from astra_tui.playbook.launching import factors, plan_value
-from astra_tui.playbook.linear import (
-    BLOCK_THREADS,
-    GLOBAL_THREAD,
-    GRID_THREADS,
-    INTEGER_TYPES,
-    THREAD,
-    IndexReader,
-    Polynomial,
-    canonical,
-)
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import (
-    Function,
-    fresh_name,
-    is_pure,
-    reads_memory,
-    written_names,
-)
 
 
 @dataclass(frozen=True)

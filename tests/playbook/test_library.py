@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astra_tui.cuda_source.functions import Function, functions_of
+from astra_tui.cuda_source.indices import GLOBAL_THREAD, THREAD, IndexReader, Polynomial
+from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import field as child
 from astra_tui.cuda_source.syntax import of_type, parse
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
-from astra_tui.playbook.linear import GLOBAL_THREAD, THREAD, IndexReader, Polynomial, number
 from astra_tui.playbook.loops import halves, loops_of
-from astra_tui.playbook.names import Function, functions_of
 
 
 def function(body: str, parameters: str = "float* x, int n, int d") -> Function:
@@ -72,7 +73,7 @@ def test_locals_that_stay_are_followed_and_casts_ignored() -> None:
     assert polynomial("b + t", before) == GLOBAL_THREAD
     assert polynomial("t", "int t = threadIdx.x; t += 1;") != THREAD
     assert polynomial("n << 2") == polynomial("4 * n")
-    assert polynomial("3 - 3") == number(0)
+    assert polynomial("3 - 3") == constant(0)
 
 
 LOOPS = [

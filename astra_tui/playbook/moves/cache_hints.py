@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import TYPE, Function
+from astra_tui.cuda_source.indices import IndexReader, Polynomial
 from astra_tui.cuda_source.syntax import (
     LOOPS,
     ancestors,
@@ -23,9 +25,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, 
 from astra_tui.playbook.edits import Edit, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.linear import IndexReader, Polynomial
 from astra_tui.playbook.loops import loops_of
-from astra_tui.playbook.names import Function
 
 _HINTABLE = frozenset(
     name
@@ -115,7 +115,7 @@ def _can_hint(access: Access, kernel: Function, buffers: Collection[str], task: 
     """Whether CUDA has loads and stores with a hint for all that the element's type stands for."""
     if access.element in _HINTABLE:
         return True
-    if access.element not in {name for name, kind in kernel.template if kind == "type"}:
+    if access.element not in {p.name for p in kernel.template if p.kind == TYPE}:
         return False
     arguments = [task.args[name] for name in buffers if name in task.args]
     return not any(dtype.is_narrow for a in arguments for dtype in task.dtypes_of(a))

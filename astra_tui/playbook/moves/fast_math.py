@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import (
     arguments_of,
     bare,
@@ -14,14 +15,13 @@ from astra_tui.cuda_source.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.cuda_source.types import is_float
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, outermost, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import Function
 from astra_tui.playbook.tolerance import tight_tolerance
-from astra_tui.playbook.types import is_float
 
 _FAST = {"expf": "__expf", "logf": "__logf", "log2f": "__log2f", "log10f": "__log10f"}
 _OVERLOADED = {"exp": "__expf", "log": "__logf", "log2": "__log2f", "log10": "__log10f"}

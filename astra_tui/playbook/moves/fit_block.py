@@ -7,6 +7,9 @@ from functools import reduce
 
 from msgspec.structs import replace as replace_plan
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.cuda_source.syntax import bare, field, integer_of, line_of, text_of
 from astra_tui.model.launch import Launch, Let, print_expression
 from astra_tui.model.launch.expression import (
@@ -24,9 +27,7 @@ from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import predicted
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import all_of, map_launches, plan_value
-from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.playbook.loops import Loop, halves, loops_of
-from astra_tui.playbook.names import Function, fresh_name
 from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import line_of
 from astra_tui.model.launch import Launch, print_expression
 from astra_tui.model.launch.expression import Binary, Call, Expression, Integer, Name
@@ -14,7 +15,6 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, 
 from astra_tui.playbook.grids import flat_loops, other_grid_use
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
-from astra_tui.playbook.names import Function
 
 
 class _Unsuitable(Exception):

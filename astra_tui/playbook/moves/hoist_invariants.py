@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function, is_written
 from astra_tui.cuda_source.syntax import (
     field as child,
 )
@@ -17,6 +19,7 @@ from astra_tui.cuda_source.syntax import (
     statements_of,
     text_of,
 )
+from astra_tui.cuda_source.types import type_of
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.accesses import is_conditional
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
@@ -49,8 +52,6 @@ from astra_tui.playbook.invariance import (
 )
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import Function, fresh_name, is_written
-from astra_tui.playbook.types import type_of
 
 _JUMPS = ("break_statement", "continue_statement", "return_statement", "goto_statement")
 _EXPRESSIONS = ("call_expression", "binary_expression", "subscript_expression")

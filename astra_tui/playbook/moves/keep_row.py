@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader, Polynomial
+from astra_tui.cuda_source.polynomial import of_atom
 from astra_tui.cuda_source.syntax import (
     LOOPS,
     ancestors,
@@ -56,10 +60,8 @@ from astra_tui.playbook.launching import (
     plan_value,
     with_branch,
 )
-from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader, Polynomial, atom
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.store_early import StoreEarly
-from astra_tui.playbook.names import Function, fresh_name
 
 _ITERATIONS = (8, 4, 2, 1)
 """Iterations whose loads may stay in registers: 8 with two 16-byte packs are 64 registers."""
@@ -285,8 +287,8 @@ def _key(access: Access, function: Function, loop: Loop) -> tuple[str, str, Poly
         for m, c in index.terms.items()
     }
     renamed = Polynomial(dict(sorted(terms.items())))
-    inside = [a for a in index.atoms if a != loop.name]
-    if any(reader.depends_on(atom(a), loop.name) for a in inside):
+    inside = [a for a in index.atoms() if a != loop.name]
+    if any(reader.depends_on(of_atom(a), loop.name) for a in inside):
         return None
     return access.element, access.root.name, renamed
 

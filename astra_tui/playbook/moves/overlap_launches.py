@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import line_of
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Name
@@ -17,7 +18,6 @@ from astra_tui.playbook.edits import Edit, append_to, insert_above
 from astra_tui.playbook.evidence import lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches
-from astra_tui.playbook.names import Function
 from astra_tui.playbook.waiting import TRIGGER, WAIT, Waiting, calls_of
 
 

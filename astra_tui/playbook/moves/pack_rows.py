@@ -7,6 +7,9 @@ from functools import reduce
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.cuda_source.syntax import (
     called_name,
     contains,
@@ -25,9 +28,7 @@ from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.grids import grid_uses, head_declarations
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
-from astra_tui.playbook.linear import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import Function, fresh_name
 
 _MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
 

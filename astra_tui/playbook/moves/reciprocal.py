@@ -8,6 +8,8 @@ from dataclasses import replace as replace_
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.syntax import (
     LOOPS,
     ancestors,
@@ -22,14 +24,13 @@ from astra_tui.cuda_source.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.cuda_source.types import is_float
 from astra_tui.model.plan import Choice, Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import Function, Variable, fresh_name
 from astra_tui.playbook.tolerance import tight_tolerance
-from astra_tui.playbook.types import is_float
 
 NEGLIGIBLE = 0.02
 """The share of warp instructions below which a division is not worth a round."""

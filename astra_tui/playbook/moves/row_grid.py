@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.syntax import contains, of_type, text_of
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Call, Expression, Integer
@@ -23,7 +25,6 @@ from astra_tui.playbook.flat_rows import (
 )
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
-from astra_tui.playbook.names import Function, Variable, fresh_name
 from astra_tui.playbook.thread_count import BLOCKS, why_count_matters
 
 _MAX_ROWS = 65535

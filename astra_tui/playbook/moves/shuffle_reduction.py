@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function, Variable
+from astra_tui.cuda_source.indices import THREAD, IndexReader
+from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     arguments_of,
     bare,
@@ -29,9 +33,7 @@ from astra_tui.playbook.edits import Edit, indentation, indented, remove_stateme
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import multiple_of_warp
-from astra_tui.playbook.linear import THREAD, IndexReader, atom, number
 from astra_tui.playbook.loops import Loop, halves, loops_of
-from astra_tui.playbook.names import Function, Variable, fresh_name
 
 _SHUFFLED = ("float", "double", "int", "unsigned", "unsigned int")
 _EXTREMES = ("fmaxf", "fminf", "max", "min", "fmax", "fmin")
@@ -142,7 +144,7 @@ def _check_blocks(source: KernelText, function: Function, loop: Loop) -> None:
         if len(launch.block) != 1 or not multiple_of_warp(launch.block[0], source.plan):
             raise _Unsuitable(f"line {launch.place.line}: a block is not a whole number of warps")
         size = launch.block[0]
-        fixed = isinstance(size, Integer) and start == number(size.value // 2)
+        fixed = isinstance(size, Integer) and start == constant(size.value // 2)
         if not fixed and str(start) != "(blockDim.x)/(2)":
             raise _Unsuitable(f"line {line_of(loop.node)}: the tree does not span the block")
 
@@ -172,7 +174,7 @@ def _read_step(function: Function, loop: Loop) -> tuple[Variable, str]:
     array = function.lookup(text_of(target[0]), target[0])
     same = array is not None and function.lookup(text_of(added[0]), added[0]) == array
     places = (reader.read(target[1]), reader.read(added[1]))
-    if array is None or not same or places != (THREAD, THREAD + atom(loop.name)):
+    if array is None or not same or places != (THREAD, THREAD + of_atom(loop.name)):
         raise problem
     if not (array.is_shared and array.is_array):
         raise problem
@@ -185,7 +187,7 @@ def _is_below(condition: Node, loop: Loop, reader: IndexReader) -> bool:
     sides = [reader.read(field(condition, s)) for s in ("left", "right")]
     if operator_of(condition) == ">":
         sides.reverse()
-    return operator_of(condition) in "<>" and sides == [THREAD, atom(loop.name)]
+    return operator_of(condition) in "<>" and sides == [THREAD, of_atom(loop.name)]
 
 
 def _read_combination(change: Node) -> tuple[str, Node | None]:
@@ -238,7 +240,7 @@ def _check_uses(tree: _Tree, trees: list[_Tree]) -> None:
         if use.start_byte < tree.store.start_byte or any(contains(n, use) for n in own):
             continue
         parts = subscript_of(use.parent) if use.parent is not None else None
-        if parts is None or reader.read(parts[1]) != number(0):
+        if parts is None or reader.read(parts[1]) != constant(0):
             raise _Unsuitable(f"line {line_of(use)}: partial values of the tree are used later")
     returns = of_type(tree.function.body, "return_statement")
     early = next((r for r in returns if r.start_byte < tree.loop.node.start_byte), None)

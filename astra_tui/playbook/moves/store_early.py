@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import PURE_FUNCTIONS
+from astra_tui.cuda_source.functions import Function, Variable, variables_of
+from astra_tui.cuda_source.indices import IndexReader, Polynomial
 from astra_tui.cuda_source.syntax import (
     bare,
     called_name,
@@ -33,9 +36,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, indentation, indented, indented_lines, remove_statement
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.linear import IndexReader, Polynomial
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import PURE_FUNCTIONS, Function, Variable, variables_of
 from astra_tui.playbook.slicing import NotSliced, Slice, written_only
 
 _ANY_ITERATION = "(any turn)"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import line_of, statements_of
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, insert_after, remove_statement
 from astra_tui.playbook.evidence import lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.names import Function
 from astra_tui.playbook.waiting import TRIGGER, WAIT, calls_of
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import integer_of, line_of, named, of_type
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
 from astra_tui.model.launch.expression import Expression, Integer, Name, map_expressions, names_in
@@ -13,7 +15,6 @@ from astra_tui.model.plan import CodePlace, Counter, Parameter, Plan, Prediction
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches
-from astra_tui.playbook.names import Function, fresh_name
 from astra_tui.playbook.thread_count import BLOCKS
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as replace_struct
 
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
 from astra_tui.model.dtypes import OF_SPELLING, PLAN_TYPES, TENSOR_ONLY, DType
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
@@ -37,7 +39,6 @@ from astra_tui.playbook.launching import (
     template_values,
     with_branch,
 )
-from astra_tui.playbook.names import Function, fresh_name
 from astra_tui.playbook.widening import (
     WideLoop,
     WideNames,

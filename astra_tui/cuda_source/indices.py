@@ -7,11 +7,13 @@ indices. Casts between integers are ignored: overflow is taken not to happen, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source import polynomial
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     bare,
     cast_of,
@@ -21,86 +23,14 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.cuda_source.syntax import field as child
-from astra_tui.model.dtypes import OF_SPELLING
-from astra_tui.playbook.names import Function
+from astra_tui.cuda_source.types import INTEGER_TYPES
 
-Monomial = tuple[str, ...]
+Polynomial = polynomial.Polynomial[str]
 
-INTEGER_TYPES = frozenset(name for name, dtype in OF_SPELLING.items() if not dtype.is_float)
-
-
-@dataclass(frozen=True)
-class Polynomial:
-    """Integer coefficients of products of atoms; equal polynomials compare equal."""
-
-    terms: Mapping[Monomial, int]
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self.terms.items()))
-
-    def __add__(self, other: Polynomial) -> Polynomial:
-        return _of([*self.terms.items(), *other.terms.items()])
-
-    def __neg__(self) -> Polynomial:
-        return _of([(m, -c) for m, c in self.terms.items()])
-
-    def __mul__(self, other: Polynomial) -> Polynomial:
-        return _of(
-            [
-                (tuple(sorted((*a, *b))), x * y)
-                for a, x in self.terms.items()
-                for b, y in other.terms.items()
-            ]
-        )
-
-    @property
-    def constant(self) -> int | None:
-        """The value, where no atom is in it."""
-        if not self.terms:
-            return 0
-        return self.terms.get((), None) if set(self.terms) == {()} else None
-
-    @property
-    def atoms(self) -> frozenset[str]:
-        """Every atom in it."""
-        return frozenset(a for m in self.terms for a in m)
-
-    def without(self, atom: str) -> tuple[int | None, Polynomial]:
-        """The coefficient of an atom, None where it is no whole number, and the rest."""
-        rest = {m: c for m, c in self.terms.items() if atom not in m}
-        own = {m: c for m, c in self.terms.items() if atom in m}
-        coefficient = own.pop((atom,), 0)
-        return (None if own else coefficient), Polynomial(rest)
-
-    def __str__(self) -> str:
-        parts = [
-            "*".join([*([str(c)] if c != 1 or not m else []), *m])
-            for m, c in sorted(self.terms.items())
-        ]
-        return " + ".join(parts) or "0"
-
-
-def _of(terms: list[tuple[Monomial, int]]) -> Polynomial:
-    sums: dict[Monomial, int] = {}
-    for monomial, coefficient in terms:
-        sums[monomial] = sums.get(monomial, 0) + coefficient
-    return Polynomial({m: c for m, c in sorted(sums.items()) if c})
-
-
-def number(value: int) -> Polynomial:
-    """A constant polynomial."""
-    return _of([((), value)])
-
-
-def atom(name: str) -> Polynomial:
-    """A single atom."""
-    return _of([((name,), 1)])
-
-
-THREAD = atom("threadIdx.x")
-BLOCK_THREADS = atom("blockDim.x")
-GLOBAL_THREAD = atom("blockIdx.x") * BLOCK_THREADS + THREAD
-GRID_THREADS = atom("gridDim.x") * BLOCK_THREADS
+THREAD = of_atom("threadIdx.x")
+BLOCK_THREADS = of_atom("blockDim.x")
+GLOBAL_THREAD = of_atom("blockIdx.x") * BLOCK_THREADS + THREAD
+GRID_THREADS = of_atom("gridDim.x") * BLOCK_THREADS
 
 
 @dataclass(frozen=True)
@@ -126,7 +56,7 @@ class IndexReader:
         node = bare(node)
         value = integer_of(node)
         if value is not None:
-            return number(value)
+            return constant(value)
         match node.type:
             case "identifier":
                 return self._name(node)
@@ -141,13 +71,13 @@ class IndexReader:
             return self.read(cast[1])
         return self._atom(canonical(node), self._dependencies(node))
 
-    def depends_on(self, polynomial: Polynomial, name: str) -> bool:
+    def depends_on(self, index: Polynomial, name: str) -> bool:
         """Whether a polynomial changes with a variable, directly or inside of an atom."""
-        return any(name in self.names_of.get(a, frozenset({a})) for a in polynomial.atoms)
+        return any(name in self.names_of.get(a, frozenset({a})) for a in index.atoms())
 
     def _atom(self, text: str, names: frozenset[str]) -> Polynomial:
         self.names_of[text] = names
-        return atom(text)
+        return of_atom(text)
 
     def _dependencies(self, node: Node) -> frozenset[str]:
         found: set[str] = set()
@@ -179,7 +109,7 @@ class IndexReader:
         if operator in ("/", "%"):
             return self._division(operator, self.read(left), self.read(right))
         if operator in ("<<", ">>") and (bits := integer_of(bare(right))) is not None:
-            scale = number(1 << bits)
+            scale = constant(1 << bits)
             if operator == "<<":
                 return self.read(left) * scale
             return self._division("/", self.read(left), scale)
@@ -193,10 +123,15 @@ class IndexReader:
         return self._atom(canonical(node), self._dependencies(node))
 
     def _division(self, operator: str, top: Polynomial, bottom: Polynomial) -> Polynomial:
-        text = f"({top}){operator}({bottom})"
+        text = f"({_canonical(top)}){operator}({_canonical(bottom)})"
         self.divisions[text] = Division(operator, top, bottom)
-        names = [self.names_of.get(a, frozenset({a})) for a in top.atoms | bottom.atoms]
+        names = [self.names_of.get(a, frozenset({a})) for a in (*top.atoms(), *bottom.atoms())]
         return self._atom(text, frozenset().union(*names))
+
+
+def _canonical(index: Polynomial) -> str:
+    """A text that equal sums share."""
+    return "+".join("*".join((str(f), *m)) for m, f in sorted(index.terms.items()))
 
 
 def canonical(node: Node) -> str:

@@ -6,6 +6,7 @@ import re
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.functions import TYPE, Function
 from astra_tui.cuda_source.syntax import (
     bare,
     called_name,
@@ -15,9 +16,9 @@ from astra_tui.cuda_source.syntax import (
     subscript_of,
     text_of,
 )
-from astra_tui.playbook.linear import INTEGER_TYPES
-from astra_tui.playbook.names import Function
+from astra_tui.model.dtypes import OF_SPELLING
 
+INTEGER_TYPES = frozenset(name for name, dtype in OF_SPELLING.items() if not dtype.is_float)
 UNKNOWN = ""
 INTEGER = "integer"
 _FLOAT_CALL = re.compile(r"(__)?\w+f|rsqrt\w*|__half2float|__bfloat162float|__f\w+_r[nzud]")
@@ -80,7 +81,8 @@ def _variable(node: Node, function: Function) -> str:
         return "float"
     variable = function.lookup(text_of(node), node)
     if variable is None:
-        return INTEGER if (text_of(node), "value") in function.template else UNKNOWN
+        values = {p.name for p in function.template if p.kind != TYPE}
+        return INTEGER if text_of(node) in values else UNKNOWN
     if variable.type == "auto":
         return type_of(variable.value, function) if variable.value is not None else UNKNOWN
     return named_type(variable.type)
