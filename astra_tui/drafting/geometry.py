@@ -117,7 +117,7 @@ def read_launch(
     grid = _answered_parts("grid", answers.plan.grid, sizes) or _geometry(host, 0, "grid", ask)
     block = _answered_parts("block", answers.plan.block, sizes) or _geometry(host, 1, "block", ask)
     host.read_switches()
-    for name in set(host.unread) & set(sizes.leaves):
+    for name in (n for n in host.unread if n in sizes.leaves):
         said = f"{host.described(host.unread[name])} could not be read"
         ask(f"{name}: {said}; the draft makes it a dimension", f"dims.{sizes.leaves[name]}")
     pdl = launch.pdl and not any("PDL" in n.upper() and not v for n, v in host.flags.items())
