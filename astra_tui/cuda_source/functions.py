@@ -290,7 +290,7 @@ def _plain_type(declaration: Node, head: str) -> str:
 def _is_visible(variable: Variable, at: Node) -> bool:
     """Whether a local reaches a place: declared before, in a block around the place."""
     scope = variable.declaration.parent
-    before = variable.declarator.start_byte < at.start_byte
+    before = variable.declarator.start_byte <= at.start_byte
     return before and scope is not None and _lies_in(at, scope)
 
 

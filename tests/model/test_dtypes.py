@@ -46,8 +46,8 @@ _MAY_NAME_TYPES = {
     "gpu/process/case.py": "a comment",
     "lab/check/combinations.py": "a comment",
     "model/sass.py": "a comment",
-    "playbook/names.py": "conversion functions of CUDA",
-    "playbook/types.py": "conversion functions of CUDA",
+    "cuda_source/effects.py": "conversion functions of CUDA",
+    "cuda_source/types.py": "conversion functions of CUDA",
     "emulator/operands.py": "a comment",
     "lab/yardsticks/generator.py": "torch's names of types, for generators that ask for them",
 }
