@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from astra_tui.engine.record import Record
-from astra_tui.model.approval import ApprovalGate
-from astra_tui.model.hunks import hunks_of, split_lines
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus
+from astra_tui.model.hunks import hunks_of, line_changes, split_lines
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
@@ -44,9 +44,20 @@ def _tried(state: SessionState, text_of: Callable[[str], str]) -> Iterator[Tried
             if proposal.verdict is not None and not proposal.lost:
                 plan = state.plan_of(round_.number, proposal.index)
                 verdict = proposal.verdict
-                base = round_.base
-                source = text_of(base)
-                yield Tried(round_.number, plan, base, verdict.outcome, verdict.reasons, source)
+                base, place = round_.base, (round_.number, proposal.index)
+                yield Tried(
+                    round_.number, plan, base, verdict.outcome, verdict.reasons, text_of(base),
+                    _rejected_because(state, place),
+                )  # fmt: skip
+
+
+def _rejected_because(state: SessionState, place: tuple[int, int]) -> str:
+    """The reason of the rejection at a round and proposal, if there was one."""
+    for key, decision in state.decisions.items():
+        asked = state.questions[key]
+        if decision.status is ApprovalStatus.REJECTED and place == (asked.round, asked.proposal):
+            return decision.reason
+    return ""
 
 
 def _refused_hunks(state: SessionState, text_of: Callable[[str], str]) -> Iterator[str]:
@@ -56,9 +67,12 @@ def _refused_hunks(state: SessionState, text_of: Callable[[str], str]) -> Iterat
             continue
         question = state.questions[decision.question]
         old, new = text_of(question.base), text_of(question.subject)
-        lines = split_lines(new)
+        lines, changes = split_lines(new), line_changes(old, new)
+        why = f" ({decision.reason})" if decision.reason else ""
         for index, hunk in enumerate(hunks_of(old, new)):
+            left_out = [changes[n] for n in decision.left_out]
+            refused = [c.new for c in left_out if c.hunk == index and c.new >= 0]
             if index not in decision.partial:
-                text = "".join(lines[hunk.new_start : hunk.new_end])
-                why = f" ({decision.reason})" if decision.reason else ""
+                refused = list(range(hunk.new_start, hunk.new_end))
+            if text := "".join(lines[number] for number in refused):
                 yield f"the engineer refused this part of a diff{why}:\n{text}"

@@ -60,14 +60,14 @@ async def compile_candidate(
     return event
 
 
-async def compile_errors(lab: Lab, text: str) -> str:
-    """The errors of a source that is no candidate yet, one a line; empty where it compiles."""
+async def compile_errors(lab: Lab, text: str) -> tuple[Diagnostic, ...]:
+    """The errors of a source that is no candidate yet; none where it compiles."""
     candidate = content_hash(text)
     try:
-        compiled = _finished(candidate, await lab.compile(text, _file(candidate)))
+        compiled = await lab.compile(text, _file(candidate))
     except UserError as error:
-        return _diagnostic(error).message
-    return "" if compiled.ok else describe_errors(compiled)
+        return (_diagnostic(error),)
+    return () if compiled.ok else errors_in(compiled.diagnostics)
 
 
 async def check_candidate(
@@ -219,15 +219,19 @@ def _same(one: CaseResult, other: CaseResult) -> bool:
     return first == second
 
 
-def describe_errors(compilation: CompileFinished) -> str:
+def errors_in(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """The errors among a compiler's messages."""
+    return tuple(d for d in diagnostics if d.severity is Severity.ERROR)
+
+
+def describe_errors(errors: tuple[Diagnostic, ...]) -> str:
     """The compiler's errors, one a line, as an agent or an engineer reads them."""
     lines = []
-    for diagnostic in compilation.diagnostics:
-        if diagnostic.severity is Severity.ERROR:
-            where = f"line {diagnostic.line}: " if diagnostic.line else ""
-            lines.append(f"{where}{diagnostic.message}")
-            if diagnostic.source_line:
-                lines.append(f"    {diagnostic.source_line.strip()}")
+    for diagnostic in errors:
+        where = f"line {diagnostic.line}: " if diagnostic.line else ""
+        lines.append(f"{where}{diagnostic.message}")
+        if diagnostic.source_line:
+            lines.append(f"    {diagnostic.source_line.strip()}")
     return "\n".join(lines)
 
 

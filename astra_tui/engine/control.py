@@ -7,7 +7,7 @@ import asyncio
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
 from astra_tui.model.author import Author
-from astra_tui.model.events import Paused, Resumed
+from astra_tui.model.events import Paused, RejectionTakenBack, Resumed
 
 
 class Control:
@@ -21,6 +21,7 @@ class Control:
         self._interrupted: Author | None = None
         self._continued: Author | None = None
         """Who ended the pause of an interrupt before its step was gone."""
+        self._taking_back: RejectionTakenBack | None = None
         self._ending: Stop | None = None
         self.cancelled: Author | None = None
 
@@ -50,6 +51,12 @@ class Control:
             self._interrupted = by
             self._step.cancel()
 
+    def take_back(self, event: RejectionTakenBack) -> None:
+        """Drops the running step, and continues at the question as if it had not been rejected."""
+        if self._step is not None and not self._step.done():
+            self._taking_back = event
+            self._step.cancel()
+
     def cancel(self, by: Author) -> None:
         """Ends the run; the session can be resumed."""
         self.cancelled = self.cancelled or by
@@ -74,16 +81,29 @@ class Control:
                 return
             except asyncio.CancelledError:
                 self._raise_if_over()
-                if self._interrupted is None:
+                if self._interrupted is None and self._taking_back is None:
                     self._step.cancel()
                     raise
-                self._go.clear()
-                self._record.emit(Paused(self._interrupted, interrupted=True))
-                self._interrupted = None
-                if self._continued is not None:
-                    self.resume(self._continued)
-                    self._continued = None
+                self._void_rejection()
+                self._enter_pause()
             await self._go.wait()
+
+    def _void_rejection(self) -> None:
+        event, self._taking_back = self._taking_back, None
+        revocable = self._record.state.revocable
+        # Another decision may have come while the step was being dropped.
+        if event is not None and revocable is not None and revocable.question == event.question:
+            self._record.emit(event)
+
+    def _enter_pause(self) -> None:
+        if self._interrupted is None:
+            return
+        self._go.clear()
+        self._record.emit(Paused(self._interrupted, interrupted=True))
+        self._interrupted = None
+        if self._continued is not None:
+            self.resume(self._continued)
+            self._continued = None
 
     def _raise_if_over(self) -> None:
         if self.cancelled is not None:

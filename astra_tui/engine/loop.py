@@ -20,6 +20,7 @@ from astra_tui.engine.candidate_steps import (
     compile_candidate,
     describe_errors,
     describe_failures,
+    errors_in,
     profile_candidate,
     read_hardware_counters,
     sanitize_candidate,
@@ -54,6 +55,7 @@ from astra_tui.model.events import (
     NoteAdded,
     PlanningFinished,
     PlanProposed,
+    RejectionTakenBack,
     RoundClosed,
     RoundOpened,
     SessionClosed,
@@ -133,6 +135,16 @@ class Engine:
     def set_auto_approval(self, event: AutoApprovalSet) -> None:
         """Which questions of those to come are accepted without asking."""
         self._context.approvals.set_auto(event)
+
+    def take_back(self, event: RejectionTakenBack) -> None:
+        """Has the rejected question asked again. Raises UserError once anything else was decided,
+        or another plan of the round became the best.
+        """
+        revocable = self.state.revocable
+        if revocable is None or revocable.question != event.question:
+            message = f"the rejection of {event.question} cannot be taken back any more"
+            raise UserError(message, hint="only the latest decision can; branch off before it")
+        self.control.take_back(event)
 
     def add_case(self, event: CaseAdded) -> None:
         """A case more for every candidate that is checked from now on.
@@ -235,7 +247,7 @@ class Engine:
         record, lab, place = self.record, self._context.lab, ProposalId(0)
         compiled = await compile_candidate(record, lab, baseline, place)
         if not compiled.ok:
-            why = describe_errors(compiled)
+            why = describe_errors(errors_in(compiled.diagnostics))
             raise Stop(StopReason.BASELINE, f"the baseline does not compile: {why}")
         check = await check_candidate(record, lab, baseline, place)
         if self._settings.sanitize and check.verdict is CheckVerdict.PASSED:

@@ -6,6 +6,7 @@ continues where it stopped.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from astra_tui.engine.candidate_steps import (
     compile_errors,
     describe_errors,
     describe_failures,
+    errors_in,
     profile_candidate,
     sanitize_candidate,
     time_candidate,
@@ -50,7 +52,7 @@ from astra_tui.model.events import (
     TextStreamed,
     VerdictReached,
 )
-from astra_tui.model.hunks import apply_hunks, hunks_of
+from astra_tui.model.hunks import apply_hunks, hunk_needs, hunks_of
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import ProposalState
@@ -183,24 +185,29 @@ class Proposal:
 
         Raises AnswerRefused with the compiler's errors otherwise: a slip costs no round.
         """
-        text, what = answer.source, "your code"
+        text, what, hint = answer.source, "your code", "edit it again"
         base = self.record.store.get(self._base)
-        if answer.hunks is not None:
+        if answer.hunks is not None or answer.left_out:
             shown = self.record.store.get(answer.subject)
-            text = apply_hunks(base, shown, tuple(sorted(set(answer.hunks))))
-            what = "what these hunks make"
+            needs = hunk_needs(base, shown, hunks_of(base, shown))
+            chosen = range(len(needs)) if answer.hunks is None else answer.hunks
+            try:
+                text = apply_hunks(base, shown, frozenset(chosen), answer.left_out)
+            except IndexError as error:
+                raise AnswerRefused(str(error)) from None
+            what, hint = "what you chose", _needed_words(chosen, needs)
         if text is None:
             return answer
         if text == base:
-            hint = "reject the diff, and say why"
-            raise AnswerRefused(f"{what} is the source that the round starts from", hint=hint)
+            message = f"{what} is the source that the round starts from"
+            raise AnswerRefused(message, hint="reject the diff, and say why")
         try:
             errors = await compile_errors(self.context.lab, text)
         except LabFailed as error:
             raise AnswerRefused(f"{what} could not be compiled: {error}") from None
         if errors:
-            hint = "take hunks that need each other together" if answer.hunks else "edit it again"
-            raise AnswerRefused(f"{what} does not compile: {errors}", hint=hint)
+            message = f"{what} does not compile: {describe_errors(errors)}"
+            raise AnswerRefused(message, hint=hint, errors=errors)
         return answer
 
     def _is_approved(self, candidate: str) -> bool:
@@ -263,7 +270,7 @@ class Proposal:
         await self.context.control.checkpoint()
         compiled = await compile_candidate(self.record, self.context.lab, candidate, self.place)
         if not compiled.ok:
-            failure = Failure(text, "compile", describe_errors(compiled))
+            failure = Failure(text, "compile", describe_errors(errors_in(compiled.diagnostics)))
             return _Failed(failure, Outcome.NOT_COMPILED)
         if not self._is_approved(candidate):
             decision = await self._decide_diff(code)
@@ -278,9 +285,10 @@ class Proposal:
 
     def _take_hunks(self, decision: Decision, text: str) -> CodeWritten:
         assert decision.partial is not None
-        chosen = apply_hunks(self.record.store.get(self._base), text, decision.partial)
-        kept = ", ".join(str(h + 1) for h in decision.partial)
-        return self._write_as_engineer(decision, chosen, f"only hunks {kept} of the diff")
+        base = self.record.store.get(self._base)
+        chosen = apply_hunks(base, text, decision.partial, decision.left_out)
+        what = f"{decision.describe_partial()} of the diff"
+        return self._write_as_engineer(decision, chosen, what)
 
     async def _check(self, code: CodeWritten, text: str) -> RoundVerdict | _Failed:
         candidate = code.candidate
@@ -352,6 +360,17 @@ class Proposal:
         if timing is not None:
             return judge_timed(base, mine, timing)
         return judge_counters(self._base, base, candidate, mine)
+
+
+def _needed_words(chosen: Collection[int], needs: Sequence[Mapping[int, str]]) -> str:
+    """Which other hunks the chosen ones need, by name."""
+    missing = [
+        f"hunk {hunk + 1} needs hunk {other + 1} ({name})"
+        for hunk in sorted(chosen)
+        for other, name in needs[hunk].items()
+        if other not in chosen
+    ]
+    return "; ".join(missing) or "choose again, or edit the code"
 
 
 def _by_engineer(attempt: CodeWritten | CodeFailed) -> bool:

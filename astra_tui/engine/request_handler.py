@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.pending_questions import decided_before
-from astra_tui.model.approval import Answer
+from astra_tui.model.approval import Answer, AnswerRefused
 from astra_tui.model.author import Author
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import AutoApprovalSet, CaseAdded
+from astra_tui.model.events import AutoApprovalSet, CaseAdded, RejectionTakenBack
 from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.sessions.wire import (
     AddCase,
@@ -23,6 +23,7 @@ from astra_tui.sessions.wire import (
     Request,
     Resume,
     SetAutoApproval,
+    TakeBack,
 )
 
 
@@ -40,6 +41,8 @@ class RequestHandler:
             return Refused(message.id, "the session is closed")
         try:
             await self._do(message, by)
+        except AnswerRefused as error:
+            return Refused(message.id, error.message, error.hint, error.errors)
         except UserError as error:
             return Refused(message.id, error.message, error.hint)
         except ImpossibleEvent as error:
@@ -57,6 +60,8 @@ class RequestHandler:
                 self._engine.add_case(CaseAdded(case, by))
             case SetAutoApproval(mode=mode, left=left):
                 self._engine.set_auto_approval(AutoApprovalSet(mode, by, left))
+            case TakeBack(question=question):
+                self._engine.take_back(RejectionTakenBack(question, by))
             case Pause():
                 control.pause(by)
             case Resume():

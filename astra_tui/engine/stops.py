@@ -95,7 +95,7 @@ def answer_tokens(usage: Usage, budget: Budget, prices: Prices, prompt: int, wan
 
 def check_rounds(state: SessionState) -> None:
     """Raises Stop when all rounds are done."""
-    done = sum(r.closed and not r.lost for r in state.rounds if r.number)
+    done = state.rounds_done
     if done >= state.round_limit:
         raise Stop(StopReason.ROUNDS, f"{done} of {state.round_limit} rounds are done")
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from astra_tui.model.author import Author
+from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
@@ -64,7 +65,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a reviewer says to a question.
 
     `plan` or `source` replace what was shown (status EDITED). `hunks`, counted from 0, are the
-    accepted parts of a diff; None means all of them.
+    accepted parts of a diff; None means all of them. `left_out` are lines of these that are
+    refused even so: places in `line_changes`, counted from 0.
     """
 
     question: str
@@ -75,14 +77,16 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: Plan | None = None
     source: str | None = None
     hunks: tuple[int, ...] | None = None
+    left_out: tuple[int, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer that was taken, as the journal keeps it: sources by their hash.
 
     `result` is the hash of what runs: of the plan or source as shown, or as edited. It is
-    empty where nothing continues. `partial` lists the accepted hunks where some were refused; the
-    source that they make is then asked about again.
+    empty where nothing continues. `partial` lists the accepted hunks where some of the diff was
+    refused, `left_out` the lines that were refused of these; the source that this makes is then
+    asked about again.
     """
 
     question: str
@@ -94,10 +98,38 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     plan: Plan | None = None
     partial: tuple[int, ...] | None = None
+    left_out: tuple[int, ...] = ()
+
+    def describe_partial(self) -> str:
+        """As in "only hunks 1, 3 without 2 of their lines"; empty where all was accepted."""
+        if self.partial is None:
+            return ""
+        text = f"only hunks {', '.join(str(h + 1) for h in self.partial)}"
+        count = len(self.left_out)
+        return f"{text} without {count} of their lines" if count else text
 
 
 class AnswerRefused(UserError):
-    """An answer that decides nothing; the question stays open."""
+    """An answer that decides nothing; the question stays open.
+
+    `errors` are the compiler's, at lines of the source that the answer would have made.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", errors: tuple[Diagnostic, ...] = ()):
+        super().__init__(message, hint=hint)
+        self.errors = errors
+
+
+NO_REASON = "-"
+"""What is typed in place of a reason where there is none to give."""
+
+
+def reason_of(typed: str) -> str:
+    """The reason of a rejection, as it was typed. Raises AnswerRefused where nothing was."""
+    if not typed.strip():
+        hint = f"too large a step, or {NO_REASON} for no reason"
+        raise AnswerRefused("a rejection needs a reason, which the team is told", hint=hint)
+    return "" if typed.strip() == NO_REASON else typed.strip()
 
 
 def decide(question: Question, answer: Answer) -> Decision:
@@ -109,7 +141,7 @@ def decide(question: Question, answer: Answer) -> Decision:
             raise AnswerRefused("an answer has to decide: accepted, edited, rejected or cancelled")
         case ApprovalStatus.ACCEPTED:
             _refuse_replacement(answer)
-            partial = _partial(question, answer.hunks)
+            partial = _partial(question, answer)
             result = question.subject if partial is None else ""
         case ApprovalStatus.EDITED:
             result = _edited_hash(question, answer)
@@ -126,6 +158,7 @@ def decide(question: Question, answer: Answer) -> Decision:
         reason=answer.reason,
         plan=answer.plan,
         partial=partial,
+        left_out=tuple(sorted(set(answer.left_out))),
     )
 
 
@@ -144,28 +177,29 @@ def _refuse_replacement(answer: Answer) -> None:
         raise AnswerRefused(f"a replacement belongs to 'edited', not to '{answer.status.value}'")
 
 
-def _partial(question: Question, hunks: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    if hunks is None:
+def _partial(question: Question, answer: Answer) -> tuple[int, ...] | None:
+    hunks = answer.hunks
+    if hunks is None and not answer.left_out:
         return None
     if question.gate is not ApprovalGate.DIFF:
         raise AnswerRefused("only a diff has hunks to choose from")
-    chosen = tuple(sorted(set(hunks)))
+    chosen = tuple(range(question.hunks)) if hunks is None else tuple(sorted(set(hunks)))
     unknown = [h for h in chosen if not 0 <= h < question.hunks]
     if unknown:
         count = question.hunks
         raise AnswerRefused(f"the diff has {count} hunks; there is no hunk {unknown[0] + 1}")
     if not chosen:
         raise AnswerRefused("no hunk is left", hint="reject the diff instead, and say why")
-    return None if len(chosen) == question.hunks else chosen
+    return None if len(chosen) == question.hunks and not answer.left_out else chosen
 
 
 def _refuse_hunks(answer: Answer) -> None:
-    if answer.hunks is not None:
+    if answer.hunks is not None or answer.left_out:
         raise AnswerRefused(f"hunks belong to 'accepted', not to '{answer.status.value}'")
 
 
 def _edited_hash(question: Question, answer: Answer) -> str:
-    if answer.hunks is not None:
+    if answer.hunks is not None or answer.left_out:
         raise AnswerRefused("choose hunks or edit the code, one after the other")
     if question.gate is ApprovalGate.PLAN:
         if answer.plan is None or answer.source is not None:

@@ -126,6 +126,16 @@ class DecisionTaken(Event, frozen=True, tag="decision_taken"):
     decision: Decision
 
 
+class RejectionTakenBack(Event, frozen=True, tag="rejection_taken_back"):
+    """The rejection of a question is void, and so is all that was planned since: it is asked again.
+
+    Only the latest decision can be taken back, so that nothing was written or run since.
+    """
+
+    question: str
+    by: Author
+
+
 class CodeWritten(Event, frozen=True, tag="code_written"):
     """A candidate was written for a plan; `attempt` counts repairs and edits from 0."""
 
@@ -440,17 +450,19 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlanningFinished, ApprovalAsked,
-    DecisionTaken, CodeWritten, CodeFailed, CompileFinished, CheckStarted, CaseChecked,
-    CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened, WorkloadTimed,
-    TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged, RoundClosed,
-    NoteAdded, CaseAdded, CallReserved, ExchangeMade, StepRemembered, AutoApprovalSet, Paused,
-    Resumed, ErrorOccurred, SessionClosed, RoundsTimed, GpuSampled, StageBegan, AnswerAwaited,
+    DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, CompileFinished, CheckStarted,
+    CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,
+    WorkloadTimed, TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged,
+    RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, StepRemembered,
+    AutoApprovalSet, Paused, Resumed, ErrorOccurred, SessionClosed, RoundsTimed, GpuSampled,
+    StageBegan, AnswerAwaited,
     TextStreamed,
 ]  # fmt: skip
 
 SYNCED = (
     AutoApprovalSet,
     DecisionTaken,
+    RejectionTakenBack,
     VerdictReached,
     BestChanged,
     SessionOpened,

@@ -38,6 +38,7 @@ from astra_tui.model.events import (
     PlanningFinished,
     PlanProposed,
     ProfileTaken,
+    RejectionTakenBack,
     Resumed,
     RoundClosed,
     RoundOpened,
@@ -229,6 +230,24 @@ def _decided(state: SessionState, event: DecisionTaken) -> SessionState:
     return replace(state, decisions=_with(state.decisions, question.id, decision), auto=auto)
 
 
+def _taken_back(state: SessionState, event: RejectionTakenBack) -> SessionState:
+    decision = state.revocable
+    if decision is None or decision.question != event.question:
+        raise ImpossibleEvent(f"{event.question} has no rejection that can be taken back")
+    place = state.questions[event.question]
+    state = _proposal(state, place.round, place.proposal, verdict=None)
+    state = _round(state, place.round, closed=False, lost=False)
+    last = state.round_index(place.round)
+    return replace(
+        state,
+        rounds=state.rounds[: last + 1],
+        questions={key: q for key, q in state.questions.items() if q.round <= place.round},
+        decisions={key: d for key, d in state.decisions.items() if key != event.question},
+        # No mode that was set meanwhile decides what someone wants to look at again.
+        auto=replace(state.auto, spared=(*state.auto.spared, event.question)),
+    )
+
+
 def _written(state: SessionState, event: CodeWritten) -> SessionState:
     state = _attempt(state, event)
     return state if event.candidate in state.candidates else _candidate(state, event.candidate)
@@ -374,6 +393,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     PlanningFinished: _plans_ended,
     ApprovalAsked: _asked,
     DecisionTaken: _decided,
+    RejectionTakenBack: _taken_back,
     CodeWritten: _written,
     CodeFailed: _attempt,
     CompileFinished: _compiled,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -60,26 +62,135 @@ def hunks_of(old: str, new: str) -> tuple[Hunk, ...]:
     )
 
 
-def apply_hunks(old: str, new: str, accepted: Collection[int]) -> str:
+class LineChange(NamedTuple):
+    """A line that a hunk replaces, removes or adds, counted from 0; -1 in the text without it."""
+
+    hunk: int
+    old: int
+    new: int
+
+
+def line_changes(old: str, new: str) -> tuple[LineChange, ...]:
+    """What can be left out of a diff line by line, in order.
+
+    A line that is replaced by one is one change; where their numbers differ, removing a line and
+    adding one are changes of their own.
+    """
+    hunks = hunk_opcodes(old, new)
+    return tuple(c for index, codes in enumerate(hunks) for c in _changes(index, codes))
+
+
+def _changes(hunk: int, opcodes: Sequence[Opcode]) -> Iterator[LineChange]:
+    for tag, i, i_end, j, j_end in opcodes:
+        if tag != "equal" and i_end - i == j_end - j:
+            yield from (LineChange(hunk, i + k, j + k) for k in range(i_end - i))
+        elif tag != "equal":
+            yield from (LineChange(hunk, line, -1) for line in range(i, i_end))
+            yield from (LineChange(hunk, -1, line) for line in range(j, j_end))
+
+
+def apply_hunks(
+    old: str, new: str, accepted: Collection[int], left_out: Collection[int] = ()
+) -> str:
     """The old text with some hunks of the diff to `new` applied, counted from 0.
 
-    All of them make `new`, none of them `old`. Raises IndexError for a hunk that is not there.
+    All of them make `new`, none of them `old`. `left_out` are changes of `line_changes` that are
+    not made even so. Raises IndexError for a hunk or a change that is not there.
     """
-    hunks = hunks_of(old, new)
-    for index in accepted:
-        if not 0 <= index < len(hunks):
-            raise IndexError(f"the diff has {len(hunks)} hunks; there is no hunk {index}")
-    old_lines, new_lines = split_lines(old), split_lines(new)
-    result: list[str] = []
-    done = 0
-    for index, hunk in enumerate(hunks):
-        result += old_lines[done : hunk.old_start]
-        if index in accepted:
-            result += new_lines[hunk.new_start : hunk.new_end]
-        else:
-            result += old_lines[hunk.old_start : hunk.old_end]
-        done = hunk.old_end
-    return "".join(result + old_lines[done:])
+    lines = [line for line, _ in _applied(old, new, accepted, left_out)]
+    # A last line without a line feed may not be the last any more.
+    return "".join([*(x if x.endswith("\n") else x + "\n" for x in lines[:-1]), *lines[-1:]])
+
+
+def shown_lines(
+    old: str, new: str, accepted: Collection[int], left_out: Collection[int] = ()
+) -> tuple[int, ...]:
+    """For every line of what `apply_hunks` makes, the line of `new` that it stands at."""
+    return tuple(at for _, at in _applied(old, new, accepted, left_out))
+
+
+def _applied(
+    old: str, new: str, accepted: Collection[int], left_out: Collection[int]
+) -> Iterator[tuple[str, int]]:
+    hunks, before, after = hunk_opcodes(old, new), split_lines(old), split_lines(new)
+    changes = line_changes(old, new)
+    _refuse_missing(accepted, len(hunks), "hunk")
+    _refuse_missing(left_out, len(changes), "change")
+    made = {c for n, c in enumerate(changes) if c.hunk in accepted and n not in left_out}
+    old_line = new_line = 0
+    for change in changes:
+        # Equal lines up to the change; there are as many in both texts.
+        equal = change.old - old_line if change.old >= 0 else change.new - new_line
+        for k in range(equal):
+            yield before[old_line + k], new_line + k
+        old_line, new_line = old_line + equal, new_line + equal
+        if change.old >= 0 and change not in made:
+            yield before[change.old], min(new_line, max(0, len(after) - 1))
+        if change.new >= 0 and change in made:
+            yield after[change.new], change.new
+        old_line += change.old >= 0
+        new_line += change.new >= 0
+    for k in range(len(before) - old_line):
+        yield before[old_line + k], new_line + k
+
+
+def _refuse_missing(numbers: Collection[int], count: int, what: str) -> None:
+    for number in numbers:
+        if not 0 <= number < count:
+            raise IndexError(f"the diff has {count} {what}s; there is no {what} {number}")
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = re.compile(r"//.*")
+_LAUNCH_PLAN = re.compile(r"/\*\s*@launch.*?\*/", re.DOTALL)
+
+
+def hunk_needs(old: str, new: str, hunks: Sequence[Hunk]) -> tuple[dict[int, str], ...]:
+    """For every hunk the others without which it makes no sense, each with the name that says so.
+
+    A hunk that uses a new name needs the one that defines it; one that takes a definition away
+    needs those that take its uses away. Names are compared as words: the compiler has the last one.
+    """
+    needs: list[dict[int, str]] = [{} for _ in hunks]
+    added = _names_of(new, old, [range(h.new_start, h.new_end) for h in hunks])
+    for name, (first, *others) in added.items():
+        for user in others:
+            needs[user].setdefault(first, name)
+    removed = _names_of(old, new, [range(h.old_start, h.old_end) for h in hunks])
+    for name, (first, *others) in removed.items():
+        for user in others:
+            needs[first].setdefault(user, name)
+    return tuple(needs)
+
+
+def _names_of(text: str, other: str, places: Sequence[range]) -> dict[str, list[int]]:
+    """Names of a text that the other does not have, with the hunks that hold them, the one that
+    defines it first: the first outside of the launch plan, which uses names and defines none.
+    """
+    lines = split_lines(text)
+    plan = _LAUNCH_PLAN.search(text)
+    ends = [text.count("\n", 0, at) for at in plan.span()] if plan else [-1, -1]
+    known = set(_NAME.findall(_COMMENT.sub("", other)))
+    found: dict[str, list[int]] = {}
+    code: list[tuple[int, str]] = []
+    launches: list[tuple[int, str]] = []
+    for hunk, place in enumerate(places):
+        for line in place:
+            (launches if ends[0] <= line <= ends[1] else code).append((hunk, lines[line]))
+    for hunk, text_line in (*code, *launches):
+        for name in _NAME.findall(_COMMENT.sub("", text_line)):
+            if name not in known and hunk not in found.setdefault(name, []):
+                found[name].append(hunk)
+    return found
+
+
+def with_needed(chosen: Collection[int], needs: Sequence[Mapping[int, str]]) -> frozenset[int]:
+    """Hunks with all that they need, directly or not."""
+    found, left = set(chosen), list(chosen)
+    while left:
+        left = [n for hunk in left for n in needs[hunk] if n not in found]
+        found.update(left)
+    return frozenset(found)
 
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:

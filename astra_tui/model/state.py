@@ -31,8 +31,11 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
-from astra_tui.model.verdict import Profile, RoundVerdict
+from astra_tui.model.verdict import Outcome, Profile, RoundVerdict
 from astra_tui.model.yardsticks import ShippedTimes
+
+FREE_REJECTIONS = 20
+"""So many rounds of a session in which every plan was rejected, before any code, cost no round."""
 
 
 class CandidateState(msgspec.Struct, frozen=True):
@@ -125,6 +128,13 @@ class RoundState(msgspec.Struct, frozen=True):
     lost: bool = False
     """Whether it was lost to a failure of the model or its server: it is closed and not done."""
 
+    @property
+    def turned_down(self) -> bool:
+        """Whether every plan was rejected before any code was written for it."""
+        verdicts = [p.verdict for p in self.proposals if not p.attempts]
+        rejected = [v for v in verdicts if v is not None and v.outcome is Outcome.REJECTED]
+        return self.closed and 0 < len(self.proposals) == len(rejected)
+
 
 class SessionStatus(StrEnum):
     """What the session is doing."""
@@ -213,6 +223,30 @@ class SessionState(msgspec.Struct, frozen=True):
         if self.paused:
             return SessionStatus.PAUSED
         return SessionStatus.WAITING if self.pending else SessionStatus.RUNNING
+
+    @property
+    def rounds_free(self) -> int:
+        """Rounds that cost nothing because all of their plans were rejected: a run has as many
+        more.
+        """
+        return min(sum(r.turned_down for r in self.rounds), FREE_REJECTIONS)
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds of the limit that are used up."""
+        closed = sum(r.closed and not r.lost for r in self.rounds if r.number)
+        return closed - self.rounds_free
+
+    @property
+    def revocable(self) -> Decision | None:
+        """The rejection that can be taken back: the latest decision, while no other plan of its
+        round is the best.
+        """
+        last = next(reversed(self.decisions.values()), None)
+        if last is None or last.status is not ApprovalStatus.REJECTED:
+            return None
+        round_ = self.round(self.questions[last.question].round)
+        return last if not round_.best else None
 
     def round(self, number: int) -> RoundState:
         """The round with this number. Raises KeyError when there is none."""

@@ -45,6 +45,15 @@ class Tried:
     reasons: tuple[str, ...]
     source: str = ""
     """The source that it started from, in which the places of the plan are."""
+    rejected_because: str = ""
+    """The engineer's reason, where the plan or its code was rejected; may be empty."""
+
+    def describe_outcome(self) -> str:
+        """As in 'you rejected it in round 2: "too large a step"', or "tried in round 2: worse"."""
+        if self.outcome is not Outcome.REJECTED:
+            return f"tried in round {self.round}: {self.outcome.value.replace('_', ' ')}"
+        reason = f': "{self.rejected_because}"' if self.rejected_because else ", without a reason"
+        return f"you rejected it in round {self.round}{reason}"
 
 
 @dataclass(frozen=True)

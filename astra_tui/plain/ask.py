@@ -13,7 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
+from astra_tui.model.approval import (
+    Answer,
+    AnswerRefused,
+    ApprovalGate,
+    ApprovalStatus,
+    Question,
+    reason_of,
+)
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import check_citations
@@ -28,8 +35,8 @@ from astra_tui.present.words import plan_words, prediction_words, speedup_predic
 from astra_tui.sessions.client import Edit
 from astra_tui.sessions.wire import MAX_QUESTIONS
 
-PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
-DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, auto MODE, [d]etach, [q]uit"
+PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
+DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
 AUTO_HELP = "say auto low, medium, all or off, or how many to accept, such as auto 4"
 
 
@@ -130,6 +137,8 @@ class TerminalCommand(Enum):
     """Go, and leave the engine running."""
     QUIT = "quit"
     """End the run."""
+    UNDO = "undo"
+    """Take the last rejection back."""
 
 
 @dataclass(frozen=True)
@@ -155,18 +164,27 @@ def read_answer(
         case "a" | "accept" | "y" | "yes":
             return _answer(question, by, ApprovalStatus.ACCEPTED)
         case "r" | "reject" | "n" | "no":
-            return _answer(question, by, ApprovalStatus.REJECTED, reason=rest)
+            return _answer(question, by, ApprovalStatus.REJECTED, reason=_reason(rest))
         case "h" | "hunks" if question.gate is ApprovalGate.DIFF:
             return _answer(question, by, ApprovalStatus.ACCEPTED, hunks=_hunks(rest, question))
         case "e" | "edit":
             return _edited(question, by, shown, kept)
         case "auto":
             return _auto(rest.lower())
+        case "u" | "undo":
+            return TerminalCommand.UNDO
         case "d" | "detach":
             return TerminalCommand.DETACH
         case "q" | "quit":
             return TerminalCommand.QUIT
     raise NotUnderstood(f"'{line.strip()}' is no answer")
+
+
+def _reason(text: str) -> str:
+    try:
+        return reason_of(text)
+    except AnswerRefused as error:
+        raise NotUnderstood(error.message, hint=f"for example: r {error.hint}") from None
 
 
 def _auto(text: str) -> Auto:

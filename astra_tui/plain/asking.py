@@ -10,7 +10,13 @@ from pathlib import Path
 
 from astra_tui.model.approval import Answer, AnswerRefused, ApprovalGate, Question
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import AnswerAwaited, DecisionTaken, Event, Paused
+from astra_tui.model.events import (
+    AnswerAwaited,
+    DecisionTaken,
+    Event,
+    Paused,
+    RejectionTakenBack,
+)
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.plain import ask
@@ -47,7 +53,9 @@ class Asking:
             self._news.set()
         elif isinstance(event, DecisionTaken):
             self._withdraw(event.decision.question)
-        elif isinstance(event, Paused) and event.interrupted:
+        elif isinstance(event, RejectionTakenBack) or (
+            isinstance(event, Paused) and event.interrupted
+        ):
             for question in tuple(self._waiting):
                 self._withdraw(question)
 
@@ -91,7 +99,9 @@ class Asking:
                 read = await self._read(line, question, shown, kept)
                 match read:
                     case ask.TerminalCommand():
-                        return read
+                        if read is not ask.TerminalCommand.UNDO:
+                            return read
+                        await self._take_back()
                     case ask.Auto():
                         await self._client.auto(read.mode or self._state.auto.mode, read.left)
                     case Answer():
@@ -107,6 +117,12 @@ class Asking:
             except (ask.NotUnderstood, AnswerRefused, RequestRefused) as error:
                 ask.show(str(error))
         return None
+
+    async def _take_back(self) -> None:
+        revocable = self._state.revocable
+        if revocable is None:
+            raise ask.NotUnderstood("there is no rejection that can be taken back")
+        await self._client.take_back(revocable.question)
 
     async def _give(self, answer: Answer, edit: Edit) -> None:
         """Gives what was edited to the engine; says where it is if it is not taken."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -10,7 +12,8 @@ from astra_tui.cuda_source.syntax import line_of, of_type, parse
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of, print_plan, validate_plan
 from astra_tui.model.plan import Plan
-from astra_tui.model.team import CannotFollow
+from astra_tui.model.team import Brief, CannotFollow
+from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import OverlappingEdits
 from astra_tui.playbook.kernel_text import KernelText
@@ -20,14 +23,16 @@ from astra_tui.playbook.moves import all_moves
 def propose_all(
     source: str,
     evidence: Evidence,
-    withdrawn: frozenset[tuple[str, str]] = frozenset(),
+    withdrawn: Mapping[tuple[str, str], str] = MappingProxyType({}),
     settled: frozenset[tuple[str, str]] = frozenset(),
 ) -> tuple[list[Proposal], list[NotApplicable]]:
     """What the playbook offers for a source, best first, and why its other moves do not.
 
     `withdrawn` names moves that failed or were rejected, each with the hash of the source that it
-    was offered for; `settled` those that gained nothing, each with the `region` that they had to
-    change. Raises PlanError for a source whose launch plan cannot be read.
+    is not to be offered for, and says why; `settled` those that gained nothing, each with the
+    `region` that they had to change.
+
+    Raises PlanError for a source whose launch plan cannot be read.
     """
     text = KernelText.read(source)
     proposals: list[Proposal] = []
@@ -48,12 +53,24 @@ def propose_all(
     return sorted(proposals, key=_preference), refusals
 
 
+def withdrawn_moves(brief: Brief) -> dict[tuple[str, str], str]:
+    """Moves that are not to be proposed, each with the hash of the source that this is about, and
+    why: turned down by the engineer, on whatever source, or tried on this one.
+    """
+    withdrawn = {}
+    for tried in brief.tried:
+        if tried.plan.move:
+            rejected = tried.outcome is Outcome.REJECTED
+            base = brief.base if rejected else tried.base
+            withdrawn[tried.plan.move, base] = tried.describe_outcome()
+    return withdrawn
+
+
 def _unless_withdrawn(
-    move: Move, source: KernelText, evidence: Evidence, withdrawn: frozenset[tuple[str, str]]
+    move: Move, source: KernelText, evidence: Evidence, withdrawn: Mapping[tuple[str, str], str]
 ) -> Proposal | NotApplicable:
-    if (move.name, source.hash) in withdrawn:
-        return NotApplicable(move.name, "withdrawn: it was tried on this source or rejected")
-    return propose(move, source, evidence)
+    reason = withdrawn.get((move.name, source.hash))
+    return NotApplicable(move.name, reason) if reason else propose(move, source, evidence)
 
 
 def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | NotApplicable:

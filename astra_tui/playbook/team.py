@@ -22,7 +22,13 @@ from astra_tui.model.team import (
 )
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook import Evidence, NotApplicable, Proposal, propose_all
-from astra_tui.playbook.propose import not_followed, plan_as_set, propose_as_set, region
+from astra_tui.playbook.propose import (
+    not_followed,
+    plan_as_set,
+    propose_as_set,
+    region,
+    withdrawn_moves,
+)
 
 _WORDS = ("move", "title", "bottleneck", "evidence", "change", "places")
 """Fields of a plan that say what its move does, and do not steer it."""
@@ -95,22 +101,12 @@ class PlaybookTeam:
 
 async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     evidence = Evidence.of(brief)
-    withdrawn = frozenset(_withdrawn(brief))
     settled = frozenset(_settled(brief)) if evidence.timed else frozenset()
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
     proposals, refused = await asyncio.to_thread(
-        propose_all, brief.source, evidence, withdrawn, settled
+        propose_all, brief.source, evidence, withdrawn_moves(brief), settled
     )
     return proposals, tuple(f"{r.move}: {r.reason}" for r in refused)
-
-
-def _withdrawn(brief: Brief) -> Iterator[tuple[str, str]]:
-    """Moves that are not to be proposed: tried on this base, or turned down by the engineer."""
-    for tried in brief.tried:
-        if tried.plan.move and tried.outcome is Outcome.REJECTED:
-            yield tried.plan.move, brief.base
-        elif tried.plan.move:
-            yield tried.plan.move, tried.base
 
 
 def _settled(brief: Brief) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from astra_tui.model.events import (
     PlanningFinished,
     PlanProposed,
     ProfileTaken,
+    RejectionTakenBack,
     Resumed,
     RoundOpened,
     RoundsTimed,
@@ -71,6 +72,8 @@ def _of_plans(event: Event) -> Phrase | None:
             return Phrase(f"no further plan: {reason}")
         case DecisionTaken():
             return Phrase(decision_words(event.decision))
+        case RejectionTakenBack():
+            return Phrase(f"rejection taken back by {event.by.describe()}")
         case VerdictReached(verdict=verdict):
             words = f"verdict {words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
             timed = verdict.comparison is not None and verdict.comparison.speedup is not None

@@ -192,7 +192,7 @@ def decision_words(decision: Decision) -> str:
     """As in "diff accepted by engineer mia, hunks 1, 3 only: the second is unsafe"."""
     text = f"{decision.gate.value} {decision.status.value} by {decision.by.describe()}"
     if decision.partial is not None:
-        text += f", hunks {', '.join(str(h + 1) for h in decision.partial)} only"
+        text += f", {decision.describe_partial()}"
     return text + (f": {decision.reason}" if decision.reason else "")
 
 

@@ -42,6 +42,7 @@ from astra_tui.sessions.wire import (
     Request,
     Resume,
     SetAutoApproval,
+    TakeBack,
     Welcome,
     decode_from_engine,
     encode_message,
@@ -136,7 +137,11 @@ class EngineClient:
         """
         refused = await self._ask(GiveAnswer(next(self._ids), answer))
         if refused is not None:
-            raise AnswerRefused(refused.reason, hint=refused.hint)
+            raise AnswerRefused(refused.reason, hint=refused.hint, errors=refused.errors)
+
+    async def take_back(self, question: str) -> None:
+        """Takes back the rejection of a question. Raises RequestRefused where it is too late."""
+        await self._order(TakeBack(next(self._ids), question))
 
     async def note(self, text: str) -> None:
         """Tells the team something."""

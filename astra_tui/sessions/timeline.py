@@ -24,6 +24,7 @@ from astra_tui.model.events import (
     DecisionTaken,
     ErrorOccurred,
     Event,
+    RejectionTakenBack,
     RoundOpened,
     SessionClosed,
     VerdictReached,
@@ -249,6 +250,8 @@ def _describe(event: Event) -> tuple[MomentKind, str] | None:
             decision = event.decision
             words = f"{decision.gate.value} {decision.status.value}"
             return MomentKind.DECISION, f"{words} by {decision.by.describe()}"
+        case RejectionTakenBack():
+            return MomentKind.DECISION, f"rejection taken back by {event.by.describe()}"
         case VerdictReached():
             return MomentKind.VERDICT, event.verdict.outcome.value
         case BestChanged():

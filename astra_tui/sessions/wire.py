@@ -15,6 +15,7 @@ from astra_tui.model.approval import Answer
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
+from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.events import AnyEvent
 from astra_tui.sessions.records import Record
 
@@ -78,6 +79,8 @@ class Refused(Message, frozen=True, tag="refused"):
     request: int
     reason: str
     hint: str = ""
+    errors: tuple[Diagnostic, ...] = ()
+    """Of the compiler, at lines of the source that a refused answer would have made."""
 
 
 class Greeting(Message, frozen=True, tag="greeting"):
@@ -101,6 +104,12 @@ class GiveAnswer(Request, frozen=True, tag="answer"):
     """Decides a question."""
 
     answer: Answer
+
+
+class TakeBack(Request, frozen=True, tag="take_back"):
+    """Takes back the rejection of a question, which is asked again."""
+
+    question: str
 
 
 class AddNote(Request, frozen=True, tag="note"):
@@ -142,7 +151,8 @@ class Cancel(Request, frozen=True, tag="cancel"):
 
 FromEngine = Union[Welcome, Recorded, Passed, Done, Refused]  # noqa: UP007 - for msgspec.
 FromFrontEnd = Union[  # noqa: UP007
-    Greeting, GiveAnswer, AddNote, AddCase, SetAutoApproval, Pause, Resume, Interrupt, Cancel,
+    Greeting, GiveAnswer, TakeBack, AddNote, AddCase, SetAutoApproval, Pause, Resume, Interrupt,
+    Cancel,
 ]  # fmt: skip
 
 _from_engine = msgspec.json.Decoder(FromEngine, strict=False)

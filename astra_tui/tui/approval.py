@@ -77,9 +77,11 @@ class ApprovalState:
         pane = "plan" if question.gate is ApprovalGate.PLAN else "diff"
         return pane in shown and view.choice == Choice(question.round, question.proposal)
 
-    def accept(self, hunks: tuple[int, ...] | None = None) -> Answer:
-        """Accepted, or accepted in part."""
-        return self._answer(ApprovalStatus.ACCEPTED, hunks=hunks)
+    def accept(
+        self, hunks: tuple[int, ...] | None = None, left_out: tuple[int, ...] = ()
+    ) -> Answer:
+        """Accepted, or accepted in part: some hunks, without some of their lines."""
+        return self._answer(ApprovalStatus.ACCEPTED, hunks=hunks, left_out=left_out)
 
     def reject(self, reason: str) -> Answer:
         """Rejected, and why."""
@@ -113,8 +115,11 @@ class ApprovalState:
         plan: Plan | None = None,
         source: str | None = None,
         hunks: tuple[int, ...] | None = None,
+        left_out: tuple[int, ...] = (),
     ) -> Answer:
         question = self.question
         assert question is not None
         self._answered = question.id
-        return Answer(question.id, question.subject, status, self._by, reason, plan, source, hunks)
+        return Answer(
+            question.id, question.subject, status, self._by, reason, plan, source, hunks, left_out
+        )

@@ -162,8 +162,7 @@ def resuming(request: RunRequest, folder: Path) -> RunRequest:
     state = state_of(read_unaltered(folder), folder)
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
-    done = sum(r.closed for r in state.rounds if r.number > 0)
-    rounds = max(state.round_limit, done + 1)
+    rounds = max(state.round_limit, state.rounds_done + 1)
     server = request.settings.base_url
     settings = replace(state.opened.settings, rounds=rounds, base_url=server)
     if settings.task not in {found.name for found in list_tasks()}:

@@ -26,6 +26,7 @@ from astra_tui.model.events import (
     Paused,
     PlanningFinished,
     PlanProposed,
+    RejectionTakenBack,
     RoundsTimed,
     SessionClosed,
     StageBegan,
@@ -230,7 +231,7 @@ class Presenter:
                     self._awaited[question.id] = question
             case DecisionTaken(decision=decision):
                 self._awaited.pop(decision.question, None)
-            case Paused(interrupted=True) | SessionClosed():
+            case Paused(interrupted=True) | SessionClosed() | RejectionTakenBack():
                 self._awaited.clear()
                 self._stage = None
             case VerdictReached():

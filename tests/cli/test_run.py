@@ -182,7 +182,7 @@ def test_a_part_of_a_diff_makes_a_source_of_its_own(shell: Shell) -> None:
     assert "(hunk 2)" in engineer.answers("h 1")
     assert "take hunks that need each other together" in engineer.answers("h 2")
     _, last_words = engineer.ends()
-    assert "hunks 2 only" in last_words
+    assert "only hunks 2" in last_words
     state = state_of(shell, "s")
     (partial,) = (d for d in state.decisions.values() if d.partial is not None)
     assert partial.partial == (1,)

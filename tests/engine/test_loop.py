@@ -21,6 +21,7 @@ from astra_tui.model.approval import (
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
+from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
@@ -34,6 +35,7 @@ from astra_tui.model.events import (
     DecisionTaken,
     Event,
     Paused,
+    RejectionTakenBack,
     SessionClosed,
     StageBegan,
     StopReason,
@@ -211,22 +213,38 @@ def test_behind_an_open_gate_nothing_goes_on_and_its_answer_is_in_the_journal_on
     assert decided == ["1.0.plan", "1.0.diff.0"]
 
 
-def test_a_rejection_keeps_its_reason_and_reaches_the_team(
+def test_a_rejection_can_be_taken_back_costs_no_round_and_its_reason_reaches_the_team(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
     steps = [Step("one", (sources.better,)), Step("two", (sources.better,))]
-    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK))
+    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK, rounds=1))
+    asked: list[str] = []
+    reasons = ["a slip", "too large a step"]
 
     async def decide(session: Session, question: Question) -> None:
+        engine = session.engine
+        asked.append(question.id)
         if question.round == 1:
-            await answer(session, question, ApprovalStatus.REJECTED, reason="too large a step")
+            reason = reasons.pop(0)
+            await answer(session, question, ApprovalStatus.REJECTED, reason=reason)
+        elif reasons:
+            engine.take_back(RejectionTakenBack("1.0.plan", ENGINEER))
         else:
             await accept(session, question)
+            with pytest.raises(UserError, match="cannot be taken back any more"):
+                engine.take_back(RejectionTakenBack("1.0.plan", ENGINEER))
 
     asyncio.run(session.run_with(decide))
-    assert outcomes(session) == [Outcome.REJECTED, Outcome.BETTER]
-    tried = session.team.briefs[-1].tried
-    assert "too large a step" in tried[0].reasons[0]
+    assert asked == ["1.0.plan", "2.0.plan", "1.0.plan", "2.0.plan", "2.0.diff.0"]
+    state = session.engine.state
+    assert [r.number for r in state.rounds] == [0, 1, 2]
+    assert [p.verdict.outcome for r in state.rounds for p in r.proposals if p.verdict] == [
+        Outcome.REJECTED, Outcome.BETTER,
+    ]  # fmt: skip
+    assert (state.rounds_free, state.rounds_done) == (1, 1)
+    (tried,) = session.team.briefs[-1].tried
+    assert tried.describe_outcome() == 'you rejected it in round 1: "too large a step"'
+    assert read_journal(tmp_path / "s").state() == state, "a reader makes the same of it"
 
 
 def test_accepted_hunks_are_applied_and_shown_again(
@@ -248,7 +266,7 @@ def test_accepted_hunks_are_applied_and_shown_again(
         if len(shown) == 1:
             assert question.hunks == 2
             await answer(
-                session, question, ApprovalStatus.ACCEPTED, hunks=(1,), reason="keep the words"
+                session, question, ApprovalStatus.ACCEPTED, left_out=(0,), reason="keep the words"
             )
         else:
             await accept(session, question)
@@ -273,6 +291,8 @@ def test_code_of_an_engineer_that_does_not_compile_leaves_the_question_open(
         tmp_path / "s", task, ScriptedTeam([Step("two", (two,))]), settings_of(ASK, rounds=1)
     )
     told: list[str] = []
+    hints: list[str] = []
+    errors: list[tuple[Diagnostic, ...]] = []
 
     async def decide(session: Session, question: Question) -> None:
         slips: list[tuple[ApprovalStatus, dict[str, object]]] = []
@@ -287,13 +307,17 @@ def test_code_of_an_engineer_that_does_not_compile_leaves_the_question_open(
             with pytest.raises(AnswerRefused) as refused:
                 await answer(session, question, status, **more)
             told.append(refused.value.message)
+            hints.append(refused.value.hint)
+            errors.append(refused.value.errors)
         await accept(session, question)
 
     asyncio.run(session.run_with(decide))
     assert told[0].startswith("your code does not compile: line ")
     assert told[1] == "your code is the source that the round starts from"
-    assert told[2].startswith("what these hunks make does not compile: line ")
+    assert told[2].startswith("what you chose does not compile: line ")
     assert 'identifier "times" is undefined' in told[2]
+    assert [len(e) for e in errors] == [1, 0, 1]
+    assert hints[2] == "hunk 2 needs hunk 1 (times)"
     assert outcomes(session) == [Outcome.SAME]
     assert len(session.of(CodeWritten)) == 1
 

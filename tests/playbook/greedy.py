@@ -53,7 +53,7 @@ class Greedy:
     def run(self, source: str, rounds: int = ROUNDS) -> list[Round]:
         """The rounds in order; the first is the source itself."""
         taken = [Round("start", source, self._count(source).counters, ())]
-        withdrawn: set[tuple[str, str]] = set()
+        withdrawn: dict[tuple[str, str], str] = {}
         with Oracle(self.task) as oracle:
             checker = Checker(self.task, Emulator(), self.compiler, oracle)
             for _ in range(rounds):
@@ -66,11 +66,10 @@ class Greedy:
         return taken
 
     def _round(
-        self, last: Round, checker: Checker, withdrawn: set[tuple[str, str]]
+        self, last: Round, checker: Checker, withdrawn: dict[tuple[str, str], str]
     ) -> Round | None:
-        proposals, _ = propose_all(
-            last.source, Evidence(self.task, last.counters), frozenset(withdrawn)
-        )
+        evidence = Evidence(self.task, last.counters)
+        proposals, _ = propose_all(last.source, evidence, withdrawn)
         rejected: list[str] = []
         for proposal in proposals:
             move = proposal.plan.move
@@ -83,7 +82,7 @@ class Greedy:
             if not problem:
                 return Round(move, proposal.source, counted.counters, tuple(rejected))
             rejected.append(f"{move}: {problem}")
-            withdrawn.add((move, content_hash(last.source)))
+            withdrawn[move, content_hash(last.source)] = problem
         return None
 
     def _count(self, source: str) -> Count:

@@ -110,11 +110,11 @@ def test_proposals_on_variants_are_correct(
 def test_withdrawn_moves_stay_away(tasks: dict[str, KernelTask]) -> None:
     task = tasks["silu_and_mul"]
     source = KernelText.read(baseline(task))
-    proposals, refusals = propose_all(
-        source.text, Evidence(task), frozenset({("wide_accesses", source.hash)})
-    )
+    why = 'you rejected it in round 2: "not yet"'
+    withdrawn = {("wide_accesses", source.hash): why}
+    proposals, refusals = propose_all(source.text, Evidence(task), withdrawn)
     assert "wide_accesses" not in {p.plan.move for p in proposals}
-    assert "withdrawn" in next(r.reason for r in refusals if r.move == "wide_accesses")
+    assert why == next(r.reason for r in refusals if r.move == "wide_accesses")
 
 
 @pytest.mark.parametrize("name", FIRES)

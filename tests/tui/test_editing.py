@@ -199,7 +199,7 @@ async def test_an_edit_that_is_too_long_is_kept_and_the_engine_stays(
         await editor.opens(desk)
         editor.ends()
         await desk.told("this is too long: at most 1 MiB are sent")
-        assert f"{kept_edits()[0]}; ctrl+g continues with it" in notice(desk)
+        assert f"{kept_edits()[0]}; e continues with it" in notice(desk)
         await desk.asked("diff")
         assert desk.session.engine is not None
 
@@ -308,3 +308,37 @@ async def test_json_of_a_playbook_plan_is_coded_as_it_says_or_refused_and_contin
     assert state.plan_of(1, 0).settings["pack_bytes"] == 4
     text = (folder / "sources" / f"{code.candidate[:12]}.cu").read_text()
     assert "let width = 4 // sizeof(T)" in text
+
+
+@on_a_loop
+async def test_code_that_does_not_compile_stands_there_with_its_errors_and_is_mended(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    monkeypatch.setattr(HeadlessDriver, "can_suspend", property(lambda _driver: True))
+    slip = write_script(tmp_path / "slip.sh", "1i // mine", "s/^}$/} slip/")
+    mend = write_script(tmp_path / "mend.sh", "s/ slip$//")
+    async with (
+        working(folder, task, team, settings_of(ASK, rounds=1)) as source,
+        seated(source) as desk,
+    ):
+        await desk.answer("plan", "a")
+        monkeypatch.setenv("EDITOR", slip)
+        await desk.answer("diff", "e")
+        await desk.told("your code does not compile")
+        await desk.asked("diff")
+        diff = desk.session.diff
+        assert "your edit, not taken" in diff.title()
+        assert "error" in diff.title()
+        assert diff.errors_of_edit
+        await desk.press("a")
+        assert not diff.shows_edit, "what is asked about comes back first"
+        assert not [d for d in state_of(folder).decisions.values() if d.gate.value == "diff"]
+        monkeypatch.setenv("EDITOR", mend)
+        await desk.answer("diff", "e")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    state = state_of(folder)
+    assert [d.status.value for d in state.decisions.values()] == ["accepted", "edited"]
+    best = (folder / "sources" / f"{state.best[:12]}.cu").read_text()
+    assert best.startswith("// mine\n")
+    assert "slip" not in best

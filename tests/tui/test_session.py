@@ -38,6 +38,11 @@ def outcomes(state: SessionState) -> list[Outcome]:
     return [v.outcome for v in verdicts if v is not None]
 
 
+def asks_in_round(desk: Desk, number: int) -> bool:
+    awaiting = desk.session.view.awaiting if desk.session.view else None
+    return awaiting is not None and awaiting.round == number
+
+
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "140x40"])
 @on_a_loop
 async def test_from_the_first_plan_to_the_end(
@@ -57,16 +62,27 @@ async def test_from_the_first_plan_to_the_end(
         await desk.press("a")
         await desk.asked("plan")
         assert "another scale" in desk.text("#plan")
-        await desk.press("r", *"no", "enter")
+        await desk.press("r", "enter")
+        await desk.told("a rejection needs a reason")
+        await desk.press(*"no", "enter")
+        await desk.asked("plan")
+        assert "more instructions" in desk.text("#plan"), "a rejected plan costs no round"
+        assert "undo the rejection" in desk.text("#approval") or size == NARROW
+        await desk.press("u")
+        await desk.until(lambda: asks_in_round(desk, 2), "the plan again")
+        await desk.answer("plan", "r", *"no", "enter")
+        await desk.until(lambda: asks_in_round(desk, 3), "the next plan")
+        await desk.answer("plan", "r", "-", "enter")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
         assert desk.text("#approval") == ""
         await desk.press("1")
         assert "better" in desk.text("#rounds")
         assert "rejected" in desk.text("#rounds")
     state = state_of(folder)
-    assert outcomes(state) == [Outcome.BETTER, Outcome.REJECTED]
-    rejected = list(state.decisions.values())[-1]
-    assert (rejected.status, rejected.reason) == (ApprovalStatus.REJECTED, "no")
+    assert outcomes(state) == [Outcome.BETTER, Outcome.REJECTED, Outcome.REJECTED]
+    rejected = list(state.decisions.values())[-2:]
+    assert [d.status for d in rejected] == 2 * [ApprovalStatus.REJECTED]
+    assert [d.reason for d in rejected] == ["no", ""]
 
 
 @on_a_loop

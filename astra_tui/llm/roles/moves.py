@@ -11,6 +11,7 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.team import Brief
 from astra_tui.playbook import Evidence, Proposal, propose_all
+from astra_tui.playbook.propose import withdrawn_moves
 
 MAX_DIFF = 8_000
 """Characters of a diff that a preview shows."""
@@ -82,8 +83,7 @@ class MoveTools:
 
 async def offered_moves(brief: Brief) -> OfferedMoves:
     """What the playbook has for the base of a brief; nothing where it cannot read the source."""
-    withdrawn = frozenset((t.plan.move, t.base) for t in brief.tried if t.plan.move)
-    evidence = Evidence.of(brief)
+    evidence, withdrawn = Evidence.of(brief), withdrawn_moves(brief)
     try:
         # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
         found, refused = await asyncio.to_thread(propose_all, brief.source, evidence, withdrawn)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astra_tui.model.approval import Answer, ApprovalGate, Question
+from astra_tui.model.approval import (
+    NO_REASON,
+    Answer,
+    AnswerRefused,
+    ApprovalGate,
+    Question,
+    reason_of,
+)
 from astra_tui.model.errors import UserError
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.client import user_at_terminal
@@ -18,7 +25,9 @@ from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import Line, Span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
+from astra_tui.tui.widgets.code.notes import pluralised
 from astra_tui.tui.widgets.prompt_line import PromptLine
+from astra_tui.tui.widgets.session_code import RefusedCode, error_marks
 
 LOOKS_PER_TICK = 2.5
 """How often in a tick it is looked again whether typing has paused."""
@@ -32,6 +41,7 @@ ANSWERS = {
     "edit_outside": "$EDITOR",
     "accept_next": "accept next",
     "mode": "auto",
+    "take_back": "undo the rejection",
 }
 """Actions of the bar in their order, and what it calls them."""
 
@@ -107,17 +117,23 @@ class Answering:
         return tuple(line)
 
     def _hunk_words(self) -> str:
-        question, chosen = self.deciding.question, self._screen.diff.accepted_hunks
-        if question is None or chosen is None or question.gate is not ApprovalGate.DIFF:
+        question, diff = self.deciding.question, self._screen.diff
+        if question is None or question.gate is not ApprovalGate.DIFF:
             return ""
-        return f"{len(chosen)} of {question.hunks} hunks chosen"
+        chosen, lines = diff.accepted_hunks, len(diff.left_out)
+        if chosen is None and not lines:
+            return ""
+        count = question.hunks if chosen is None else len(chosen)
+        without = f" without {pluralised(lines, 'line')}" if lines else ""
+        return f"{count} of {question.hunks} hunks chosen{without}"
 
     # -- answering -------------------------------------------------------------------------------
 
-    def is_meant(self) -> bool:
+    def is_meant(self, *, of_edit: bool = False) -> bool:
         """Whether the key that was just pressed may answer; brings the subject up if it was not.
 
-        No one accepts what is not on the screen.
+        No one accepts what is not on the screen. `of_edit` says that it may also be about the
+        engineer's own text, which stands where the diff was after it was not taken.
         """
         view, question = self._screen.view, self.deciding.question
         if self._editing.is_open or view is None or question is None:
@@ -128,7 +144,8 @@ class Answering:
         if refusal:
             self.say_not_taken(refusal)
             return False
-        if self.deciding.is_viewed(view, self._screen.shown):
+        shows_edit = question.gate is ApprovalGate.DIFF and self._screen.diff.shows_edit
+        if self.deciding.is_viewed(view, self._screen.shown) and (of_edit or not shows_edit):
             return question.gate is ApprovalGate.PLAN or self._diff_is_readable()
         self._screen.look_at(question)
         self._screen.call_after_refresh(self._app.guard.drawn)
@@ -172,23 +189,43 @@ class Answering:
             self.say_not_taken("something else came with it; press it again")
 
     def _accept(self, question: Question) -> None:
-        hunks = self._screen.diff.accepted_hunks if question.gate is ApprovalGate.DIFF else None
+        if question.gate is ApprovalGate.PLAN:
+            self.send(self.deciding.accept())
+            return
+        hunks, left_out = self._screen.diff.accepted_hunks, self._screen.diff.left_out
         if hunks == ():
             self._app.say("no hunk is chosen: choose some with space, or reject the diff")
         else:
-            self.send(self.deciding.accept(hunks))
+            self.send(self.deciding.accept(hunks, left_out))
 
     def reject(self) -> None:
-        """Asks for the reason, which may be empty."""
+        """Asks for the reason, until there is one, and rejects."""
         question = self.deciding.question
         if not self.is_meant() or question is None:
             return
+        label = f"reject, because ({NO_REASON} for no reason):"
 
-        def reject(reason: str) -> None:
+        def reject(typed: str) -> None:
+            try:
+                reason = reason_of(typed)
+            except AnswerRefused as error:
+                self._app.report(error)
+                self._screen.query_one(PromptLine).ask(label, reject)
+                return
             if self._still_asks(question):
                 self.send(self.deciding.reject(reason))
 
-        self._screen.query_one(PromptLine).ask("reject, because:", reject)
+        self._screen.query_one(PromptLine).ask(label, reject)
+
+    def take_back(self) -> None:
+        """Has the plan or the code that was rejected last asked about again."""
+        view, refusal = self._screen.view, self._app.guard.refusal
+        revocable = view.state.revocable if view else None
+        if self.deciding.is_shown and refusal:
+            self.say_not_taken(refusal)
+        elif revocable is not None:
+            self._requests.send(lambda engine: engine.take_back(revocable.question))
+            self._app.say(f"the rejection of {revocable.question} is taken back")
 
     def accept_next(self) -> None:
         """Asks how many questions after this one are accepted without asking."""
@@ -207,13 +244,13 @@ class Answering:
     def edit(self) -> None:
         """Edits the plan as fields; the code in $EDITOR, or here where there is none."""
         question, plan = self.deciding.question, self.deciding.plan
-        if self.is_meant() and question is not None and plan is not None:
+        if self.is_meant(of_edit=True) and question is not None and plan is not None:
             self._editing.edit_here(question, plan)
 
     def edit_outside(self) -> None:
         """Edits the plan, as JSON, or the code in $VISUAL or $EDITOR."""
         question, plan = self.deciding.question, self.deciding.plan
-        if self.is_meant() and question is not None and plan is not None:
+        if self.is_meant(of_edit=True) and question is not None and plan is not None:
             self._editing.edit_outside(question, plan)
 
     def send(
@@ -230,6 +267,8 @@ class Answering:
         self._changed()
 
         def refused(error: UserError) -> None:
+            if isinstance(error, AnswerRefused) and error.errors:
+                self._show_errors(answer, error)
             self._refused(explain(error))
             self._changed()
 
@@ -249,6 +288,19 @@ class Answering:
             self._reopen()
             raise
         self._changed()
+
+    def _show_errors(self, answer: Answer, error: AnswerRefused) -> None:
+        """Shows the compiler's errors at the lines of what was written, or of the diff."""
+        question, view = self.deciding.question, self._screen.view
+        if question is None or view is None or question.subject != answer.subject:
+            return
+        errors = error.errors
+        if answer.source is None:
+            errors = self._screen.diff.at_shown_lines(errors)
+        refused = RefusedCode(answer.subject, answer.source, error_marks(errors))
+        self._screen.diff.show_refused(refused)
+        self._screen.bring("diff")
+        self._screen.diff.show_view(view)
 
     def _still_asks(self, question: Question) -> bool:
         """Whether the question was not decided elsewhere meanwhile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -14,6 +15,7 @@ from astra_tui.present.tones import Tone
 from astra_tui.tui.screens.form import NOT_TAKEN
 from astra_tui.tui.text_layout import Line, Span, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
+from astra_tui.tui.widgets.code.annotations import LineMark
 
 
 class CodeArea(TextArea):
@@ -23,7 +25,10 @@ class CodeArea(TextArea):
 
 
 class CodeEditor(ModalScreen[str]):
-    """Edits a source; `ctrl+s` or F2 takes it. Esc drops it, a second one where it was changed."""
+    """Edits a source; `ctrl+s` or F2 takes it. Esc drops it, a second one where it was changed.
+
+    It opens at the first of the `errors` that a compiler found in the text, and says it.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", "Take it", priority=True),
@@ -33,9 +38,11 @@ class CodeEditor(ModalScreen[str]):
     CodeEditor CodeArea { border: none; height: 1fr; }
     """
 
-    def __init__(self, title: str, text: str):
+    def __init__(self, title: str, text: str, errors: Sequence[LineMark] = ()):
         super().__init__()
-        self._heading, self._text = title, text
+        self._error = errors[0] if errors else None
+        said = f": line {self._error.line}: {self._error.text}" if self._error else ""
+        self._heading, self._text = f"{title}{said}", text
         self._warned_of: str | None = None
         """The text for which the note says that another Esc drops it."""
 
@@ -46,6 +53,11 @@ class CodeEditor(ModalScreen[str]):
         yield head
         yield CodeArea(self._text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Goes to the error."""
+        if self._error is not None:
+            self.query_one(CodeArea).move_cursor((self._error.line - 1, 0), center=True)
 
     def _head(self) -> Line:
         warning = Span(f"{NOT_TAKEN} ", Tone.BAD) if self._warned_of is not None else Span("")

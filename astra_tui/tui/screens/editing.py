@@ -146,7 +146,8 @@ class Editing:
             if edited is not None:
                 self._take_typed(question, plan, edited)
 
-        self._app.push_screen(CodeEditor(f"{question.subject[:12]}.cu", source), take)
+        errors = self._screen.diff.errors_of_edit if kept else ()
+        self._app.push_screen(CodeEditor(f"{question.subject[:12]}.cu", source, errors), take)
 
     def _take_typed(self, question: Question, plan: Plan, text: str) -> None:
         """Gives what was written in the app to the engine."""
@@ -223,9 +224,9 @@ class Editing:
 
 
 def _how_to_continue(question: Question) -> str:
-    if editor_command():
-        return "; ctrl+g continues with it"
-    return "; e continues with it" if question.gate is ApprovalGate.DIFF else ""
+    if question.gate is ApprovalGate.DIFF:
+        return "; e continues with it"
+    return "; ctrl+g continues with it" if editor_command() else ""
 
 
 def _changed(question: Question, shown: str, text: str) -> Plan | str | None:

@@ -124,6 +124,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             has_player=self.player is not None,
             looks_elsewhere=self.view is not None and not self.view.following,
             looks_up=self.looks_up,
+            can_take_back=self.view is not None and self.view.state.revocable is not None,
         )
 
     def _refresh_keys(self) -> None:
@@ -142,6 +143,10 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
     def action_reject(self) -> None:
         """Rejects it, with a reason for the team."""
         self._answering.reject()
+
+    def action_take_back(self) -> None:
+        """Takes the last rejection back."""
+        self._answering.take_back()
 
     def action_edit(self) -> None:
         """Edits the plan as fields, or the code."""

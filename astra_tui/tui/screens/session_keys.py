@@ -14,6 +14,7 @@ KEYS = (
     Binding("a", "accept", "Accept", show=False, id="accept"),
     Binding("e", "edit", "Edit", show=False, id="edit"),
     Binding("r", "reject", "Reject", show=False, id="reject"),
+    Binding("u", "take_back", "Undo the rejection", id="take_back"),
     Binding("ctrl+g", "edit_outside", "Edit in $EDITOR", show=False, id="edit_outside"),
     Binding("ctrl+n", "accept_next", "Accept the next", show=False, id="accept_next"),
     Binding("escape", "interrupt", "Interrupt", id="interrupt"),
@@ -50,6 +51,8 @@ class KeyContext(NamedTuple):
     """Whether something else is shown than what is being worked on."""
     looks_up: bool
     """Whether a number was looked up, so that there is a plan to go back to."""
+    can_take_back: bool
+    """Whether the last decision was a rejection that can still be taken back."""
 
 
 def _asks(now: KeyContext) -> bool:
@@ -70,6 +73,7 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "edit_outside": _asks,
     "reject": _asks,
     "accept_next": _asks,
+    "take_back": lambda now: now.works and now.can_take_back,
     "interrupt": lambda now: now.works and now.status is SessionStatus.RUNNING,
     "pause": lambda now: now.works and now.status is not SessionStatus.PAUSED,
     "resume": lambda now: now.works and now.status is SessionStatus.PAUSED,

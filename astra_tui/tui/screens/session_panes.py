@@ -168,6 +168,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
 
     def look_at(self, question: Question) -> None:
         """Shows what a question is about."""
+        self.diff.show_refused(None)
         self.action_follow()
         self.board.zoomed = False
         self.bring(question.gate.value)

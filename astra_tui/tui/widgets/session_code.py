@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from astra_tui.model.approval import ApprovalGate
-from astra_tui.model.compilation import Severity
+from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.machine_code import MalformedMachineCode, unpacked
@@ -27,8 +29,23 @@ ReadText = Callable[[str], str]
 """A text of the session by its hash; raises UserError when it is missing."""
 
 
+class RefusedCode(NamedTuple):
+    """Code of the engineer's that does not compile, in answer to the diff to `subject`.
+
+    `source` is what was written; None where hunks of the diff were chosen, which `marks` are about
+    then.
+    """
+
+    subject: str
+    source: str | None
+    marks: tuple[LineMark, ...]
+
+
 class SessionDiff(DiffPane):
-    """The diff from the base of the round to the candidate, or the one that is asked about."""
+    """The diff from the base of the round to the candidate, or the one that is asked about.
+
+    In its place stands what the engineer wrote and does not compile, until it is dropped.
+    """
 
     def __init__(self, read: ReadText, *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)
@@ -36,19 +53,38 @@ class SessionDiff(DiffPane):
         self._drawn: tuple[object, ...] = ()
         self.problem: UserError | None = None
         """Why the diff cannot be shown, if it cannot."""
+        self._refused: RefusedCode | None = None
+
+    @property
+    def shows_edit(self) -> bool:
+        """Whether it shows what the engineer wrote, and not what is asked about."""
+        return self._refused is not None and self._refused.source is not None
+
+    @property
+    def errors_of_edit(self) -> tuple[LineMark, ...]:
+        """What is wrong with the engineer's text, at its lines; nothing where it is not shown."""
+        return self._refused.marks if self._refused is not None and self.shows_edit else ()
+
+    def show_refused(self, refused: RefusedCode | None) -> None:
+        """Shows code that was not taken with its errors; with None what is asked about again."""
+        self._refused = refused
 
     def show_view(self, view: View) -> None:
         """Draws what has changed."""
         old, new = sources_of(view)
         is_asked = _is_asked(view, new)
+        if self._refused is not None and self._refused.subject != new:
+            self._refused = None
+        refused = self._refused
         known = view.state.candidates
-        part = (known.get(old), known.get(new), is_asked, old, new)
+        part = (known.get(old), known.get(new), is_asked, old, new, refused)
         if same_part(part, self._drawn):
             return
         self._drawn = part
         try:
             before, now = view.state.candidate(old), view.state.candidate(new)
-            self.show(self._diff(before, now, is_asked) if new else None)
+            diff = self._diff(before, now, is_asked) if new else None
+            self.show(_with_errors(diff, refused) if diff and refused else diff)
             self.problem = None
         except UserError as error:
             self.problem = error
@@ -71,6 +107,13 @@ class SessionDiff(DiffPane):
         if self.problem:
             return self.problem.describe()
         return super().title() if self.view else "No diff: the plan has no code"
+
+
+def _with_errors(diff: DiffView, refused: RefusedCode) -> DiffView:
+    """What was asked about with errors at its lines, or what was written in its place."""
+    if refused.source is None:
+        return replace(diff, marks=(*diff.marks, *refused.marks))
+    return DiffView(diff.old, refused.source, diff.old_name, "your edit, not taken", refused.marks)
 
 
 class SessionSource(SourcePane):
@@ -135,6 +178,11 @@ def sources_of(view: View) -> tuple[str, str]:
 def _is_asked(view: View, new: str) -> bool:
     asked = view.awaiting
     return asked is not None and asked.gate is ApprovalGate.DIFF and asked.subject == new
+
+
+def error_marks(errors: Iterable[Diagnostic]) -> tuple[LineMark, ...]:
+    """Errors of a compiler at their lines."""
+    return tuple(LineMark(e.line, MarkKind.ERROR, e.message) for e in errors if e.line)
 
 
 def marks_of(candidate: CandidateState) -> tuple[LineMark, ...]:

@@ -95,7 +95,8 @@ def _activity(view: View, now: float) -> list[Span]:
 
 def _rounds(state: SessionState) -> list[Span]:
     number = max((r.number for r in state.rounds), default=0)
-    return [Span(f"round {number}/{state.round_limit}")] if state.round_limit else []
+    limit = state.round_limit + state.rounds_free
+    return [Span(f"round {number}/{limit}")] if state.round_limit else []
 
 
 def _best(state: SessionState) -> list[Span]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.widgets import Input
 
-from astra_tui.model.hunks import apply_hunks, split_lines, unified_diff
+from astra_tui.model.hunks import apply_hunks, shown_lines, split_lines, unified_diff
 from astra_tui.model.matching import MAX_PASSES, count_passes
 from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
@@ -95,6 +95,36 @@ def test_space_refuses_a_hunk_in_words_and_tells_what_the_model_understands() ->
             assert pane.accepted_hunks is None
             await pilot.press("asterisk")
             assert pane.accepted_hunks == ()
+
+    run(test())
+
+
+def test_lines_are_chosen_one_by_one_and_hunks_with_what_they_need() -> None:
+    old = "/* @launch\n  k<T> grid=n\n*/\n" + "".join(f"// {n}\n" for n in range(9)) + "a\nb\nc\n"
+    new = old.replace("k<T>", "wide<T>").replace("a\nb\nc\n", "void wide();\nb2\nc\nd\n")
+
+    async def test() -> None:
+        pane = shown(DiffView(old, new, choosable=True))
+        async with opened(pane) as pilot:
+            headers = [line for line in screen_lines(pilot) if "Hunk" in line]
+            assert "needs hunk 2 (wide)" in headers[0]
+            assert "needs" not in headers[1]
+            await pilot.press("J", "space")
+            assert pane.accepted_hunks == (), "a launch goes with its kernel"
+            await pilot.press("K", "space")
+            assert pane.accepted_hunks is None
+            await pilot.press("J", "j", "j", "space")  # The second line that is removed.
+            assert (pane.accepted_hunks, pane.left_out) == (None, (2,))
+            made = apply_hunks(old, new, {0, 1}, pane.left_out)
+            assert made == new.replace("b2\n", "b\n")
+            assert "without 1 line" in screen_lines(pilot)[0]
+            assert (
+                shown_lines(old, new, {0, 1}, pane.left_out)
+                == tuple(range(len(new.split())))[: len(made.splitlines())]
+            )
+            pane.show(replace(pane.view, marks=()))  # type: ignore[type-var]
+            await pilot.press("space")
+            assert pane.left_out == ()
 
     run(test())
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from astra_tui.model.hunks import LineChange
 from astra_tui.model.visible import Range
 from astra_tui.tui.text.document import Document, document_of
 from astra_tui.tui.widgets.code.annotations import MarkKind
 from astra_tui.tui.widgets.code.columns import Columns, column_segments, column_titles
-from astra_tui.tui.widgets.code.notes import NoteRow
+from astra_tui.tui.widgets.code.notes import NoteRow, pluralised
 from astra_tui.tui.widgets.code.painting import Layer, code_strip, fit
 from astra_tui.tui.widgets.code.view import CodeView
 from astra_tui.tui.widgets.diff.alignment import Alignment, Pair
@@ -82,6 +83,10 @@ class DiffCanvas(CodeView):
         super().__init__(id=id)
         self.view = DiffView("", "")
         self.accepted: frozenset[int] = frozenset()
+        self.left_out: frozenset[LineChange] = frozenset()
+        """Changes that are refused within accepted hunks."""
+        self.needs: tuple[Mapping[int, str], ...] = ()
+        """What the hunks need of each other, where they can be chosen."""
         self.side_by_side = False
         self.columns_wanted: bool | None = None
         """Whether someone asked for columns, or for none; until then the room decides."""
@@ -159,6 +164,11 @@ class DiffCanvas(CodeView):
         text += f", +{added} −{removed}"
         if refused:
             text += ", refused: the old lines stay"
+        elif kept := sum(change.hunk == hunk for change in self.left_out):
+            text += f", {pluralised(kept, 'line')} refused"
+        if self.view.choosable and self.needs:
+            others = "; ".join(f"hunk {o + 1} ({name})" for o, name in self.needs[hunk].items())
+            text += f", needs {others}" if others else ""
         name = "diff--header-refused" if refused else "diff--header"
         return self._draw_bar(text + " ", name, at_cursor, "─")
 
@@ -195,7 +205,7 @@ class DiffCanvas(CodeView):
         if line < 0 or row.part >= self._texts[side].parts(line):
             return Strip.blank(width, self.style_of("diff--absent"))
         base = self.style_of(f"diff--{_SIDES[side]}") if row.changed else Style.null()
-        if row.changed and row.hunk not in self.accepted:
+        if row.changed and self._is_refused(row, side):
             base = self.style_of(f"diff--{_SIDES[side]}-refused")
         gutter = Strip(self._gutter(row, side, base))
         code = self._draw_code(row, side, base)
@@ -207,12 +217,18 @@ class DiffCanvas(CodeView):
         document = self._texts[side]
         self.await_colours(side, line)
         layers: list[Layer] = []
-        if row.changed and row.hunk in self.accepted:
+        if row.changed and not self._is_refused(row, side):
             style = self.style_of(f"diff--{_SIDES[side]}-emphasis")
             layers.append((self._emphasis(side, line), style))
         searched = (NEW, row.new) if row.new >= 0 and not row.changed else (side, line)
         layers += self.match_layers(*searched)
         return code_strip(document, line, row.part, self.style_of, base, layers)
+
+    def _is_refused(self, row: CodeRow, side: int) -> bool:
+        if row.hunk not in self.accepted:
+            return True
+        line = (row.old, row.new)[side]
+        return any((c.old, c.new)[side] == line for c in self.left_out)
 
     def _emphasis(self, side: int, line: int) -> Sequence[Range]:
         partner = self._layout.partner(side, line)

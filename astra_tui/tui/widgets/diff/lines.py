@@ -8,12 +8,13 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
+from astra_tui.model.hunks import LineChange, hunk_needs, line_changes, with_needed
 from astra_tui.tui.text.document import PART, document_of
 from astra_tui.tui.widgets.code.columns import column_widths
 from astra_tui.tui.widgets.code.notes import NoteRow, most_severe, notes_of
 from astra_tui.tui.widgets.code.search import Match, occurrences
 from astra_tui.tui.widgets.code.view import CodeView
-from astra_tui.tui.widgets.diff.alignment import Alignment
+from astra_tui.tui.widgets.diff.alignment import Alignment, is_quick
 from astra_tui.tui.widgets.diff.canvas import DiffCanvas
 from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.rows import (
@@ -27,6 +28,9 @@ from astra_tui.tui.widgets.diff.rows import (
     Row,
 )
 
+_Choice = tuple[frozenset[int], frozenset[LineChange]]
+"""Accepted hunks, and what is refused of these."""
+
 _MAX_CHOICES = 32
 _BOX = 5
 """Cells of a header, from the left, on which a click toggles the hunk."""
@@ -38,7 +42,7 @@ class DiffLines(DiffCanvas):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("J,ctrl+down", "next_hunk(1)", "Next hunk", id="diff.next_hunk"),
         Binding("K,ctrl+up", "next_hunk(-1)", "Previous hunk", id="diff.previous_hunk"),
-        Binding("space", "toggle_hunk", "Hunk on/off", id="diff.toggle_hunk"),
+        Binding("space", "toggle_hunk", "Take or not", id="diff.toggle_hunk"),
         Binding("asterisk", "toggle_all", "All hunks", show=False, id="diff.toggle_all"),
         Binding("enter", "open", "Open", id="diff.open"),
         Binding("plus", "expand", "More context", show=False, id="diff.expand"),
@@ -68,12 +72,17 @@ class DiffLines(DiffCanvas):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         # A refused hunk stays refused while the engineer looks at something else.
-        self._choices: LRUCache[tuple[str, str], frozenset[int]] = LRUCache(_MAX_CHOICES)
+        self._choices: LRUCache[tuple[str, str], _Choice] = LRUCache(_MAX_CHOICES)
+        self._changes: tuple[LineChange, ...] | None = None
+        """What can be chosen line by line, once someone does so."""
 
     def show(self, view: DiffView, alignment: Alignment) -> None:
         """Shows another diff, from its first hunk."""
         self._texts = (document_of(view.old), document_of(view.new))
         self._layout = DiffRows(alignment, *self._texts)
+        self._changes = None
+        hunks = alignment.hunks
+        self.needs = hunk_needs(view.old, view.new, hunks) if view.choosable else ()
         self._take(view)
         self._take_choice()
         self.forget_search()
@@ -100,9 +109,10 @@ class DiffLines(DiffCanvas):
     def _take_choice(self) -> None:
         """The choice that was given, or the one that the engineer made when it was shown before."""
         everything = frozenset(range(self.hunk_count))
-        chosen = self.view.accepted
+        chosen, self.left_out = self.view.accepted, frozenset()
         if chosen is None and self.view.choosable:
-            chosen = self._choices.get((self.view.old, self.view.new))
+            before = self._choices.get((self.view.old, self.view.new))
+            chosen, self.left_out = before or (None, frozenset())
         self.accepted = everything if chosen is None else chosen & everything
 
     # Rows
@@ -175,16 +185,63 @@ class DiffLines(DiffCanvas):
         self._go_to_next(NoteRow, step)
 
     def action_toggle_hunk(self) -> None:
-        """Accepts or refuses the hunk at the cursor."""
+        """Accepts or refuses the line at the cursor, or on a header its hunk."""
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        changes = self._changes_on(row) if isinstance(row, CodeRow) else frozenset()
         hunk = self._hunk_at_cursor()
-        if hunk >= 0 and self.view.choosable:
-            self._choose(self.accepted ^ {hunk})
+        if changes and self.view.choosable:
+            self._choose_lines(hunk, changes)
+        elif hunk >= 0 and self.view.choosable:
+            self._choose_hunk(hunk)
+
+    def _choose_hunk(self, hunk: int) -> None:
+        """Accepts a hunk with those that it needs, or refuses it with those that need it."""
+        rest = frozenset(c for c in self.left_out if c.hunk != hunk)
+        if hunk in self.accepted and rest == self.left_out:
+            left = self.accepted - {hunk}
+            kept = frozenset(h for h in left if with_needed([h], self.needs) <= left)
+            self._choose(kept, rest)
+        else:
+            self._choose(self.accepted | with_needed([hunk], self.needs), rest)
+
+    def _choose_lines(self, hunk: int, changes: frozenset[LineChange]) -> None:
+        """Accepts or refuses lines; a hunk of which nothing is left is refused."""
+        own = frozenset(c for c in self._line_changes() if c.hunk == hunk)
+        left_out = self.left_out if hunk in self.accepted else self.left_out | own
+        left_out = left_out - changes if changes <= left_out else left_out | changes
+        if own <= left_out:
+            self._choose(self.accepted - {hunk}, left_out - own)
+        else:
+            self._choose(self.accepted | {hunk}, left_out)
+
+    def _changes_on(self, row: CodeRow) -> frozenset[LineChange]:
+        """What a row shows of the changes; nothing of a text that is too long to look for them."""
+        if not row.changed or not is_quick(self.view.old, self.view.new):
+            return frozenset()
+        return frozenset(
+            c
+            for c in self._line_changes()
+            if (c.old >= 0 and c.old == row.old) or (c.new >= 0 and c.new == row.new)
+        )
+
+    def _line_changes(self) -> tuple[LineChange, ...]:
+        if self._changes is None:
+            self._changes = line_changes(self.view.old, self.view.new)
+        return self._changes
+
+    @property
+    def left_out_numbers(self) -> tuple[int, ...]:
+        """The refused lines of accepted hunks, as an answer names them."""
+        if not self.left_out:
+            return ()
+        return tuple(n for n, c in enumerate(self._line_changes()) if c in self.left_out)
 
     def action_toggle_all(self) -> None:
         """Accepts all hunks, or refuses all where all are accepted."""
         everything = frozenset(range(self.hunk_count))
         if everything and self.view.choosable:
-            self._choose(frozenset() if self.accepted == everything else everything)
+            is_all = self.accepted == everything and not self.left_out
+            self._choose(frozenset() if is_all else everything)
 
     def action_open(self) -> None:
         """Unfolds the fold at the cursor, or opens the line in the source."""
@@ -224,7 +281,8 @@ class DiffLines(DiffCanvas):
         """A click on the box of a hunk toggles it; one on a fold opens it."""
         at = self._rows[row]
         if isinstance(at, HeaderRow) and x < _BOX:
-            self.action_toggle_hunk()
+            if self.view.choosable:
+                self._choose_hunk(at.hunk)
         elif isinstance(at, FoldRow):
             self.action_open()
 
@@ -242,10 +300,13 @@ class DiffLines(DiffCanvas):
             return self.view.marks[row.mark].text
         return ""
 
-    def _choose(self, accepted: frozenset[int]) -> None:
+    def _choose(
+        self, accepted: frozenset[int], left_out: frozenset[LineChange] = frozenset()
+    ) -> None:
         changed = tuple(sorted(self.accepted ^ accepted))
         self.accepted = accepted
-        self._choices[self.view.old, self.view.new] = accepted
+        self.left_out = frozenset(c for c in left_out if c.hunk in accepted)
+        self._choices[self.view.old, self.view.new] = accepted, self.left_out
         self.repaint()
         self.post_message(self.Toggled(changed, accepted))
         self.post_message(self.Changed())

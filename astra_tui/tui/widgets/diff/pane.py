@@ -16,13 +16,16 @@ Keys are bindings with ids (`diff.*`, `code.*`), so that the key map of the sett
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import replace
 from textual import on, work
 from textual.message import Message
 
-from astra_tui.model.hunks import unified_diff
+from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.hunks import shown_lines, unified_diff
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.widgets.code.notes import count_marks, pluralised
 from astra_tui.tui.widgets.code.pane import CodePane
@@ -41,7 +44,9 @@ class DiffPane(CodePane):
 
     TITLE: ClassVar[str] = "Diff"
     HELP: ClassVar[str] = """\
-J and K go from hunk to hunk, space accepts or refuses the one at the cursor, * all of them.
+J and K go from hunk to hunk. space on a header accepts or refuses the hunk, on a changed line \
+that line, * all of them. A hunk that needs another one, as a launch its kernel, says so, and is \
+refused and accepted with it.
 enter opens a fold, or shows the line in the source; + and - show more or less around a hunk.
 s changes between one column and two. c shows or hides the counters next to the lines, which \
 are shown at first where they leave enough room for the code.
@@ -131,6 +136,24 @@ The arrow keys move the cursor and scroll sideways.
         accepted = self.lines.accepted
         return None if len(accepted) == self.lines.hunk_count else tuple(sorted(accepted))
 
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The lines of accepted hunks that are refused, as an answer names them."""
+        return self.lines.left_out_numbers
+
+    def at_shown_lines(self, errors: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Errors in what is chosen, at the lines of the diff where these stand."""
+        view = self._view
+        if view is None:
+            return ()
+        accepted = self.lines.accepted
+        places = shown_lines(view.old, view.new, accepted, self.left_out)
+        return tuple(
+            replace(error, line=places[error.line - 1] + 1)
+            for error in errors
+            if 0 < error.line <= len(places)
+        )
+
     def title(self) -> str:
         """Names, hunks, lines and marks."""
         view, lines = self._view, self.lines
@@ -147,6 +170,8 @@ The arrow keys move the cursor and scroll sideways.
         hunks = pluralised(lines.hunk_count, "hunk")
         if len(lines.accepted) < lines.hunk_count:
             hunks = f"{len(lines.accepted)} of {hunks} accepted"
+        if lines.left_out:
+            hunks += f" without {pluralised(len(lines.left_out), 'line')}"
         parts = [names, hunks, f"+{added} −{removed}"]
         if view.marks:
             parts.append(count_marks(view.marks))
