@@ -81,7 +81,9 @@ class Chunk:
         self.live_bits = places.live_bits.copy()
         self.dynamic_shared = launch.dynamic_shared
         self.shared_size = launch.shared.static_size + launch.dynamic_shared
-        self.registers = HomeRegisters(self.width, launch.program.slot_dtypes)
+        self.registers = HomeRegisters(
+            self.width, launch.program.slot_dtypes, launch.variation.finite_registers
+        )
         for slot, name in launch.program.special_slots.items():
             moved = (launch.memory.base - GLOBAL) & _ALL_BITS
             self.registers[slot] = (

@@ -22,25 +22,26 @@ def spread(value: Any, width: int) -> Any:
 class HomeRegisters(Registers):
     """The registers of all threads of a chunk.
 
-    A slot that was never written reads as all ones, which is a NaN for floats: PTX leaves it
-    undefined, so a result that depends on it is to show.
+    PTX leaves undefined what a slot holds that was never written, so a result that depends on it
+    is to show. It reads as all ones, which is a NaN for floats, or, if `finite`, as a number.
     """
 
-    def __init__(self, width: int, dtypes: list[np.dtype[Any]]):
+    def __init__(self, width: int, dtypes: list[np.dtype[Any]], finite: bool = False):
         super().__init__()
         self.width = width
         self.dtypes = dtypes
+        self.finite = finite
 
     def __missing__(self, slot: int) -> Any:
-        value = self[slot] = _undefined(self.dtypes[slot])
+        value = self[slot] = _undefined(self.dtypes[slot], self.finite)
         return value
 
 
 @cache
-def _undefined(dtype: np.dtype[Any]) -> Any:
+def _undefined(dtype: np.dtype[Any], finite: bool) -> Any:
     if dtype.kind == "b":
-        return np.zeros((), dtype)[()]
-    return np.full((), -1).astype(f"i{dtype.itemsize}").view(dtype)[()]
+        return np.full((), finite, dtype)[()]
+    return np.frombuffer((b"\x5a" if finite else b"\xff") * dtype.itemsize, dtype)[0]
 
 
 class GroupRegisters(Registers):

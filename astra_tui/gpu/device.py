@@ -190,12 +190,15 @@ def kernels_of(launches: tuple[PackedLaunch, ...]) -> tuple[Kernel, ...]:
 
 
 def _case_buffer(buffer: DeviceBuffer) -> CaseBuffer:
+    is_output = buffer.use.starts_undefined
+    # A producer writes all of an output, what lies between its rows too, which has to stay.
+    has_gaps = buffer.covered is not None
     return CaseBuffer(
         buffer.name,
         buffer.content.tobytes(),
         buffer.misalignment,
-        not buffer.stable,
-        buffer.use.starts_undefined,
+        produced=not buffer.stable and not (is_output and has_gaps),
+        is_output=is_output,
     )
 
 

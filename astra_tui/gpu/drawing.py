@@ -27,7 +27,7 @@ from astra_tui.model.encoding import encode, largest_code
 POOL = 8
 """Special values that can be planted at most."""
 
-_KINDS = ("normal", "uniform", "integers", "constant", "arange", "offsets", "distribution")
+_KINDS = ("normal", "uniform", "integers", "constant", "arange", "offsets", "distribution", "lone")
 _WHOLE_KINDS = ("integers", "arange", "offsets")
 _PARTS = 2**52
 """What the numbers of a distribution are parts of."""
@@ -80,7 +80,8 @@ class Fill(msgspec.Struct, frozen=True):
     planted: tuple[float, ...]
     group: int = 0
     """How many in a row, from each multiple of so many on, follow from each other: they differ
-    (integers; 0 for none), rise from `low` to `high` (offsets), or sum to 1 (a distribution)."""
+    (integers; 0 for none), rise from `low` to `high` (offsets), sum to 1 (a distribution), or are
+    `low` but for one (lone)."""
     apart: int = 0
     """How far neighbouring offsets are apart at least."""
 
@@ -174,7 +175,7 @@ def type_code(dtype: DType) -> int:
 
 def _values(fill: Fill, seed: Any, i: Any) -> Any:
     values = _unplanted(fill, seed, i)
-    if fill.limit > 0 and fill.kind != "constant":
+    if fill.limit > 0 and fill.kind not in ("constant", "lone"):
         values = np.minimum(np.maximum(values, -fill.limit), fill.limit)
     planted = fill.planted[:POOL]
     if planted:
@@ -200,6 +201,10 @@ def _unplanted(fill: Fill, seed: Any, i: Any) -> Any:
         case "distribution":
             begin, end = _share(_key(fill, seed, i), i % np.uint64(fill.group), fill.group, _PARTS)
             return (end - begin).astype(np.float64) * (1.0 / _PARTS)
+        case "lone":
+            group = np.uint64(max(fill.group, 1))
+            is_lone = i % group == _key(fill, seed, i) % group
+            return np.where(is_lone, fill.high, fill.low)
     random = _mix(seed + np.uint64(2) * i)
     match fill.kind:
         case "normal":

@@ -23,6 +23,9 @@ _COMPUTES = {
 """Instructions whose result may be an address that they were given."""
 _READS = {"ld", "ldu", "prefetch", "prefetchu", "isspacep", "setp", "bra"}
 """Instructions that leave alone what they are given an address of."""
+_READERS = ("__assertfail", "vprintf")
+"""Functions of the driver that leave alone what they are passed: they are declared, not defined."""
+_HEAD = re.compile(r"^([^\n]*)\.func\b\s*(?:\([^)]*\))?\s*([%$\w]+)", re.MULTILINE)
 
 
 @lru_cache(maxsize=8)
@@ -52,8 +55,8 @@ def only_read(ptx: str, variables: Iterable[str]) -> frozenset[str]:
     """Those of some global variables that no instruction can write.
 
     The address of such a variable is loaded from or computed with, in any function, and nothing
-    else: it is not stored, passed on, or the initial value of another variable. What is not
-    understood counts as a write.
+    else: it is not stored, the initial value of another variable, or passed on but to what prints
+    it. What is not understood counts as a write.
     """
     names = frozenset(variables)
     if not names:
@@ -61,20 +64,34 @@ def only_read(ptx: str, variables: Iterable[str]) -> frozenset[str]:
     text = _COMMENT.sub("", ptx)
     declared = [word for variable in _VARIABLE.findall(text) for word in _NAME.findall(variable)]
     once = frozenset(name for name in names if declared.count(name) == 1)
+    readers = _declared_readers(text)
     functions = _FUNCTION.split(_VARIABLE.sub("", text))
-    return once.difference(*(_written(function, once) for function in functions))
+    return once.difference(*(_written(function, once, readers) for function in functions))
 
 
-def _written(function: str, names: frozenset[str]) -> set[str]:
+def _declared_readers(ptx: str) -> frozenset[str]:
+    heads = _HEAD.findall(ptx)
+    defined = {name for words, name in heads if ".extern" not in words}
+    return frozenset(name for _, name in heads if name in _READERS) - defined
+
+
+def _written(function: str, names: frozenset[str], readers: frozenset[str]) -> set[str]:
     """Variables that a function may write or pass on."""
     if names.isdisjoint(_NAME.findall(function)):
         return set()
-    instructions = [(m[1].split(".")[0], m[2]) for m in _INSTRUCTION.finditer(function)]
+    instructions = [(_opcode(m[1]), m[2]) for m in _INSTRUCTION.finditer(function)]
     held = _held(instructions, names)
     found: set[str] = set()
+    passed: set[str] = set()
     for opcode, operands in instructions:
-        if opcode not in _COMPUTES | _READS:
-            found.update(*(held.get(word, ()) for word in _NAME.findall(operands)))
+        words = _NAME.findall(operands)
+        if opcode == "call" and not readers.isdisjoint(words):
+            passed.clear()
+        elif opcode == "st.param":
+            passed.update(*(held.get(word, ()) for word in words))
+        elif opcode not in _COMPUTES | _READS:
+            found.update(passed, *(held.get(word, ()) for word in words))
+    found |= passed
     understood = sum(1 for _, operands in instructions for word in _words(operands, names))
     if understood != sum(1 for word in _words(function, names)):
         found |= names
@@ -100,6 +117,10 @@ def _held(instructions: list[tuple[str, str]], names: frozenset[str]) -> dict[st
                 is_new |= not addresses <= known
                 known |= addresses
     return held
+
+
+def _opcode(instruction: str) -> str:
+    return "st.param" if instruction.startswith("st.param.") else instruction.split(".")[0]
 
 
 def _split(operands: str) -> tuple[str, str]:

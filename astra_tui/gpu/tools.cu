@@ -17,7 +17,7 @@ __device__ u64 mix(u64 x) {
 // The table of drawing.py, put here before this file is compiled.
 __constant__ unsigned short quantiles[257] = {QUANTILES};
 
-enum Kind { NORMAL, UNIFORM, INTEGERS, CONSTANT, ARANGE, OFFSETS, DISTRIBUTION };
+enum Kind { NORMAL, UNIFORM, INTEGERS, CONSTANT, ARANGE, OFFSETS, DISTRIBUTION, LONE };
 enum Type { F16, BF16, F32, F64, I8, I16, I32, I64, NARROW };
 
 struct Draw {
@@ -128,8 +128,11 @@ __device__ double value(const Draw& d, u64 seed, u64 i) {
             v = __dmul_rn(double(part.end - part.begin), 1.0 / (1ull << 52));
             break;
         }
+        case LONE:
+            if (d.group && place == key % d.group) v = d.high;
+            break;
     }
-    if (d.limit > 0 && d.kind != CONSTANT) v = fmin(fmax(v, -d.limit), d.limit);
+    if (d.limit > 0 && d.kind != CONSTANT && d.kind != LONE) v = fmin(fmax(v, -d.limit), d.limit);
     return v;
 }
 

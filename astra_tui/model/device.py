@@ -96,6 +96,8 @@ class Variation:
 
     registers: frozenset[str] = frozenset()
     """Special registers, such as %smid, that get other values than in a plain run."""
+    finite_registers: bool = False
+    """Whether registers that were never written hold a number instead of NaN."""
     moved_buffers: bool = False
     """Whether buffers lie at other addresses, in another order, equally aligned."""
     seed: int = 0

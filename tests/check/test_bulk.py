@@ -102,15 +102,18 @@ def test_sets_are_judged_apart_and_the_wrong_one_is_named() -> None:
 
 def test_a_job_draws_the_inputs_of_its_rows_and_sets_itself() -> None:
     seen: list[tuple[Any, Any, int]] = []
+    given: list[Any] = []
 
     def reference(values: Any) -> Any:
         seen.append((values["x"].numpy(), values["w"].numpy(), values["rows"]))
-        return {"out": values["x"] * values["w"]}
+        given.append(values["scale"].numpy())
+        return {"out": values["x"] * values["w"] * values["scale"][:, None]}
 
     x = BulkInput("x", Fill("float16", "normal", 0, 1, 0, ()), seed_of(1, "x"), (6, 6), True)
     w = BulkInput("w", Fill("float4_e2m1fn", "normal", 0, 1, 0, ()), seed_of(1, "w"), (6,), False)
+    scale = BulkInput("scale", Fill("float32", "normal", 0, 1, 0, ()), seed_of(1, "s"), (6,), True)
     output = BulkOutput("out", "float64", (2, 6), 0, 1.0, 1.0)
-    job = BulkJob(window_fd(), (x, w), (output,), {"rows": 2}, 7, 3, 4, 2)
+    job = BulkJob(window_fd(), (x, w, scale), (output,), {"rows": 2}, 7, 3, 4, 2)
     answer = BulkWorker(reference, "").answer(job)
     assert (answer.where, answer.note) == ("cpu", "")
     assert answer.parts[0].elements == 36
@@ -120,3 +123,5 @@ def test_a_job_draws_the_inputs_of_its_rows_and_sets_itself() -> None:
         drawn = decode(draw(w.fill, w.seed, number, np.arange(3)), DType.FLOAT4_E2M1FN)
         np.testing.assert_array_equal(weights, drawn)
         assert count == 2
+        drawn = decode(draw(scale.fill, scale.seed, number, np.arange(4, 6)), DType.FLOAT32)
+        np.testing.assert_array_equal(given[number - 7], drawn)

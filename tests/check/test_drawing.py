@@ -218,6 +218,7 @@ SEED = 0xFEDC_BA98_7654_3210
         fill("", "arange", high=20),
         fill("", "normal", 0.0, 1e30, 1e300, (1e300, -1e300)),
         fill("", "distribution", group=30),
+        fill("", "lone", -math.inf, 0.5, group=30),
     ],
     ids=lambda f: f.kind,
 )
@@ -277,6 +278,8 @@ def test_offsets_rise_from_end_to_end_and_distributions_sum_to_one(
     parts = values(fill("float64", "distribution", group=count), seed, 1, 3 * count)
     assert parts.min() >= 0
     assert (parts.reshape(3, count).sum(axis=1) == 1).all()
+    lone = values(fill("float64", "lone", -3.0, 2.0, group=count), seed, 1, 3 * count)
+    assert (np.sort(lone.reshape(3, count)) == [-3.0] * (count - 1) + [2.0]).all()
 
 
 @settings(max_examples=15, deadline=None)

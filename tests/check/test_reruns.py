@@ -146,6 +146,12 @@ def test_what_only_the_emulator_does_is_found(
         assert MARK in text.splitlines()[finding.line - 1]
 
 
+def test_a_result_of_a_variable_without_a_value_is_found(checker: Checker) -> None:
+    unset = 'float unset, v; asm volatile("mov.f32 %0, %1;" : "=f"(v) : "f"(unset));\n'
+    result = result_of(checker, planted(unset + "result = fmaxf(result, v);"))
+    assert "a variable, or an element of a local array, that was never given" in result.message
+
+
 LAUNCHES = {
     "registers a thread": planted(
         before="""float r[96];

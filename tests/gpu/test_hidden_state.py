@@ -7,6 +7,7 @@ from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.compiler import Compiler
 
 KEEPS = """
+#include <cassert>
 constexpr float STEPS[4] = {1.f, 2.f, 3.f, 5.f};
 struct Pair { int a; float b; };
 static constexpr Pair PAIR{1, 2.f};
@@ -20,6 +21,8 @@ __device__ void store(float* p, int i) { p[i] = 3; }
 __device__ __noinline__ void call(float* p, int i) { p[i] = 3; }
 __global__ void keeps(int n, float* q) {
   static const int WIDTHS[3] = {1, 5, 9};
+  assert(n > 0 && "a literal, and the name of the function, are passed on to what prints them");
+  if (n > 70) printf("%d is many\\n", n);
   atomicAdd(&counted, 1);
   const float4 v = *reinterpret_cast<const float4*>(table);
   q[0] = STEPS[n] + PAIR.b + LIMITS[n] + table[n & 3] + v.x + where[1] + WIDTHS[n];
@@ -45,6 +48,10 @@ def test_constants_are_none_and_what_can_be_written_is(compiler: Compiler) -> No
     assert not hidden_state(compiler.compile(tools_source(), ("draw", "produce")))
 
 
+PRINTS = ".extern .func (.param .b32 result) vprintf (.param .b64 given);\n"
+PASSED = "st.param.b64 [param0], x;\ncall.uni (result), {}, (param0);"
+
+
 def test_what_is_not_understood_may_be_written() -> None:
     declared = ".global .align 4 .u32 x;\n"
     load = "ld.global.u32 %r1, [x];"
@@ -57,5 +64,9 @@ def test_what_is_not_understood_may_be_written() -> None:
         (f"{declared}.entry k() {{\n{load}\nst.global.u32 [x], %r1;\n}}", False),
         (f"{declared}.entry k() {{\n{load}\nnew.thing [x];\n}}", False),
         (f"{declared}.entry k() {{\n{load}\nx\n}}", False),
+        (f"{declared}{PRINTS}.entry k() {{\n{PASSED.format('vprintf')}\n}}", True),
+        (f"{declared}{PRINTS}.entry k() {{\n{PASSED.format('other')}\n}}", False),
+        (f"{declared}.func vprintf() {{}}\n.entry k() {{\n{PASSED.format('vprintf')}\n}}", False),
+        (f"{declared}{PRINTS}.entry k() {{\nst.param.b64 [param0], x;\nret;\n}}", False),
     ):
         assert only_read(text, ["x"]) == (frozenset("x") if is_read else frozenset()), text

@@ -173,8 +173,12 @@ def _draw(each: BulkInput, first: int, sets: int) -> Any:
 
 def _rows_of(job: BulkJob, each: BulkInput, raw: Any) -> Any:
     """The bytes of one set's rows, of shape (rows, ..., bytes of the last dimension)."""
-    tensor = raw.reshape((*each.shape[:-1], DType(each.fill.dtype).bytes_of(each.shape[-1])))
-    return tensor[job.first_row : job.first_row + job.rows] if each.has_rows else tensor
+    shape = (*each.shape[:-1], DType(each.fill.dtype).bytes_of(each.shape[-1]))
+    if not each.has_rows:
+        return raw.reshape(shape)
+    row = len(raw) // max(each.shape[0], 1)
+    part = raw[job.first_row * row : (job.first_row + job.rows) * row]
+    return part.reshape((job.rows, *shape[1:]) if len(shape) > 1 else -1)
 
 
 def _decoded(raw: Any, dtype: DType) -> Any:

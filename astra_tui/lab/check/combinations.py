@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from astra_tui.gpu.drawing import POOL
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, Dimension, KernelTask, ValueKind, Values
@@ -189,17 +188,22 @@ def zeros(task: KernelTask, dtype: DType) -> Level:
     )
 
 
-def few_large(task: KernelTask, dtype: DType) -> Level:
-    """Inputs of the most negative number, with the largest one in 128 elements.
+def lone_numbers(task: KernelTask, dtype: DType) -> Iterator[Level]:
+    """Inputs of the most negative number, with the largest one once in every two rows; and, of each
+    argument that has to bear it, -inf with an ordinary one.
 
-    A maximum that leaves out part of a row is then off by all that numbers can be apart.
+    A maximum that leaves out part of a row is then off by all that numbers can be apart, and most
+    parts of a row hold nothing but -inf.
     """
-    values = {}
-    for argument in normal_inputs(task, dtype):
-        within = large(argument, task.dtype_of(argument, dtype))
-        planted = (*[repr(within.low)] * (POOL - 1), repr(within.high))
-        values[argument.name] = Values(ValueKind.CONSTANT, within.low, 1.0, planted)
-    return Level("few large among large negative ones", values=values)
+    floats = normal_inputs(task, dtype)
+    ends = {a.name: large(a, task.dtype_of(a, dtype)) for a in floats}
+    lone = {name: Values(ValueKind.LONE, end.low, end.high) for name, end in ends.items()}
+    if lone:
+        yield Level("one large among large negative ones", values=lone)
+    for argument in floats:
+        if "-inf" in argument.special:
+            held = Values(ValueKind.LONE, -math.inf, float(ORDINARY[0]))
+            yield Level(f"{argument.name} nearly all -inf", values={argument.name: held})
 
 
 def mostly_negative_infinity(task: KernelTask, dtype: DType) -> Iterator[Level]:

@@ -24,7 +24,7 @@ from astra_tui.lab.check.combinations import (
     combine,
     cover_pairs,
     draw_dims,
-    few_large,
+    lone_numbers,
     mostly,
     mostly_negative_infinity,
     nearest_size,
@@ -67,6 +67,8 @@ with, and next to that on paths of its own.
 MAX_PATHS_NEAR = 4
 
 DRAWN_SIZES = 6
+SEVERAL = 8
+"""Rows among which a lone number stands in enough places of its row."""
 
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
@@ -122,7 +124,7 @@ def source_cases(
             *near,
             *_pairs(finder, dtype, by_way, seed),
             *_beyond_turning(finder, dtype, by_way, of_type, seed),
-            *_near_data(finder, dtype, by_way, seed),
+            *_near_data(finder, dtype, by_way, of_type, seed),
         ):
             found.setdefault(case.id, case)
     workloads = workload_cases(task)
@@ -232,15 +234,17 @@ def _sizes_in_words(dims: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in dims.items())
 
 
-def _near_data(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> Iterator[Case]:
+def _near_data(
+    finder: _Finder, dtype: DType, by_way: SizesByWay, cases: list[Case], seed: int
+) -> Iterator[Case]:
     """Cases of each way whose inputs hold the numbers that the source may compare data with.
 
     Rare among ordinary values, work that is skipped at such a number shows; nearly everywhere,
-    work that is skipped for a row because of one place. Few large numbers, at the task's typical
-    size as well, show a maximum that is one of a part of the row.
+    work that is skipped for a row because of one place. Lone numbers, in the longest rows, show a
+    maximum that is one of a part of the row.
     """
     task = finder.task
-    typical = {name: dimension.typical for name, dimension in task.dims.items()}
+    longest = _longest_rows(finder, dtype, cases)
     random = random_of(seed, task, dtype.value, "data")
     numbers = compared_numbers(finder.source.text, MAX_NUMBERS)
     levels = [
@@ -253,16 +257,39 @@ def _near_data(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> 
         )
         if level.values
     ]
-    few = few_large(task, dtype)
+    lone = list(lone_numbers(task, dtype))
+    scalars = (
+        DEFAULT_LEVEL,
+        *random.sample(others := scalar_levels(task, random)[1:], len(others)),
+    )
     for way, sizes in by_way.items():
-        chosen = [(level, random.choice(sizes)) for level in levels]
-        chosen += [(few, dims) for dims in (typical, random.choice(sizes)) if few.values]
-        for level, dims in chosen:
-            name = f"{'x'.join(map(str, dims.values()))}: {words_of((level,))}"
-            case = combine(_case_of(name, _WHY_DATA, dtype, dims, seed), (level,))
+        longer = longest.get(way, sizes[-1])
+        at_once = [(level, DEFAULT_LEVEL, random.choice(sizes)) for level in levels]
+        at_once += [(level, scalar, longer) for level in lone for scalar in scalars[:2]]
+        for *combined, dims in at_once:
+            name = f"{'x'.join(map(str, dims.values()))}: {words_of(combined)}"
+            case = combine(_case_of(name, _WHY_DATA, dtype, dims, seed), combined)
             found = finder.on_way(case, way)
             if found is not None:
                 yield found
+
+
+def _longest_rows(finder: _Finder, dtype: DType, cases: list[Case]) -> dict[Way, dict[str, int]]:
+    """Of each way the sizes, among those of the cases, with the longest row of an input, but where
+    there are such with several rows.
+    """
+
+    def row(dims: Mapping[str, int]) -> tuple[bool, int]:
+        inputs = (a for a in finder.task.tensors if a.is_read and a.shape)
+        longest = max((finder.task.shape_of(a, dims, dtype)[-1] for a in inputs), default=0)
+        return dims.get(finder.task.rows, SEVERAL) >= SEVERAL, longest
+
+    found: dict[Way, dict[str, int]] = {}
+    within = [c.dims for c in cases if not c.outside_contract and 0 not in c.dims.values()]
+    for dims in sorted(within, key=row, reverse=True):
+        for way in finder.ways(dims, dtype):
+            found.setdefault(way, dims)
+    return found
 
 
 def _pairs(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> list[Case]:

@@ -1,10 +1,10 @@
 """Runs that passed, again: with everything that hardware may do otherwise.
 
-A second run has other bytes in undefined memory, buffers at other addresses, other values in timers
-and in the numbers of multiprocessor, warp and grid, and, where blocks communicate, blocks and warps
-in another order. Outputs may not change. Where they do, each of these is tried alone to name the
-cause. Kernels with approximate instructions run once more with each result at the edge of its
-documented error; these outputs are judged like the first.
+A second run has other bytes in undefined memory and registers, buffers at other addresses, other
+values in timers and in the numbers of multiprocessor, warp and grid, and, where blocks communicate,
+blocks and warps in another order. Outputs may not change. Where they do, each of these is tried
+alone to name the cause. Kernels with approximate instructions run once more with each result at the
+edge of its documented error; these outputs are judged like the first.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def second_run(
     reached = first.outcome.reached
     everything = Variation(
         registers=MACHINE_DEPENDENT & set(reached),
+        finite_registers=True,
         moved_buffers=True,
         seed=seed,
         order=int(COMMUNICATES in reached),
@@ -93,15 +94,29 @@ def _cause(
             f"{_differing(first, changed)}: the result depends on what was in undefined memory "
             "before"
         )
+    undefined = again(POISON_NAN, Variation(finite_registers=True))
+    if not same(undefined):
+        return RerunDifference(
+            f"{_differing(first, undefined)}: the result depends on a variable, or an element of "
+            "a local array, that was never given a value"
+        )
     for name in sorted(everything.registers):
         alone = again(
             POISON_NAN,
-            replace(everything, registers=frozenset({name}), moved_buffers=False, order=0),
+            replace(
+                everything,
+                registers=frozenset({name}),
+                finite_registers=False,
+                moved_buffers=False,
+                order=0,
+            ),
         )
         if not same(alone):
             return _of_registers(frozenset({name}), reached, alone)
     if everything.registers:
-        alone = again(POISON_NAN, replace(everything, moved_buffers=False, order=0))
+        alone = again(
+            POISON_NAN, replace(everything, finite_registers=False, moved_buffers=False, order=0)
+        )
         if not same(alone):
             return _of_registers(everything.registers, reached, alone)
     alone = again(POISON_NAN, Variation(moved_buffers=True, seed=everything.seed))

@@ -269,11 +269,13 @@ class KernelTask:
     ) -> int:
         """How many elements in a row, from each multiple of so many on, follow from each other.
 
-        They differ, rise or sum to 1; 0 for none.
+        They differ, rise, sum to 1 or have one that stands out; 0 for none.
         """
         shape = self.shape_of(argument, dims, element)
         if values.kind.is_of_rows:
             return shape[-1]
+        if values.kind is ValueKind.LONE:
+            return 2 * shape[-1]
         match values.distinct:
             case Distinct.NONE:
                 return 0

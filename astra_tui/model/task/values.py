@@ -17,6 +17,7 @@ class ValueKind(StrEnum):
     ARANGE = "arange"
     OFFSETS = "offsets"
     DISTRIBUTION = "distribution"
+    LONE = "lone"
 
     @property
     def is_of_rows(self) -> bool:
@@ -40,7 +41,8 @@ class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     numbers from `low` to `high`, both included. constant: `low` everywhere, which may be infinite.
     arange: 0, 1, 2, ... modulo `high` + 1. offsets: whole numbers that never fall, `low` first in
     each row along the last axis and `high` last. distribution: rows of numbers from 0 to 1 that sum
-    to 1, before they are rounded to their type. `low_text` and `high_text` are expressions over
+    to 1, before they are rounded to their type. lone: `low`, which may be infinite, but for one
+    `high` in every two rows, at a drawn place. `low_text` and `high_text` are expressions over
     dimensions that stand for `low` and `high`; "" where the number does.
     """
 
