@@ -226,6 +226,9 @@ class _BufferTraffic:
         for access in accesses:
             offsets, warps = access.requests()
             piece = offsets // self.unit - self.buffer.begin // self.unit
+            # An access that an engineer accepts may go past the end.
+            within = (piece >= 0) & (piece + access.spec.size // self.unit <= len(self.stored))
+            piece, warps = piece[within], warps[within]
             count = access.spec.size // self.unit
             if count > 1:
                 piece = (piece[:, None] + np.arange(count)).reshape(-1)

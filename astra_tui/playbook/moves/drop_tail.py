@@ -7,6 +7,17 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from astra_tui.cuda_source.effects import PURE_FUNCTIONS, stores_in, written_names
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.indices import (
+    BLOCK_THREADS,
+    GLOBAL_THREAD,
+    GRID_THREADS,
+    THREAD,
+    IndexReader,
+    Polynomial,
+)
+from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     called_name,
     cast_of,
@@ -29,23 +40,12 @@ from astra_tui.playbook.edits import remove_statement
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import divisible, plan_value
-from astra_tui.playbook.linear import (
-    BLOCK_THREADS,
-    GLOBAL_THREAD,
-    GRID_THREADS,
-    THREAD,
-    IndexReader,
-    Polynomial,
-    atom,
-    number,
-)
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.names import PURE_FUNCTIONS, Function, stores_in, written_names
 
 _SHARED_OUT = ((THREAD, BLOCK_THREADS), (GLOBAL_THREAD, GRID_THREADS))
 """Start and step of a loop whose iterations threads share out between them."""
 
-_MOVING = (THREAD + BLOCK_THREADS).atoms
+_MOVING = frozenset((THREAD + BLOCK_THREADS).atoms())
 
 
 class _Needed(Exception):
@@ -205,9 +205,13 @@ def _reach(tail: _Tail) -> tuple[Polynomial, Polynomial]:
     start, step = loop.start_form(reader), loop.step_form(reader)
     bound = reader.read(loop.bound)
     if loop.counts_up():
-        if (start, step) in _SHARED_OUT and len(bound.atoms) == 1:
-            division = reader.divisions.get(next(iter(bound.atoms)))
-            if division is not None and division.operator == "/" and bound == atom(*bound.atoms):
+        if (start, step) in _SHARED_OUT and len(set(bound.atoms())) == 1:
+            division = reader.divisions.get(next(bound.atoms()))
+            if (
+                division is not None
+                and division.operator == "/"
+                and bound == of_atom(next(bound.atoms()))
+            ):
                 return division.numerator, division.denominator
         for thread, threads in _SHARED_OUT:
             width = _factor(step, threads)
@@ -221,16 +225,16 @@ def _reach(tail: _Tail) -> tuple[Polynomial, Polynomial]:
 def _factor(product: Polynomial, by: Polynomial) -> Polynomial | None:
     """What `by`, one monomial with coefficient 1, has to be multiplied by to give a product."""
     ((wanted, _),) = by.terms.items()
-    quotient = number(0)
+    quotient = constant(0)
     for monomial, coefficient in product.terms.items():
         left = list(monomial)
         for each in wanted:
             if each not in left:
                 return None
             left.remove(each)
-        factor = number(coefficient)
+        factor = constant(coefficient)
         for each in left:
-            factor = factor * atom(each)
+            factor = factor * of_atom(each)
         quotient = quotient + factor
     return quotient
 
@@ -252,7 +256,7 @@ def _check_range(tail: _Tail, length: Polynomial) -> None:
         row = offset + bound + -length
         same = {begins for pointer, begins in rows if pointer == text_of(access.pointer)}
         # Where remainders are left, the two ends did not meet.
-        moves = row.atoms & (_MOVING | reader.divisions.keys())
+        moves = set(row.atoms()) & (_MOVING | reader.divisions.keys())
         if slope != 1 or moves or (same and row not in same):
             raise _Needed(f"line {line_of(access.node)}: the loop may store outside of the row")
         if not _is_rest(begin + offset + -row, length, reader):
@@ -261,15 +265,15 @@ def _check_range(tail: _Tail, length: Polynomial) -> None:
 
 def _is_rest(begin: Polynomial, length: Polynomial, reader: IndexReader) -> bool:
     """Whether a place is within a row for certain: its start, or its length without a rest."""
-    if begin == number(0):
+    if begin == constant(0):
         return True
-    for each in begin.atoms:
+    for each in set(begin.atoms()):
         division = reader.divisions.get(each)
         if division is None or division.numerator != length:
             continue
-        if division.operator == "%" and begin == length + -atom(each):
+        if division.operator == "%" and begin == length + -of_atom(each):
             return True
-        if division.operator == "/" and begin == atom(each) * division.denominator:
+        if division.operator == "/" and begin == of_atom(each) * division.denominator:
             return True
     return False
 
@@ -307,11 +311,11 @@ def _is_whole(
 
 def _plan_form(form: Polynomial, kernel: Function, launch: Launch) -> Expression | None:
     """A number or a single name of a kernel in the plan's words."""
-    if form.constant is not None:
-        return Integer(form.constant)
-    if len(form.atoms) != 1 or form != atom(*form.atoms):
+    if form.number is not None:
+        return Integer(form.number)
+    if len(set(form.atoms())) != 1 or form != of_atom(next(form.atoms())):
         return None
-    (name,) = form.atoms
+    (name,) = set(form.atoms())
     for node in of_type(kernel.body, "identifier"):
         if node.text is not None and node.text.decode() == name:
             return plan_value(node, kernel, launch)
