@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function, Variable
-from astra_tui.cuda_source.indices import THREAD, IndexReader
+from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, Division, IndexReader
 from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     arguments_of,
@@ -139,13 +139,17 @@ def _read_tree(source: KernelText, function: Function, loop: Loop) -> _Tree:
 
 
 def _check_blocks(source: KernelText, function: Function, loop: Loop) -> None:
-    start = loop.start_form(IndexReader(function))
+    reader = IndexReader(function)
+    start = loop.start_form(reader)
+    half = Division("/", BLOCK_THREADS, constant(2))
+    is_half = half in (reader.divisions.get(atom) for atom in start.atoms())
+    spans = is_half and len(start.terms) == 1 and set(start.terms.values()) == {1}
     for launch in source.launches_of(function):
         if len(launch.block) != 1 or not multiple_of_warp(launch.block[0], source.plan):
             raise _Unsuitable(f"line {launch.place.line}: a block is not a whole number of warps")
         size = launch.block[0]
         fixed = isinstance(size, Integer) and start == constant(size.value // 2)
-        if not fixed and str(start) != "(blockDim.x)/(2)":
+        if not (fixed or spans):
             raise _Unsuitable(f"line {line_of(loop.node)}: the tree does not span the block")
 
 
