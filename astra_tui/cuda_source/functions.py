@@ -25,6 +25,7 @@ from astra_tui.cuda_source.syntax import (
 
 TYPE = "typename"
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
+_COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _QUALIFIERS = re.compile(
     r"\b(const|constexpr|static|volatile|register|struct|typename|__shared__|restrict|__restrict"
     r"|__restrict__|__grid_constant__)\b|__align__\([^)]*\)"
@@ -261,10 +262,11 @@ def _variable(declaration: Node, declarator: Node | None) -> Variable:
     inner = declarator
     if declarator is not None and declarator.type == "init_declarator":
         inner = field(declarator, "declarator")
-    marks = text_of(inner)
+    marks = _COMMENTS.sub(" ", text_of(inner))
     first = declaration.child_by_field_name("declarator")
     end = first.start_byte if first is not None else declaration.end_byte
-    head = (declaration.text or b"")[: end - declaration.start_byte].decode(errors="replace")
+    text = (declaration.text or b"")[: end - declaration.start_byte].decode(errors="replace")
+    head = _COMMENTS.sub(" ", text)
     is_array = bool(re.search(r"\[[^\]]*\]", marks))
     return Variable(
         name=declared_name(declarator),
