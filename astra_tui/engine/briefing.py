@@ -33,6 +33,7 @@ def brief_on(
         notes=(*(n.text for n in state.notes), *_refused_hunks(state, text_of)),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
+        gpu=state.device.gpu if state.device else None,
         hardware=known.hardware,
     )
 

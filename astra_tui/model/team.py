@@ -14,6 +14,7 @@ from typing import Protocol
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import KernelTask
@@ -72,6 +73,8 @@ class Brief:
     """What the profiling agent made of the profile."""
     timing: Timing | None = None
     """The source's latest timing, in which it was the candidate; only from devices that time."""
+    gpu: GpuIdentity | None = None
+    """The GPU whose times decide; None on the emulator, where counts do."""
     hardware: NcuReport | None = None
     """Its hardware counters on one workload, where they were asked for."""
 

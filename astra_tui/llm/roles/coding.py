@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from astra_tui.llm.errors import BadAnswer
 from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, retry_once
-from astra_tui.llm.roles.facts import notes_text, plan_text, task_text
+from astra_tui.llm.roles.facts import device_text, plan_text, said_text, task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
@@ -108,7 +108,8 @@ def coding_prompt(brief: Brief, plan: Plan, failure: Failure | None) -> str:
             "plan": Data("plan", plan_text(plan)),
             "task": Data("task", task_text(brief.task)),
             "source": Data("kernel source", current),
-            "notes": Data("notes of the engineer", notes_text(brief.notes)),
+            "said": Data("words of the engineer", said_text(brief)),
+            "device": Data("device", device_text(brief)),
         },
     )
 

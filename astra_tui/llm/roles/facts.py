@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_tui.llm.roles.prompts import clipped
+from astra_tui.llm.roles.prompts import clipped, prompt_text
 from astra_tui.model.counters import AccessCount, Counters, add_counters
-from astra_tui.model.launch import print_expression
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
 from astra_tui.model.ncu import DURATION, NcuReport
+from astra_tui.model.occupancy import MULTIPROCESSORS
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 
+EMULATED = "sm_90"
 HOT_LINES = 8
 MAX_TRIED = 12
 MAX_NOTES = 20
@@ -52,6 +54,10 @@ def profile_text(profile: Profile | None) -> str:
             f"{w.blocks} blocks of {w.threads} threads, and {w.compulsory_bytes} bytes that any "
             f"kernel has to move): {counters_text(w.counters)}"
         )
+        if w.waves is not None:
+            lines[-1] += (
+                f", {w.waves.waves:.2f} waves, of the last {100 * w.waves.tail:.0f} % empty"
+            )
     for k in profile.kernels:
         lines.append(
             f"kernel {k.kernel}: {k.registers} registers, {k.spill_bytes} bytes spilled, "
@@ -66,6 +72,49 @@ def profile_text(profile: Profile | None) -> str:
     return "\n".join(lines)
 
 
+def goal_text(brief: Brief) -> str:
+    """What makes a version better where this session runs."""
+    return prompt_text("goal_times" if brief.gpu else "goal_counts").rstrip()
+
+
+def device_text(brief: Brief) -> str:
+    """What the device has, as far as it is known: a sheet of limits, for plans and code."""
+    gpu, plan_has = brief.gpu, DEVICE_ATTRIBUTES
+    if gpu is None:
+        arch, count = EMULATED, plan_has["sm_count"]
+        lines = [f"an emulator of an H100 ({arch}), {count} multiprocessors"]
+    else:
+        arch = "sm_{}{}".format(*gpu.compute_capability) if gpu.compute_capability else ""
+        lines = [f"{gpu.name or 'a GPU'} ({arch or 'unknown architecture'})"]
+        if gpu.sm_count:
+            lines[0] += f", {gpu.sm_count} multiprocessors"
+        if gpu.memory_bytes:
+            lines.append(f"{gpu.memory_bytes >> 30} GiB of memory")
+        if bandwidth := _copy_bandwidth(brief.timing):
+            lines.append(bandwidth)
+    if (limits := MULTIPROCESSORS.get(arch)) is not None:
+        lines.append(
+            f"a multiprocessor holds {limits.warps} warps, {limits.blocks} blocks, "
+            f"{limits.registers} registers and {limits.shared_bytes} bytes of shared memory"
+        )
+    if gpu is None or arch == EMULATED:
+        lines.append(
+            f"a block has at most {plan_has['max_threads_per_block']} threads and "
+            f"{plan_has['max_shared_memory_per_block']} bytes of shared memory"
+        )
+    return "; ".join(lines)
+
+
+def _copy_bandwidth(timing: Timing | None) -> str:
+    """The bandwidth of a copy of as many bytes as the largest workload moves, both ways."""
+    floors = [(w.floor, w.workload) for w in timing.workloads if w.floor] if timing else []
+    if not floors:
+        return ""
+    floor, workload = max(floors, key=lambda pair: pair[0].compulsory_bytes)
+    tera = floor.compulsory_bytes / floor.copy_us / 1e6
+    return f"a copy of the {floor.compulsory_bytes} bytes of {workload} reaches {tera:.2f} TB/s"
+
+
 def timing_text(timing: Timing | None) -> str:
     """What a source takes on the GPU, against what no kernel goes below there."""
     if timing is None:
@@ -74,7 +123,11 @@ def timing_text(timing: Timing | None) -> str:
     for w in timing.workloads:
         text = f"workload {w.workload}: {w.cold.candidate_us:.2f} us"
         if w.floor is not None:
-            text += f"; a copy of as many bytes takes {w.floor.us:.2f} us"
+            of_floor = w.of_floor or 0.0
+            text += (
+                f"; a copy of as many bytes takes {w.floor.us:.2f} us: {100 * of_floor:.0f} % of "
+                "a copy's speed"
+            )
         if w.producer:
             text += ", with a kernel before it that writes part of its inputs"
         if w.chained is not None:
@@ -159,9 +212,17 @@ def tried_text(tried: Sequence[Tried]) -> str:
     return "\n".join(lines)
 
 
-def notes_text(notes: Sequence[str]) -> str:
-    """The newest notes, oldest of them first."""
-    return "\n".join(f"- {clipped(note, MAX_CHARACTERS)}" for note in notes[-MAX_NOTES:])
+def said_text(brief: Brief) -> str:
+    """What the engineer said, for every role: notes and refused parts of diffs, oldest first, then
+    rejections with their reasons.
+    """
+    rejections = [
+        f'rejected "{t.plan.title}": {t.rejected_because}'
+        for t in brief.tried
+        if t.outcome is Outcome.REJECTED and t.rejected_because
+    ]
+    said = [*brief.notes[-MAX_NOTES:], *rejections[-MAX_NOTES:]]
+    return "\n".join(f"- {clipped(text, MAX_CHARACTERS)}" for text in said)
 
 
 def plan_text(plan: Plan) -> str:

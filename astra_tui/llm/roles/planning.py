@@ -9,7 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
-from astra_tui.llm.roles.facts import measured_text, notes_text, task_text, tried_text
+from astra_tui.llm.roles.facts import (
+    device_text,
+    goal_text,
+    measured_text,
+    said_text,
+    task_text,
+    tried_text,
+)
 from astra_tui.llm.roles.language import refused_features
 from astra_tui.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
 from astra_tui.llm.roles.prompts import Data, clipped, compose, numbered, prompt_text
@@ -137,6 +144,7 @@ def planning_prompt(
             "round": str(brief.round),
             "count": str(count),
             "refused": refused_features(),
+            "goal": goal_text(brief),
             "counts_legend": prompt_text("counts_legend"),
         },
         {
@@ -145,7 +153,8 @@ def planning_prompt(
             "profile": Data("profile", measured_text(brief)),
             "analysis": Data("analysis by an agent", brief.analysis),
             "tried": Data("earlier plans", tried_text(brief.tried)),
-            "notes": Data("notes of the engineer", notes_text(brief.notes)),
+            "said": Data("words of the engineer", said_text(brief)),
+            "device": Data("device", device_text(brief)),
             "moves": Data("playbook moves", "\n".join(shown)),
         },
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.facts import measured_text, task_text
+from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, task_text
 from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
 from astra_tui.model.team import Brief, OnText, Role
 
@@ -25,7 +25,9 @@ async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
         )
     except NO_ADVICE:
         return ""
-    return strike_numbers(in_words(said, MAX_WORDS), measured_text(brief))
+    return strike_numbers(
+        in_words(said, MAX_WORDS), f"{device_text(brief)}\n{measured_text(brief)}"
+    )
 
 
 def profiling_prompt(brief: Brief) -> str:
@@ -36,10 +38,12 @@ def profiling_prompt(brief: Brief) -> str:
             "round": str(brief.round),
             "words": str(MAX_WORDS),
             "counts_legend": prompt_text("counts_legend"),
+            "goal": goal_text(brief),
         },
         {
             "task": Data("task", task_text(brief.task)),
             "source": Data("kernel source", numbered(brief.source)),
+            "device": Data("device", device_text(brief)),
             "profile": Data("profile", measured_text(brief)),
         },
     )
