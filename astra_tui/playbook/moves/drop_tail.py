@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import PURE_FUNCTIONS, stores_in, written_names
-from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.indices import (
     BLOCK_THREADS,
     GLOBAL_THREAD,
     GRID_THREADS,
     THREAD,
     IndexReader,
-    Polynomial,
 )
-from astra_tui.cuda_source.polynomial import constant, of_atom
+from astra_tui.cuda_source.polynomial import Polynomial, constant, of_atom
 from astra_tui.cuda_source.syntax import (
     called_name,
     cast_of,
@@ -145,7 +144,7 @@ def _check(source: KernelText, evidence: Evidence, tail: _Tail) -> None:
         if not _is_whole(source.plan, evidence, tail.kernel, launch, length, width):
             raise _Needed(
                 f"line {line_of(tail.loop.node)}: rows of other lengths need it: nothing makes "
-                f"{length} a multiple of {width} at the launch in line {launch.place.line}"
+                f"{length.text()} a multiple of {width.text()} at line {launch.place.line}"
             )
 
 
@@ -189,7 +188,7 @@ def _is_harmless(source: KernelText, call: Node) -> bool:
     if cast_of(call) is not None or name in PURE_FUNCTIONS or name == "__stcs":
         return True
     function = next((f for f in source.functions if f.name == name), None)
-    if function is None or any(p.is_pointer for p in function.parameters):
+    if function is None or any(map(_may_write, function.parameters)):
         return False
     parts = list(descendants(function.body))
     return not stores_in(function.body) and all(
@@ -197,7 +196,12 @@ def _is_harmless(source: KernelText, call: Node) -> bool:
     ) and not any(part.type == "gnu_asm_expression" for part in parts)  # fmt: skip
 
 
-def _reach(tail: _Tail) -> tuple[Polynomial, Polynomial]:
+def _may_write(parameter: Variable) -> bool:
+    """Whether a function could change what a caller passes."""
+    return bool(parameter.pointers) or (parameter.is_reference and not parameter.is_const)
+
+
+def _reach(tail: _Tail) -> tuple[Polynomial[str], Polynomial[str]]:
     """How long the rows are that the first loop walks over, and how many elements an iteration
     takes. It walks to the end if one is a multiple of the other.
     """
@@ -205,16 +209,11 @@ def _reach(tail: _Tail) -> tuple[Polynomial, Polynomial]:
     start, step = loop.start_form(reader), loop.step_form(reader)
     bound = reader.read(loop.bound)
     if loop.counts_up():
-        if (start, step) in _SHARED_OUT and len(set(bound.atoms())) == 1:
-            division = reader.divisions.get(next(bound.atoms()))
-            if (
-                division is not None
-                and division.operator == "/"
-                and bound == of_atom(next(bound.atoms()))
-            ):
-                return division.numerator, division.denominator
+        division = reader.divisions.get(_only_atom(bound))
+        if (start, step) in _SHARED_OUT and division is not None and division.operator == "/":
+            return division.numerator, division.denominator
         for thread, threads in _SHARED_OUT:
-            width = _factor(step, threads)
+            width = step.divided(threads)
             if width is not None and start == thread * width:
                 return bound, width
     raise _Needed(
@@ -222,56 +221,45 @@ def _reach(tail: _Tail) -> tuple[Polynomial, Polynomial]:
     )
 
 
-def _factor(product: Polynomial, by: Polynomial) -> Polynomial | None:
-    """What `by`, one monomial with coefficient 1, has to be multiplied by to give a product."""
-    ((wanted, _),) = by.terms.items()
-    quotient = constant(0)
-    for monomial, coefficient in product.terms.items():
-        left = list(monomial)
-        for each in wanted:
-            if each not in left:
-                return None
-            left.remove(each)
-        factor = constant(coefficient)
-        for each in left:
-            factor = factor * of_atom(each)
-        quotient = quotient + factor
-    return quotient
+def _only_atom(form: Polynomial[str]) -> str:
+    """The atom that a form consists of, "" where it is anything else."""
+    name = next(iter(form.atoms()), "")
+    return name if form == of_atom(name) else ""
 
 
-def _check_range(tail: _Tail, length: Polynomial) -> None:
+def _check_range(tail: _Tail, length: Polynomial[str]) -> None:
     """What the loop stores lies within the row: it ends with the row and begins after its start."""
     reader, loop = IndexReader(tail.kernel), tail.loop
     start, step = loop.start_form(reader), loop.step_form(reader)
     thread = next((first for first, threads in _SHARED_OUT if threads == step), None)
     if thread is None or not loop.counts_up():
         raise _Needed(f"line {line_of(loop.node)}: it is not known which elements the loop takes")
-    begin, bound = start + -thread, reader.read(loop.bound)
+    begin, bound = start - thread, reader.read(loop.bound)
     rows = {
         (text_of(a.pointer), reader.read(a.index).without(tail.first.name)[1])
         for a in _stores_of(tail.first, tail.kernel)
     }
     for access in _stores(tail):
         slope, offset = reader.read(access.index).without(loop.name)
-        row = offset + bound + -length
+        row = offset + bound - length
         same = {begins for pointer, begins in rows if pointer == text_of(access.pointer)}
         # Where remainders are left, the two ends did not meet.
-        moves = set(row.atoms()) & (_MOVING | reader.divisions.keys())
+        moves = {*row.atoms()} & (_MOVING | reader.divisions.keys())
         if slope != 1 or moves or (same and row not in same):
             raise _Needed(f"line {line_of(access.node)}: the loop may store outside of the row")
-        if not _is_rest(begin + offset + -row, length, reader):
+        if not _is_rest(begin + offset - row, length, reader):
             raise _Needed(f"line {line_of(access.node)}: the loop may begin before the row")
 
 
-def _is_rest(begin: Polynomial, length: Polynomial, reader: IndexReader) -> bool:
+def _is_rest(begin: Polynomial[str], length: Polynomial[str], reader: IndexReader) -> bool:
     """Whether a place is within a row for certain: its start, or its length without a rest."""
     if begin == constant(0):
         return True
-    for each in set(begin.atoms()):
+    for each in begin.atoms():
         division = reader.divisions.get(each)
         if division is None or division.numerator != length:
             continue
-        if division.operator == "%" and begin == length + -of_atom(each):
+        if division.operator == "%" and begin == length - of_atom(each):
             return True
         if division.operator == "/" and begin == of_atom(each) * division.denominator:
             return True
@@ -297,8 +285,8 @@ def _is_whole(
     evidence: Evidence,
     kernel: Function,
     launch: Launch,
-    length: Polynomial,
-    width: Polynomial,
+    length: Polynomial[str],
+    width: Polynomial[str],
 ) -> bool:
     """Whether a launch is for rows of whole packs alone."""
     size, pack = (_plan_form(form, kernel, launch) for form in (length, width))
@@ -309,13 +297,12 @@ def _is_whole(
     return divisible(size, pack) in (*evidence.task.accepts, *_asked_for(plan, launch))
 
 
-def _plan_form(form: Polynomial, kernel: Function, launch: Launch) -> Expression | None:
+def _plan_form(form: Polynomial[str], kernel: Function, launch: Launch) -> Expression | None:
     """A number or a single name of a kernel in the plan's words."""
-    if form.number is not None:
-        return Integer(form.number)
-    if len(set(form.atoms())) != 1 or form != of_atom(next(form.atoms())):
-        return None
-    (name,) = set(form.atoms())
+    number = form.number
+    if number is not None:
+        return Integer(number)
+    name = _only_atom(form)
     for node in of_type(kernel.body, "identifier"):
         if node.text is not None and node.text.decode() == name:
             return plan_value(node, kernel, launch)
