@@ -63,8 +63,8 @@ from astra_tui.model.timing import (
 )
 from astra_tui.model.traffic import (
     ArgumentTraffic,
-    RedundantTraffic,
-    Repeat,
+    Waste,
+    WastedTraffic,
     WorkloadShare,
     WorkloadTraffic,
 )
@@ -128,7 +128,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,
     OutputShare, FakeResult, Diagnostic,
     answers.TaskCases, SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount,
-    WorkloadTraffic, ArgumentTraffic, Repeat, RedundantTraffic, WorkloadShare,
+    WorkloadTraffic, ArgumentTraffic, Waste, WastedTraffic, WorkloadShare,
     ComparedCounter, NcuReport, LaunchCounters, Metric, answers.SassEntry,
     Disassembly, SassKernel, Instruction, HistogramRow, Subroutine, SassDiff, KernelDiff,
     HistogramChange, ListingStep, ExportStep, answers.BenchEnvironment, GpuIdentity,

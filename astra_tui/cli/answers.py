@@ -19,7 +19,7 @@ from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.sass import Disassembly, SassDiff
 from astra_tui.model.timing import Timing
-from astra_tui.model.traffic import RedundantTraffic, WorkloadTraffic
+from astra_tui.model.traffic import WastedTraffic, WorkloadTraffic
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.model.yardsticks import ChainTimes, YardstickEntry
 from astra_tui.present.sessions import SessionEntry
@@ -127,7 +127,7 @@ class CountedEntry(msgspec.Struct, frozen=True):
     warp_instructions: int
     counters: Counters
     traffic: tuple[WorkloadTraffic, ...]
-    redundant: tuple[RedundantTraffic, ...]
+    wasted: tuple[WastedTraffic, ...]
     findings: tuple[Finding, ...]
     hardware: NcuReport | None
     compared: tuple[ComparedCounter, ...]

@@ -37,8 +37,8 @@ class _Counted:
 
 @command(
     "count memory traffic and instructions, line by line",
-    "Counts come from the emulator: they are exact for memory, and never a time. What is loaded "
-    "or stored again is looked for on every workload. --hardware puts the counters of a GPU next "
+    "Counts come from the emulator: they are exact for memory, and never a time. What is moved "
+    "in vain is looked for on every workload. --hardware puts the counters of a GPU next "
     "to them.",
     argument("task", "TASK", "a task's name or folder"),
     argument("source", "SOURCE.cu", "the kernel source to count"),
@@ -115,7 +115,7 @@ def _on_gpu(task: KernelTask, case: Case, counted: list[_Counted]) -> dict[Path,
 def _entry(counted: _Counted, on_gpu: NcuReport | None) -> CountedEntry:
     from astra_tui.cli.answers import CountedEntry
     from astra_tui.cli.hardware import compare_counters
-    from astra_tui.model.traffic import redundant_traffic
+    from astra_tui.model.traffic import wasted_traffic
 
     count = counted.count
     return CountedEntry(
@@ -130,7 +130,7 @@ def _entry(counted: _Counted, on_gpu: NcuReport | None) -> CountedEntry:
         warp_instructions=count.counters.warp_instructions,
         counters=count.counters,
         traffic=counted.traffic,
-        redundant=redundant_traffic((w.workload, w.arguments) for w in counted.traffic),
+        wasted=wasted_traffic((w.workload, w.arguments) for w in counted.traffic),
         findings=count.faults,
         hardware=on_gpu,
         compared=compare_counters(count.counters, on_gpu) if on_gpu is not None else (),

@@ -16,14 +16,14 @@ import numpy as np
 from astra_tui.emulator.memory import Buffer, GlobalMemory
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.counters import Place
-from astra_tui.model.traffic import ArgumentTraffic, Repeat, RepeatKind
+from astra_tui.model.traffic import HALF_LINE, SECTOR, ArgumentTraffic, Waste, WasteKind
 
 WINDOW = 1 << 22
 """Accesses of lanes that are kept. A block that makes more is looked at in parts: what it loads
 in two of them counts as shared."""
 
-_LOADED, _STORED = 1, 2
 _LARGEST = 16
+_TABLES = ("loaded", "stored", "loader", "storer")
 
 
 class TrafficLog:
@@ -74,7 +74,8 @@ class TrafficLog:
     def arguments(self) -> tuple[ArgumentTraffic, ...]:
         """The traffic of all arguments and workspaces that were touched, in the order of memory."""
         self.settle()
-        found = (b.result(self.sources) for b in self.buffers if b.buffer.use is not None)
+        arguments = (b for b in self.buffers if b.buffer.use is not None)
+        found = (b.result(self.sources) for b in arguments if b.loader is not None)
         return tuple(t for t in found if t.loaded or t.stored)
 
 
@@ -144,12 +145,14 @@ class _BufferTraffic:
     store; 0 for none."""
     stored: Any = None
     """The source that stored it last; 0 for none."""
-    touched: Any = None
-    """_LOADED and _STORED: what was done to a piece at any time."""
+    loader: Any = None
+    """The source that first loaded a piece at any time; 0 for none."""
+    storer: Any = None
+    """The source that last stored it, atomics left out; 0 for none."""
     loads: int = 0
     stores: int = 0
     shared: int = 0
-    repeats: dict[tuple[RepeatKind, int, int, bool], int] = field(default_factory=dict)
+    waste: dict[tuple[WasteKind, int, int, bool], int] = field(default_factory=dict)
     """Bytes by kind, source, earlier source, and whether another block came before."""
 
     def settle(self, accesses: list[_Access], sources: _Sources, warps_per_block: int) -> None:
@@ -165,7 +168,7 @@ class _BufferTraffic:
         self._remember(events, counted, sources)
 
     def add(
-        self, kind: RepeatKind, source: Any, earlier: Any, other_block: bool | Any = False
+        self, kind: WasteKind, source: Any, earlier: Any, other_block: bool | Any = False
     ) -> None:
         """Counts pieces by their sources."""
         if not len(source):
@@ -174,13 +177,12 @@ class _BufferTraffic:
         key = (source.astype(np.int64) << 32) | (earlier.astype(np.int64) << 1) | other
         for value, count in zip(*np.unique(key, return_counts=True), strict=True):
             pair = (kind, int(value >> 32), int(value >> 1 & 0x7FFF_FFFF), bool(value & 1))
-            self.repeats[pair] = self.repeats.get(pair, 0) + int(count) * self.unit
+            self.waste[pair] = self.waste.get(pair, 0) + int(count) * self.unit
 
     def result(self, sources: _Sources) -> ArgumentTraffic:
         """The counts so far."""
-        touched = self.touched if self.touched is not None else np.zeros(0, np.uint8)
-        repeats = [
-            Repeat(
+        waste = [
+            Waste(
                 kind,
                 sources.places[source][0],
                 sources.places[earlier][0],
@@ -191,18 +193,50 @@ class _BufferTraffic:
                 sources.places[source][1],
                 sources.places[earlier][1],
             )
-            for (kind, source, earlier, other_block), count in self.repeats.items()
+            for (kind, source, earlier, other_block), count in self.waste.items()
         ]
+        half_lines, half_used = self._half_lines(sources)
+        sectors_stored, part_stored = self._parts_of_sectors(sources)
+        waste += [*half_used, *part_stored]
         return ArgumentTraffic(
             argument=self.buffer.name,
             size=self.buffer.size,
             loaded=self.loads,
             stored=self.stores,
-            distinct_loaded=int(np.count_nonzero(touched & _LOADED)) * self.unit,
-            distinct_stored=int(np.count_nonzero(touched & _STORED)) * self.unit,
+            distinct_loaded=int(np.count_nonzero(self.loader)) * self.unit,
+            distinct_stored=int(np.count_nonzero(self.storer)) * self.unit,
             shared=self.shared,
-            repeats=tuple(sorted(repeats, key=lambda r: (-r.bytes, r.place, r.earlier, r.kind))),
+            half_lines=half_lines,
+            sectors_stored=sectors_stored,
+            waste=tuple(sorted(waste, key=lambda r: (-r.bytes, r.place, r.earlier, r.kind))),
         )
+
+    def _half_lines(self, sources: _Sources) -> tuple[int, list[Waste]]:
+        """The half lines that loads touch, and those of which one sector is not loaded."""
+        use = self.buffer.use
+        if use is None or use.starts_undefined:
+            return 0, []
+        halves = self._in_sectors(self.loader).max(axis=1).reshape(-1, 2)
+        inside = self._in_sectors(np.ones_like(self.loader)).any(axis=1).reshape(-1, 2)
+        one = inside.all(axis=1) & (np.count_nonzero(halves, axis=1) == 1)
+        used = int(np.count_nonzero(halves.any(axis=1)))
+        return used, _by_source(WasteKind.HALF_LINE, halves[one].max(axis=1), sources)
+
+    def _parts_of_sectors(self, sources: _Sources) -> tuple[int, list[Waste]]:
+        """The sectors that stores touch, and those that nothing loads and stores touch in part."""
+        sectors = self._in_sectors(self.storer)
+        inside = np.count_nonzero(self._in_sectors(np.ones_like(self.storer)), axis=1)
+        stored = np.count_nonzero(sectors, axis=1)
+        loaded = self._in_sectors(self.loader).any(axis=1)
+        part = (stored > 0) & (stored < inside) & ~loaded
+        waste = _by_source(WasteKind.PART_OF_SECTOR, sectors[part].max(axis=1), sources)
+        return int(np.count_nonzero(stored)), waste
+
+    def _in_sectors(self, pieces: Any) -> Any:
+        """A table of pieces as rows of a sector each, from a half line's begin to one's end."""
+        first = self.buffer.begin // self.unit % (HALF_LINE // self.unit)
+        padded = np.pad(pieces, (first, -(first + len(pieces)) % (HALF_LINE // self.unit)))
+        return padded.reshape(-1, SECTOR // self.unit)
 
     def _refine(self, unit: int) -> None:
         """Makes pieces small enough for accesses of `unit` bytes."""
@@ -210,13 +244,13 @@ class _BufferTraffic:
             self.unit = min(unit, self.unit)
             first, last = self.buffer.begin // self.unit, (self.buffer.end - 1) // self.unit
             pieces = max(last - first + 1, 1)
-            self.loaded, self.stored = np.zeros(pieces, np.int32), np.zeros(pieces, np.int32)
-            self.touched = np.zeros(pieces, np.uint8)
+            for name in _TABLES:
+                setattr(self, name, np.zeros(pieces, np.int32))
         elif unit < self.unit:
             times = self.unit // unit
             before = self.buffer.begin // unit - self.buffer.begin // self.unit * times
             count = (self.buffer.end - 1) // unit - self.buffer.begin // unit + 1
-            for name in ("loaded", "stored", "touched"):
+            for name in _TABLES:
                 finer = np.repeat(getattr(self, name), times)[before:][:count]
                 setattr(self, name, finer)
             self.unit = unit
@@ -248,8 +282,11 @@ class _BufferTraffic:
     def _remember(self, events: _Events, counted: Any, sources: _Sources) -> None:
         """What later blocks and launches find."""
         stores, loads = np.flatnonzero(events.store), np.flatnonzero(~events.store)
-        self.touched[events.piece[events.store & counted]] |= _STORED
-        self.touched[events.piece[~events.store & counted]] |= _LOADED
+        plain = np.flatnonzero(events.store & counted)
+        self.storer[events.piece[plain]] = events.source[plain]
+        plain = np.flatnonzero(~events.store & counted)[::-1]
+        plain = plain[self.loader[events.piece[plain]] == 0]
+        self.loader[events.piece[plain]] = events.source[plain]
         if len(stores):
             pieces = events.piece[stores]
             self.stored[pieces] = events.source[stores]  # The last of several stays.
@@ -260,6 +297,22 @@ class _BufferTraffic:
         launches = np.array(sources.launches)
         loads = loads[launches[self.loaded[events.piece[loads]]] != sources.launch][::-1]
         self.loaded[events.piece[loads]] = events.source[loads]
+
+
+def _by_source(kind: WasteKind, source: Any, sources: _Sources) -> list[Waste]:
+    """A sector each that some sources move in vain, by place and launch."""
+    return [
+        Waste(
+            kind,
+            sources.places[number][0],
+            0,
+            int(count) * SECTOR,
+            sources.launches[number],
+            sources.launches[number],
+            header=sources.places[number][1],
+        )
+        for number, count in zip(*np.unique(source, return_counts=True), strict=True)
+    ]
 
 
 class _History:
@@ -281,7 +334,7 @@ class _History:
         self.block = events.warp // warps_per_block
 
     def follow(self) -> None:
-        """Counts every event that repeats another."""
+        """Counts every event that waste another."""
         events = self.events
         every = np.arange(len(events.piece))
         if np.bincount(events.piece).max() == 1:  # Nothing is touched twice here.
@@ -301,7 +354,7 @@ class _History:
         key = self._key(events.piece, events.warp, line.stores_before)[loads]
         before = _previous(key)
         again = before >= 0
-        self._add(RepeatKind.LOADED_AGAIN, loads[again], loads[before[again]])
+        self._add(WasteKind.LOADED_AGAIN, loads[again], loads[before[again]])
         return loads[~again]
 
     def _in_block(self, loads: Any, line: _Line) -> tuple[Any, Any]:
@@ -314,14 +367,14 @@ class _History:
         is_first = first == loads
         ours = first[is_first]
         known = ours[line.stores_before[ours] > 0]
-        self._add(RepeatKind.READ_BACK, known, line.last_store[known])
+        self._add(WasteKind.READ_BACK, known, line.last_store[known])
         others, first = loads[~is_first], first[~is_first]
         # A warp that ran the earlier line as well could have kept or passed on the value.
         ran = np.zeros((len(self.silent), int(events.warp.max()) + 1), np.bool_)
         ran[events.source, events.warp] = True
         source = events.source
         again = (source[others] != source[first]) & ran[source[first], events.warp[others]]
-        self._add(RepeatKind.LOADED_AGAIN, others[again], first[again])
+        self._add(WasteKind.LOADED_AGAIN, others[again], first[again])
         self._share(others[~again])
         return ours, known
 
@@ -341,7 +394,7 @@ class _History:
         again = events.store & ~behind & (stored > 0) & (loaded == 0)
         again &= ~self.silent[stored] & self.counted[which]
         same = launches[stored[again]] == now
-        traffic.add(RepeatKind.STORED_AGAIN, events.source[again], stored[again], same)
+        traffic.add(WasteKind.STORED_AGAIN, events.source[again], stored[again], same)
         # Loads.
         loads = np.flatnonzero(~events.store)
         first = loads[_first(self._key(events.piece, line.stores_before)[loads])]
@@ -349,25 +402,25 @@ class _History:
         self._share(which[loads[(first != loads) & ~counted_before]])
         loads = loads[(first == loads) & ~counted_before]
         here = loads[line.stores_before[loads] > 0]
-        self._add(RepeatKind.READ_BACK, which[here], which[line.last_store[here]], other_block=True)
+        self._add(WasteKind.READ_BACK, which[here], which[line.last_store[here]], other_block=True)
         loads = loads[(line.stores_before[loads] == 0) & self.counted[which[loads]]]
         seen = loaded[loads] > 0
         shared = seen & (launches[loaded[loads]] == now)
         self._share(which[loads[shared]])
         later = loads[seen & ~shared]
-        traffic.add(RepeatKind.LOADED_AGAIN, events.source[later], loaded[later])
+        traffic.add(WasteKind.LOADED_AGAIN, events.source[later], loaded[later])
         back = loads[~seen & (stored[loads] > 0)]
         same = launches[stored[back]] == now
-        traffic.add(RepeatKind.READ_BACK, events.source[back], stored[back], same)
+        traffic.add(WasteKind.READ_BACK, events.source[back], stored[back], same)
 
     def _stored_again(self, stores: Any, before: Any, other_block: bool) -> None:
         """Counts the stores of which a store came right before, that of an atomic left out."""
         again = before >= 0
         stores, before = stores[again], before[again]
         again = self.events.store[before] & ~self.silent[self.events.source[before]]
-        self._add(RepeatKind.STORED_AGAIN, stores[again], before[again], other_block)
+        self._add(WasteKind.STORED_AGAIN, stores[again], before[again], other_block)
 
-    def _add(self, kind: RepeatKind, which: Any, before: Any, other_block: bool = False) -> None:
+    def _add(self, kind: WasteKind, which: Any, before: Any, other_block: bool = False) -> None:
         counted = self.counted[which]
         source = self.events.source
         self.traffic.add(kind, source[which[counted]], source[before[counted]], other_block)

@@ -1,4 +1,4 @@
-"""Which bytes of each argument the launches of a workload moved more than once, and where."""
+"""Bytes that the launches of a workload move of each argument: how many, and which in vain."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import msgspec
 
 from astra_tui.model.counters import Place
 
+SECTOR = 32
+HALF_LINE = 2 * SECTOR
 
-class RepeatKind(StrEnum):
-    """How bytes come to be moved again."""
+
+class WasteKind(StrEnum):
+    """How bytes come to be moved that need not be."""
 
     STORED_AGAIN = "stored_again"
     """Stored over what nothing has loaded since it was stored."""
@@ -20,16 +23,20 @@ class RepeatKind(StrEnum):
     launch."""
     READ_BACK = "read_back"
     """Loaded after the kernels themselves stored them: a way through memory."""
+    HALF_LINE = "half_line"
+    """Read with the other sector of a half line, and loaded by no one: L2 reads both."""
+    PART_OF_SECTOR = "part_of_sector"
+    """The sector of stores that leave a part of it as it was: L2 reads it first."""
 
 
-class Repeat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Bytes of one argument that a line moved after an earlier one, each byte once a request.
+class Waste(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Bytes of one argument that a line moves again, each once a request, or moves in vain.
 
     Lines are those of the kernel itself, not of functions that it calls; `header` and
     `earlier_header` as in `AccessCount`.
     """
 
-    kind: RepeatKind
+    kind: WasteKind
     line: int
     earlier_line: int
     bytes: int
@@ -55,7 +62,7 @@ class Repeat(msgspec.Struct, frozen=True, omit_defaults=True):
 class ArgumentTraffic(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that launches moved of one argument or workspace, counted once for each warp's request.
 
-    Bytes loaded are the first load of a byte, `shared`, or among `repeats`. Atomics and accesses
+    Bytes loaded are the first load of a byte, `shared`, or among `waste`. Atomics and accesses
     that synchronise are in none of these.
     """
 
@@ -69,18 +76,32 @@ class ArgumentTraffic(msgspec.Struct, frozen=True, omit_defaults=True):
     distinct_stored: int = 0
     shared: int = 0
     """Bytes loaded by a warp for itself that another one had loaded for itself: reuse."""
-    repeats: tuple[Repeat, ...] = ()
+    half_lines: int = 0
+    """Aligned pieces of 64 bytes that loads touch: what L2 reads of an input. Not counted for
+    what begins undefined, which the launches themselves have written."""
+    sectors_stored: int = 0
+    """Aligned pieces of 32 bytes that stores touch."""
+    waste: tuple[Waste, ...] = ()
 
     @property
     def compulsory(self) -> int:
         """Bytes that remain when each byte is loaded once and stored once."""
         return self.distinct_loaded + self.distinct_stored
 
-    def share(self, repeat: Repeat) -> float:
-        """The repeated bytes over the distinct ones that are moved in that direction."""
-        is_store = repeat.kind is RepeatKind.STORED_AGAIN
-        distinct = self.distinct_stored if is_store else self.distinct_loaded
-        return repeat.bytes / distinct if distinct else 0.0
+    def share(self, waste: Waste) -> float:
+        """The bytes moved in vain over what is moved in that direction: the distinct bytes, the
+        other sectors of all half lines, or all sectors that are stored to.
+        """
+        match waste.kind:
+            case WasteKind.STORED_AGAIN:
+                whole = self.distinct_stored
+            case WasteKind.HALF_LINE:
+                whole = SECTOR * self.half_lines
+            case WasteKind.PART_OF_SECTOR:
+                whole = SECTOR * self.sectors_stored
+            case _:
+                whole = self.distinct_loaded
+        return waste.bytes / whole if whole else 0.0
 
 
 class WorkloadTraffic(msgspec.Struct, frozen=True):
@@ -94,19 +115,19 @@ class WorkloadTraffic(msgspec.Struct, frozen=True):
 
 
 class WorkloadShare(msgspec.Struct, frozen=True):
-    """How much of an argument one workload moves again."""
+    """How much of an argument one workload moves in vain."""
 
     workload: str
     bytes: int
     share: float
-    """Over the argument's distinct bytes; above 1 where they are moved several times."""
+    """As `ArgumentTraffic.share`; above 1 where bytes are moved several times."""
 
 
-class RedundantTraffic(msgspec.Struct, frozen=True):
-    """One way in which a source moves bytes of an argument again, on all workloads that show it."""
+class WastedTraffic(msgspec.Struct, frozen=True):
+    """One way in which a source moves bytes of an argument in vain, on all workloads that do."""
 
     argument: str
-    repeat: Repeat
+    waste: Waste
     """As on the workload that shows it most."""
     shares: tuple[WorkloadShare, ...]
     """The largest share first."""
@@ -116,12 +137,16 @@ class RedundantTraffic(msgspec.Struct, frozen=True):
     @property
     def lines(self) -> tuple[int, ...]:
         """The source lines that it is about, in order."""
-        return tuple(sorted({self.repeat.line, self.repeat.earlier_line} - {0}))
+        return tuple(sorted({self.waste.line, self.waste.earlier_line} - {0}))
 
     def describe(self) -> str:
         """As in "line 31 stores again what line 24 stored: 20 % of out at 32x5120"."""
         most, *others = self.shares
-        text = f"{repeat_words(self.repeat)}: {most.share:.0%} of {self.argument} at "
+        whole = {
+            WasteKind.HALF_LINE: "the half lines of ",
+            WasteKind.PART_OF_SECTOR: "the sectors of ",
+        }.get(self.waste.kind, "")
+        text = f"{waste_words(self.waste)}: {most.share:.0%} of {whole}{self.argument} at "
         text = text.replace("%", " %") + most.workload
         if others:
             least = f"{others[-1].share:.0%}".replace("%", " %")
@@ -131,25 +156,29 @@ class RedundantTraffic(msgspec.Struct, frozen=True):
         return f"{text}; none at {absent} of {self.workloads}" if absent else text
 
 
-def repeat_words(repeat: Repeat) -> str:
+def waste_words(waste: Waste) -> str:
     """As in "line 31 stores again what line 24 stored"."""
-    place, earlier = _place_words(repeat.place), _place_words(repeat.earlier)
-    crosses = repeat.launch != repeat.earlier_launch
+    place, earlier = _place_words(waste.place), _place_words(waste.earlier)
+    crosses = waste.launch != waste.earlier_launch
     if crosses:
-        place += f" (launch {repeat.launch})"
-        earlier += f" (launch {repeat.earlier_launch})"
+        place += f" (launch {waste.launch})"
+        earlier += f" (launch {waste.earlier_launch})"
     before = earlier
-    if repeat.place == repeat.earlier and not crosses:
-        before = "it" if not repeat.other_block else f"{earlier} of another block"
-    elif repeat.other_block:
+    if waste.place == waste.earlier and not crosses:
+        before = "it" if not waste.other_block else f"{earlier} of another block"
+    elif waste.other_block:
         before = f"{earlier} of another block"
-    match repeat.kind:
-        case RepeatKind.STORED_AGAIN:
+    match waste.kind:
+        case WasteKind.STORED_AGAIN:
             return f"{place} stores again what {before} stored"
-        case RepeatKind.LOADED_AGAIN:
+        case WasteKind.LOADED_AGAIN:
             return f"{place} loads again what {before} loaded"
-        case RepeatKind.READ_BACK:
+        case WasteKind.READ_BACK:
             return f"{place} loads what {before} stored"
+        case WasteKind.HALF_LINE:
+            return f"{place} loads one sector of a half line, and no one the other"
+        case WasteKind.PART_OF_SECTOR:
+            return f"{place} stores a part of a sector, and no one the rest"
 
 
 def _place_words(place: Place) -> str:
@@ -158,29 +187,28 @@ def _place_words(place: Place) -> str:
 
 
 LEAST_SHARE = 0.01
-"""Of an argument's distinct bytes: what is moved again less than this on every workload is left
-out."""
+"""What is less than this share on every workload is left out."""
 
 
-def redundant_traffic(
+def wasted_traffic(
     workloads: Iterable[tuple[str, tuple[ArgumentTraffic, ...]]],
-) -> tuple[RedundantTraffic, ...]:
-    """What some workloads, given by name, move again; what moves most bytes first."""
+) -> tuple[WastedTraffic, ...]:
+    """What some workloads, given by name, move in vain; what moves most bytes first."""
     counted = list(workloads)
-    found: dict[tuple[str, Repeat], list[tuple[Repeat, WorkloadShare]]] = {}
+    found: dict[tuple[str, Waste], list[tuple[Waste, WorkloadShare]]] = {}
     for name, arguments in counted:
         for traffic in arguments:
-            for repeat in traffic.repeats:
-                key = (traffic.argument, msgspec.structs.replace(repeat, bytes=0))
-                share = WorkloadShare(name, repeat.bytes, traffic.share(repeat))
-                found.setdefault(key, []).append((repeat, share))
+            for waste in traffic.waste:
+                key = (traffic.argument, msgspec.structs.replace(waste, bytes=0))
+                share = WorkloadShare(name, waste.bytes, traffic.share(waste))
+                found.setdefault(key, []).append((waste, share))
     made = []
     for (argument, _), seen in found.items():
         seen.sort(key=lambda s: (-s[1].share, s[1].workload))
         shares = tuple(share for _, share in seen)
         if shares[0].share < LEAST_SHARE:
             continue
-        made.append(RedundantTraffic(argument, seen[0][0], shares, len(counted)))
+        made.append(WastedTraffic(argument, seen[0][0], shares, len(counted)))
     return tuple(
-        sorted(made, key=lambda r: (-sum(s.bytes for s in r.shares), r.argument, r.repeat.place))
+        sorted(made, key=lambda r: (-sum(s.bytes for s in r.shares), r.argument, r.waste.place))
     )

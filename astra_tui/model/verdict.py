@@ -11,7 +11,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.sass import HistogramRow, InstructionClass
 from astra_tui.model.timing import Ratio
-from astra_tui.model.traffic import ArgumentTraffic, RedundantTraffic, redundant_traffic
+from astra_tui.model.traffic import ArgumentTraffic, WastedTraffic, wasted_traffic
 
 
 class Waves(msgspec.Struct, frozen=True):
@@ -103,9 +103,9 @@ class Profile(msgspec.Struct, frozen=True):
         return sectors, requests, instructions
 
     @property
-    def redundant(self) -> tuple[RedundantTraffic, ...]:
-        """What the source moves again on its workloads; what moves most bytes first."""
-        return redundant_traffic((w.workload, w.traffic) for w in self.workloads)
+    def wasted(self) -> tuple[WastedTraffic, ...]:
+        """What the source moves in vain on its workloads; what moves most bytes first."""
+        return wasted_traffic((w.workload, w.traffic) for w in self.workloads)
 
     def total(self, counter: str) -> int:
         """One counter, added up over the workloads; `counter` names a property of Counters."""

@@ -13,7 +13,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters, Place
 from astra_tui.model.findings import Finding
-from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, redundant_traffic
+from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
 from astra_tui.plain.console import console, indented, print_table, table
 from astra_tui.plain.output import visible
 from astra_tui.present.numbers import change_between, count, dimensions, percent
@@ -98,36 +98,44 @@ def _registers(version: CountedSource) -> str:
     return ", ".join(str(k.resources.registers) for k in version.compilation.kernels)
 
 
-# -- what is moved again ---------------------------------------------------------------------------
+# -- what is moved in vain -------------------------------------------------------------------------
 
 _MOST_LISTED = 8
 
 
 def _print_traffic(out: Console, versions: Sequence[CountedSource]) -> None:
-    """Bytes of each argument, and what is loaded or stored again on any workload."""
+    """Bytes of each argument, and what is moved in vain on any workload."""
     out.print()
     two = len(versions) == 2
-    columns = ("size", "loaded", "distinct", "shared", "stored", "distinct")
+    columns = ("size", "loaded", "distinct", "shared", "stored", "distinct", "half lines")
     rows = table("bytes of", *([""] if two else []), *columns, "a warp's request moves a byte once")
-    for column in rows.columns[-7:-1]:
+    for column in rows.columns[-8:-1]:
         column.justify = "right"
     for name, version in zip(_names(versions), versions, strict=True):
         for t in version.traffic:
-            counts = (t.size, t.loaded, t.distinct_loaded, t.shared, t.stored, t.distinct_stored)
+            counts = (
+                t.size,
+                t.loaded,
+                t.distinct_loaded,
+                t.shared,
+                t.stored,
+                t.distinct_stored,
+                t.half_lines,
+            )
             cells = (f"{n:,}" if n else "" for n in counts)
             remark = f"{(t.loaded - t.shared + t.stored) / t.compulsory:.2f} times the distinct"
             rows.add_row(t.argument, *([name] if two else []), *cells, remark)
     print_table(out, rows)
     for name, version in zip(_names(versions), versions, strict=True):
         prefix = f"{name}: " if two else ""
-        found = redundant_traffic((w.workload, w.arguments) for w in version.workloads)
-        for redundant in found[:_MOST_LISTED]:
-            indented(out, f"{prefix}{redundant.describe()}", 0)
+        found = wasted_traffic((w.workload, w.arguments) for w in version.workloads)
+        for wasted in found[:_MOST_LISTED]:
+            indented(out, f"{prefix}{wasted.describe()}", 0)
         if len(found) > _MOST_LISTED:
             indented(out, f"{prefix}{len(found) - _MOST_LISTED} more in --json", 0)
         if not found and version.workloads:
             count = len(version.workloads)
-            indented(out, f"{prefix}nothing is loaded or stored again on {count} workloads", 0)
+            indented(out, f"{prefix}nothing is moved in vain on {count} workloads", 0)
         for workload in (w for w in version.workloads if w.problem):
             indented(out, f"{prefix}{workload.workload} was not counted: {workload.problem}", 0)
 

@@ -16,7 +16,7 @@ from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief
-from astra_tui.model.traffic import RedundantTraffic
+from astra_tui.model.traffic import WastedTraffic
 from astra_tui.playbook.kernel_text import KernelText
 
 
@@ -32,8 +32,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """The device whose profile decides, as the profile names it."""
     arch: str = ""
     """What is compiled for, such as sm_90; empty where that is not known."""
-    redundant: tuple[RedundantTraffic, ...] = ()
-    """What was counted to be moved again, on all workloads."""
+    wasted: tuple[WastedTraffic, ...] = ()
+    """What was counted to be moved in vain, on all workloads."""
     settings: Mapping[str, Choice | tuple[Choice, ...]] = {}
     """Values of the move's parameters; of those that are left out it has its own."""
 
@@ -44,7 +44,7 @@ class Evidence(msgspec.Struct, frozen=True):
         if profile is None:
             return cls(brief.task)
         counters = add_counters(w.counters for w in profile.workloads)
-        return cls(brief.task, counters, profile.device, profile.arch, profile.redundant)
+        return cls(brief.task, counters, profile.device, profile.arch, profile.wasted)
 
     def one(
         self, name: str, meaning: str, choices: Sequence[Choice], own: Choice | None = None

@@ -54,7 +54,7 @@ def test_counters_find_what_is_moved_again_on_other_workloads(shell: Shell) -> N
     answer = json.loads(outcome.out)
     (entry,) = answer["sources"]
     assert [w["workload"] for w in entry["traffic"]][:2] == ["16x4096", "64x8192"]
-    assert {r["repeat"]["kind"] for r in entry["redundant"]} == {"stored_again", "loaded_again"}
+    assert {r["waste"]["kind"] for r in entry["wasted"]} == {"stored_again", "loaded_again"}
 
 
 @pytest.mark.usefixtures("sources")

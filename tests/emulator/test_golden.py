@@ -16,8 +16,10 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
-from tests.emulator.golden import patterns, snippets
+from astra_tui.model.traffic import HALF_LINE, SECTOR, WasteKind
+from tests.emulator.golden import half_lines, patterns, snippets
 from tests.emulator.golden.build import pattern_case, program_case, task_cases
+from tests.emulator.harness import line_of, run_kernel
 
 HERE = Path(__file__).parent / "golden"
 RECORDED = json.loads((HERE / "h100.json").read_text())
@@ -128,3 +130,36 @@ def test_tasks_have_ncus_counters_and_the_gpus_results(compiler: Compiler, outpu
             else:
                 equal = (got.view(np.uint16) == kept.view(np.uint16)).mean()
                 assert equal >= MIN_EQUAL_BITS, f"{name}/{output}: {equal}"
+
+
+FEWER = 256
+"""The emulator runs this part of the GPU's threads; patterns only repeat."""
+
+
+@pytest.mark.parametrize("pattern", half_lines.PATTERNS, ids=lambda p: f"{p.kernel} {p.why}")
+def test_half_lines_and_parts_of_sectors_are_what_a_gpu_reads(
+    pattern: half_lines.Pattern, compiler: Compiler
+) -> None:
+    threads = half_lines.THREADS // FEWER
+    data = np.zeros(pattern.size(threads), np.uint8)
+    ran = run_kernel(
+        compiler,
+        half_lines.SOURCE,
+        (data, np.zeros(16, np.float32), pattern.stride, pattern.step, pattern.together),
+        kernel=pattern.kernel,
+        grid=threads // half_lines.BLOCK,
+        block=half_lines.BLOCK,
+    )
+    assert not ran.findings
+    traffic = next(t for t in ran.traffic if t.argument == "a0")
+    waste = {w.kind: w for w in traffic.waste}
+    assert all(w.line == line_of(half_lines.SOURCE, pattern.kernel.upper()) for w in traffic.waste)
+    if pattern.kernel == "load":
+        assert HALF_LINE * traffic.half_lines * FEWER == pytest.approx(pattern.read, rel=1e-3)
+        asked = 4 * threads if pattern.step == 4 else SECTOR * threads
+        unused = waste[WasteKind.HALF_LINE].bytes if waste else 0
+        assert asked + unused == HALF_LINE * traffic.half_lines
+    else:
+        # Of what a launch leaves in L2, a part is not read yet when it ends.
+        part = waste[WasteKind.PART_OF_SECTOR].bytes if waste else 0
+        assert 0.8 * part * FEWER <= pattern.read <= part * FEWER + 2 * half_lines.BLOCK * SECTOR

@@ -19,14 +19,20 @@ from astra_tui.emulator.step import AccessSpec, Flow, Step
 from astra_tui.emulator.traffic import TrafficLog
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.device import BufferUse, DeviceBuffer
-from astra_tui.model.traffic import ArgumentTraffic, Repeat, RepeatKind
+from astra_tui.model.traffic import ArgumentTraffic, Waste, WasteKind
 
 from .harness import line_of, run_kernel
 
-SIZE = 32
+SIZE = 256
+BEGIN = 8
+"""Where the buffer begins in its half line."""
+PLACES = (0, 1, 2, 3, 5, 8, 13, 21)
+"""Where accesses are, in units of their size and counted from the ends as well: few, so that they
+meet."""
 BLOCKS, WARPS = 2, 2
 """Of a launch, and of a block."""
 LINES = 4
+SECTORS = (WasteKind.HALF_LINE, WasteKind.PART_OF_SECTOR)
 _DIRECTIONS = ("load", "load", "store", "store", "atomic")
 
 
@@ -53,7 +59,8 @@ class Access:
 def accesses(draw: Callable[..., Any]) -> Access:
     size = draw(st.sampled_from((1, 2, 4, 8)))
     warp = st.integers(0, BLOCKS * WARPS - 1)
-    lanes = draw(st.lists(st.tuples(warp, st.integers(0, SIZE // size - 1)), min_size=1))
+    place = st.sampled_from([*PLACES, *(SIZE // size - 1 - n for n in PLACES)])
+    lanes = draw(st.lists(st.tuples(warp, place), min_size=1))
     line = draw(st.integers(1, LINES))
     return Access(line, draw(st.sampled_from(_DIRECTIONS)), size, tuple(sorted(lanes)))
 
@@ -64,7 +71,7 @@ launches = st.lists(st.lists(accesses(), max_size=6), min_size=1, max_size=3)
 def counted(case: list[list[Access]]) -> ArgumentTraffic | None:
     """As the emulator counts; all blocks of a launch run together."""
     data = np.zeros(SIZE, np.uint8)
-    memory = GlobalMemory((DeviceBuffer("a", BufferUse.INOUT, data, 8),), (), 1)
+    memory = GlobalMemory((DeviceBuffer("a", BufferUse.INOUT, data, BEGIN),), (), 1)
     log = TrafficLog(memory)
     for launch in case:
         steps = []
@@ -92,7 +99,7 @@ class Oracle:
     def __init__(self) -> None:
         self.loaded = self.stored = self.shared = 0
         self.touched: dict[str, set[int]] = {"load": set(), "store": set()}
-        self.repeats: Counter[Repeat] = Counter()
+        self.waste: Counter[Waste] = Counter()
         self.before: dict[int, list[tuple[str, int, int, bool]]] = {}
         """By byte, what earlier launches did: direction, line, launch, whether an atomic did."""
 
@@ -134,7 +141,7 @@ class Oracle:
             self._load(byte, access, warp, past, own, launch, ran)
 
     def _store(self, byte: int, access: Access, past: Any, own: Any, launch: int) -> None:
-        kind = RepeatKind.STORED_AGAIN
+        kind = WasteKind.STORED_AGAIN
         stored_here = any(d == "store" for _, _, d in own)
         if stored_here:  # Only what the block did itself matters.
             if own[-1][2] == "store" and own[-1][0].direction != "atomic":
@@ -159,17 +166,17 @@ class Oracle:
         by_warp = [e for e in recent if e[1] == warp]
         if by_warp:
             line = by_warp[-1][0].line
-            self._repeat(RepeatKind.LOADED_AGAIN, access, line, launch, launch, False)
+            self._repeat(WasteKind.LOADED_AGAIN, access, line, launch, launch, False)
         elif recent:
             first = recent[0][0]
             same = (first.line, first.direction) == (access.line, access.direction)
             if not same and (first.line, first.direction == "atomic", warp) in ran:
-                self._repeat(RepeatKind.LOADED_AGAIN, access, first.line, launch, launch, False)
+                self._repeat(WasteKind.LOADED_AGAIN, access, first.line, launch, launch, False)
             else:
                 self.shared += 1
         elif stores:
             line = own[stores[-1]][0].line
-            self._repeat(RepeatKind.READ_BACK, access, line, launch, launch, False)
+            self._repeat(WasteKind.READ_BACK, access, line, launch, launch, False)
         else:
             self._first_of_block(byte, access, _firsts_of_blocks(past), launch)
 
@@ -179,23 +186,45 @@ class Oracle:
             self.shared += 1
         elif stores:
             line = past[stores[-1]][0].line
-            self._repeat(RepeatKind.READ_BACK, access, line, launch, launch, True)
+            self._repeat(WasteKind.READ_BACK, access, line, launch, launch, True)
         else:
             before = self.before.get(byte, [])
             stored = [n for n, e in enumerate(before) if e[0] == "store"]
             since = before[stored[-1] + 1 :] if stored else before
             if since:
                 last = [e for e in since if e[2] == since[-1][2]]
-                kind, (_, line, earlier, _) = RepeatKind.LOADED_AGAIN, last[0]
+                kind, (_, line, earlier, _) = WasteKind.LOADED_AGAIN, last[0]
                 self._repeat(kind, access, line, launch, earlier, False)
             elif stored:
                 _, line, earlier, _ = before[stored[-1]]
-                self._repeat(RepeatKind.READ_BACK, access, line, launch, earlier, False)
+                self._repeat(WasteKind.READ_BACK, access, line, launch, earlier, False)
 
     def _repeat(
-        self, kind: RepeatKind, access: Access, line: int, launch: int, earlier: int, other: bool
+        self, kind: WasteKind, access: Access, line: int, launch: int, earlier: int, other: bool
     ) -> None:
-        self.repeats[Repeat(kind, access.line, line, 0, launch, earlier, other)] += 1
+        self.waste[Waste(kind, access.line, line, 0, launch, earlier, other)] += 1
+
+    def sectors(self, bytes_: Any) -> dict[int, set[int]]:
+        """By sector of memory, the bytes that are in it."""
+        found: dict[int, set[int]] = {}
+        for byte in bytes_:
+            found.setdefault((byte + BEGIN) // 32, set()).add(byte)
+        return found
+
+    def half_lines(self) -> tuple[int, int]:
+        """How many are loaded from, and of how many one sector alone, where both are ours."""
+        loaded, ours = self.sectors(self.touched["load"]), self.sectors(range(SIZE))
+        halves = Counter(sector // 2 for sector in loaded)
+        return len(halves), sum(
+            n == 1 and 2 * h in ours and 2 * h + 1 in ours for h, n in halves.items()
+        )
+
+    def parts_of_sectors(self) -> tuple[int, int]:
+        """How many sectors are stored to, and how many in part and never loaded."""
+        stored, ours = self.sectors(self.touched["store"]), self.sectors(range(SIZE))
+        loaded = self.sectors(self.touched["load"])
+        parts = [s for s, bytes_ in stored.items() if bytes_ != ours[s] and s not in loaded]
+        return len(stored), len(parts)
 
 
 def _firsts_of_blocks(past: Any) -> Any:
@@ -225,13 +254,21 @@ def test_bytes_moved_again_are_those_of_a_count_byte_by_byte(case: list[list[Acc
     )  # fmt: skip
     assert found.distinct_loaded == len(oracle.touched["load"])
     assert found.distinct_stored == len(oracle.touched["store"])
-    assert _as_counts(found) == oracle.repeats
+    assert _as_counts(found) == oracle.waste
+    halves, parts = oracle.half_lines(), oracle.parts_of_sectors()
+    assert (found.half_lines, _in_vain(found, WasteKind.HALF_LINE)) == (halves[0], 32 * halves[1])
+    in_part = _in_vain(found, WasteKind.PART_OF_SECTOR)
+    assert (found.sectors_stored, in_part) == (parts[0], 32 * parts[1])
 
 
-def _as_counts(found: ArgumentTraffic) -> Counter[Repeat]:
-    counts: Counter[Repeat] = Counter()
-    for repeat in found.repeats:
-        counts[msgspec.structs.replace(repeat, bytes=0)] += repeat.bytes
+def _in_vain(found: ArgumentTraffic, kind: WasteKind) -> int:
+    return sum(w.bytes for w in found.waste if w.kind is kind)
+
+
+def _as_counts(found: ArgumentTraffic) -> Counter[Waste]:
+    counts: Counter[Waste] = Counter()
+    for waste in (w for w in found.waste if w.kind not in SECTORS):
+        counts[msgspec.structs.replace(waste, bytes=0)] += waste.bytes
     return counts
 
 
@@ -239,7 +276,7 @@ def _as_counts(found: ArgumentTraffic) -> Counter[Repeat]:
 KERNELS = {
     "a warp's broadcast is one load, other warps and blocks share it": (
         "a1[i] = a0[i] + a0[0];  // AGAIN",
-        {"a0": (4 * (128 + 4), 4 * 3, [(RepeatKind.LOADED_AGAIN, "AGAIN", "AGAIN", 4)])},
+        {"a0": (4 * (128 + 4), 4 * 3, [(WasteKind.LOADED_AGAIN, "AGAIN", "AGAIN", 4)])},
     ),
     "weights of every block are reuse": (
         "a1[i] = a0[threadIdx.x];",
@@ -250,12 +287,12 @@ KERNELS = {
            for (int k = 16; k; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
            __syncthreads();
            a1[i] = sum * a0[i];  // AGAIN""",
-        {"a0": (1024, 0, [(RepeatKind.LOADED_AGAIN, "AGAIN", "FIRST", 512)])},
+        {"a0": (1024, 0, [(WasteKind.LOADED_AGAIN, "AGAIN", "FIRST", 512)])},
     ),
     "what another warp loaded by a line that this one ran as well": (
         """float own = a0[i];  // FIRST
            a1[i] = own + a0[i ^ 32];  // AGAIN""",
-        {"a0": (1024, 0, [(RepeatKind.LOADED_AGAIN, "AGAIN", "FIRST", 512)])},
+        {"a0": (1024, 0, [(WasteKind.LOADED_AGAIN, "AGAIN", "FIRST", 512)])},
     ),
     "warps that take different ways to the same bytes share them": (
         """if (threadIdx.x < 32)
@@ -268,8 +305,8 @@ KERNELS = {
         """a1[i] = a0[i];  // FIRST
            if (threadIdx.x >= 48) a1[i ^ 16] = a0[i ^ 16];  // AGAIN""",
         {
-            "a0": (512 + 128, 0, [(RepeatKind.LOADED_AGAIN, "AGAIN", "FIRST", 128)]),
-            "a1": (512 + 128, 0, [(RepeatKind.STORED_AGAIN, "AGAIN", "FIRST", 128)]),
+            "a0": (512 + 128, 0, [(WasteKind.LOADED_AGAIN, "AGAIN", "FIRST", 128)]),
+            "a1": (512 + 128, 0, [(WasteKind.STORED_AGAIN, "AGAIN", "FIRST", 128)]),
         },
     ),
     "a way through memory": (
@@ -278,9 +315,9 @@ KERNELS = {
            const float other = a1[i ^ 1];  // AGAIN
            __syncthreads();
            a1[i] = other;""",
-        {"a1": (512 * 3, 0, [(RepeatKind.READ_BACK, "AGAIN", "FIRST", 512)])},
+        {"a1": (512 * 3, 0, [(WasteKind.READ_BACK, "AGAIN", "FIRST", 512)])},
     ),
-    "atomics and what they follow are no repeats": (
+    "atomics and what they follow are no waste": (
         "atomicAdd(&a1[0], a0[i]); __threadfence(); atomicAdd(&a1[0], 1.0f);",
         {"a0": (512, 0, [])},
     ),
@@ -299,9 +336,10 @@ def test_a_kernel_is_seen_to_move_bytes_again(compiler: Compiler, name: str) -> 
     assert not ran.findings
     for traffic in ran.traffic:
         if traffic.argument in expected:
-            moved, shared, repeats = expected[traffic.argument]
+            moved, shared, waste = expected[traffic.argument]
             assert (traffic.loaded + traffic.stored, traffic.shared) == (moved, shared)
-            assert [(r.kind, r.line, r.earlier_line, r.bytes) for r in traffic.repeats] == [
+            again = [w for w in traffic.waste if w.kind not in SECTORS]
+            assert [(w.kind, w.line, w.earlier_line, w.bytes) for w in again] == [
                 (kind, line_of(source, line), line_of(source, before), count)
-                for kind, line, before, count in repeats
+                for kind, line, before, count in waste
             ]

@@ -95,12 +95,12 @@ def test_every_workload_is_counted(task: KernelTask, tuned: Profile) -> None:
 
 
 def test_a_profile_says_what_launches_do_again(task: KernelTask, tuned: Profile) -> None:
-    again = profile(task, TWICE).redundant
+    again = profile(task, TWICE).wasted
     assert [r.describe() for r in again] == [
         f"line {line_of(TWICE, 'T(gates')} (launch 2) loads what line {line_of(TWICE, '= g /')} "
         "(launch 1) stored: 100 % of gates at 1024x13824; 100 % or more at 6 other workloads"
     ]
-    assert tuned.redundant == ()
+    assert tuned.wasted == ()
     assert [t.argument for t in tuned.workloads[0].traffic] == ["out", "input"]
     assert again[0].describe() in profile_text(profile(task, TWICE))
     assert "moved again" not in profile_text(tuned)

@@ -17,7 +17,7 @@ from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.team import Brief
-from astra_tui.model.traffic import RedundantTraffic, Repeat, RepeatKind, WorkloadShare
+from astra_tui.model.traffic import Waste, WastedTraffic, WasteKind, WorkloadShare
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal, propose
 from astra_tui.playbook.moves.drop_tail import DropTail
@@ -57,14 +57,14 @@ __global__ void k(T* out, const T* input, int d) {{
 def evidence(task: KernelTask, text: str, stored: int = STORED) -> Evidence:
     """As counted: the second line stores so many bytes, of which 128 are there already."""
     first, again = line_of(text, "// FIRST"), line_of(text, "// AGAIN")
-    repeat = Repeat(RepeatKind.STORED_AGAIN, again, first, STORED)
-    redundant = RedundantTraffic("out", repeat, (WorkloadShare("a", STORED, 0.2),), 1)
+    waste = Waste(WasteKind.STORED_AGAIN, again, first, STORED)
+    wasted = WastedTraffic("out", waste, (WorkloadShare("a", STORED, 0.2),), 1)
     accesses = tuple(
         AccessCount(line, "global", "store", 2, 2, size // 32, size, 0)
         for line, size in ((first, 640), (again, stored))
     )
     counters = Counters(accesses, (LineCount(first, 9, 9, 0, 0),))
-    return Evidence(task, counters, redundant=(redundant,))
+    return Evidence(task, counters, wasted=(wasted,))
 
 
 @pytest.fixture
@@ -139,8 +139,8 @@ def test_the_example_is_mended(compiler: Compiler) -> None:
     answer = propose(DropTail(), KernelText.read(text), Evidence.of(told))
     assert isinstance(answer, Proposal)
     after = _profile(task, answer.source, compiler)
-    assert before.redundant
-    assert not after.redundant
+    assert before.wasted
+    assert not after.wasted
     ratio = after.total("sectors") / before.total("sectors")
     assert ratio == pytest.approx(answer.plan.prediction.counter_ratio, abs=0.001)
     with Oracle(task) as oracle:

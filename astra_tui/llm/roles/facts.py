@@ -63,10 +63,10 @@ def profile_text(profile: Profile | None) -> str:
             f"kernel {k.kernel}: {k.registers} registers, {k.spill_bytes} bytes spilled, "
             f"{k.shared_bytes} bytes of shared memory, occupancy {k.occupancy:.2f}"
         )
-    found = profile.redundant[:HOT_LINES]
+    found = profile.wasted[:HOT_LINES]
     if found:
-        lines.append("bytes that are moved again, each counted once a request:")
-        lines += [redundant.describe() for redundant in found]
+        lines.append("bytes that are moved in vain, each counted once a request:")
+        lines += [wasted.describe() for wasted in found]
     lines.append("hottest lines, all workloads together:")
     lines += hot_lines(add_counters(w.counters for w in profile.workloads))
     return "\n".join(lines)

@@ -32,7 +32,7 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan
 from astra_tui.model.launch.expression import Binary, Expression, Integer
 from astra_tui.model.plan import Counter, Plan, Risk
-from astra_tui.model.traffic import RedundantTraffic, RepeatKind
+from astra_tui.model.traffic import WastedTraffic, WasteKind
 from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import remove_statement
@@ -53,12 +53,12 @@ class _Needed(Exception):
 
 @dataclass(frozen=True)
 class _Tail:
-    """A loop, and the one before it that has done its work; `repeats` are what was counted."""
+    """A loop, and the one before it that has done its work; `waste` are what was counted."""
 
     kernel: Function
     loop: Loop
     first: Loop
-    repeats: tuple[RedundantTraffic, ...]
+    waste: tuple[WastedTraffic, ...]
 
 
 class DropTail:
@@ -72,7 +72,7 @@ class DropTail:
     gain = (1.03, 1.19)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """The first loop of which every store was counted to repeat one of a loop before it."""
+        """The first loop of which every store was counted to waste one of a loop before it."""
         if evidence.counters is None:
             return NotApplicable(self.name, "needs counters: they show what is stored again")
         reasons: list[str] = []
@@ -94,7 +94,7 @@ class DropTail:
             bottleneck=f"the loop at line {line} loads and stores elements that the loop at line "
             f"{first} has done already",
             evidence=(
-                *(r.describe() for r in tail.repeats),
+                *(r.describe() for r in tail.waste),
                 *evidence_of(evidence.counters, [tail.loop.node], Counter.SECTORS),
             ),
             change=f"{lines_text([tail.loop.node])}: the loop goes. Rows are whole packs where "
@@ -112,19 +112,19 @@ class DropTail:
 
 def _tails(source: KernelText, evidence: Evidence) -> Iterator[_Tail]:
     """Loops that store what a loop before them in the same block of code has stored."""
-    repeats = [
-        r for r in evidence.redundant
-        if r.repeat.kind is RepeatKind.STORED_AGAIN
-        and r.repeat.launch == r.repeat.earlier_launch
-        and not r.repeat.other_block
+    waste = [
+        r for r in evidence.wasted
+        if r.waste.kind is WasteKind.STORED_AGAIN
+        and r.waste.launch == r.waste.earlier_launch
+        and not r.waste.other_block
     ]  # fmt: skip
     for kernel in source.kernels:
         loops = list(loops_of(kernel))
         for number_, loop in enumerate(loops):
             for first in loops[:number_]:
                 found = tuple(
-                    r for r in repeats
-                    if _holds(loop, r.repeat.line) and _holds(first, r.repeat.earlier_line)
+                    r for r in waste
+                    if _holds(loop, r.waste.line) and _holds(first, r.waste.earlier_line)
                 )  # fmt: skip
                 if found and first.node.parent == loop.node.parent:
                     yield _Tail(kernel, loop, first, found)
@@ -154,7 +154,7 @@ def _check_counts(evidence: Evidence, tail: _Tail) -> None:
     loop = tail.loop.node
     counted = evidence.counters.at(range(line_of(loop), last_line_of(loop) + 1))
     stored = counted.total("bytes", direction="store")
-    again = sum(s.bytes for r in tail.repeats for s in r.shares)
+    again = sum(s.bytes for r in tail.waste for s in r.shares)
     if stored != again or counted.total("bytes", direction="atomic"):
         raise _Needed(
             f"line {line_of(loop)}: it stores more than the loop at line "

@@ -32,7 +32,7 @@ _TEXT = (
     "hardware's, instructions are PTX instructions once a warp and order versions only. Less is "
     "better."
 )
-_MOST_REDUNDANT = 8
+_MOST_WASTED = 8
 _NO_TIME = " The emulator gives no time."
 
 
@@ -49,7 +49,7 @@ def counters_section(facts: Facts) -> Section | None:
     before, after = facts.baseline.profile, facts.best.profile
     if before is not None and after is not None and after.workloads:
         blocks.append(_workloads(before, after))
-        blocks += _redundant(before, "baseline") + _redundant(after, "best")
+        blocks += _wasted(before, "baseline") + _wasted(after, "best")
         blocks += _resources(after)
     return Section("Counters", "counters", tuple(blocks))
 
@@ -91,17 +91,17 @@ def _workloads(before: Profile, after: Profile) -> Table:
     return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
 
 
-def _redundant(profile: Profile, name: str) -> list[Block]:
-    """What one version loads or stores again."""
+def _wasted(profile: Profile, name: str) -> list[Block]:
+    """What one version moves in vain."""
     if not any(w.traffic for w in profile.workloads):
         return []
-    found = profile.redundant
+    found = profile.wasted
     if not found:
-        return [Paragraph((f"The {name} loads and stores nothing again.",))]
-    listed = [(r.describe(),) for r in found[:_MOST_REDUNDANT]]
+        return [Paragraph((f"The {name} moves nothing in vain.",))]
+    listed = [(r.describe(),) for r in found[:_MOST_WASTED]]
     left = len(found) - len(listed)
     listed += [(f"and {left} more",)] if left else []
-    return [Paragraph((f"What the {name} moves again:",)), Items(tuple(listed))]
+    return [Paragraph((f"What the {name} moves in vain:",)), Items(tuple(listed))]
 
 
 def _launches(profile: Profile) -> Table:

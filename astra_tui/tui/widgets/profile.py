@@ -26,7 +26,7 @@ _COUNTERS = (
     ("bank_conflicts", "conflicts"),
     ("barriers", "barriers"),
 )
-_MOST_REDUNDANT = 6
+_MOST_WASTED = 6
 _NAME, _NUMBER, _CHANGE = 12, 13, 11
 
 
@@ -37,9 +37,9 @@ class ProfilePane(Pane):
     HELP = (
         "What the chosen candidate costs, against the version it was made from. Counters of the "
         "emulator are exact for memory traffic; it gives no time and no speedup. Less is better "
-        "for every counter. Moved again are bytes that a line loads or stores although an earlier "
-        "line, launch or iteration did; blocks that load the same are not meant. Occupancy is "
-        "resident warps over what one SM can hold.\n\n"
+        "for every counter. Moved in vain are bytes that a line moves although an earlier line, "
+        "launch or iteration did, and what L2 reads that no one asks for; blocks that load the "
+        "same are not meant. Occupancy is resident warps over what one SM can hold.\n\n"
         "On a GPU, ratios are old time over new with their 95 % interval. Cold decides, the "
         "paper's protocol stands next to it, and the bar is the share of the floor: the time of a "
         "copy of the same bytes. CAVEATS says that something spoils the measurement. "
@@ -96,7 +96,7 @@ class ProfilePane(Pane):
             return
         before = view.base.profile if view.base else None
         _draw_totals(page, before, candidate.profile, pointer)
-        _draw_redundant(page, candidate.profile)
+        _draw_wasted(page, candidate.profile)
         for workload in candidate.profile.workloads:
             _draw_workload(page, workload, _same_workload(before, workload), pointer)
         _draw_kernels(page, before, candidate.profile, pointer)
@@ -199,16 +199,16 @@ def _draw_totals(page: Page, before: Profile | None, now: Profile, pointer: Cita
         pointer.drawn(page, "", counter)
 
 
-def _draw_redundant(page: Page, profile: Profile) -> None:
-    """What lines move again, on the workload that shows it most."""
-    found = profile.redundant
+def _draw_wasted(page: Page, profile: Profile) -> None:
+    """What lines move in vain, on the workload that shows it most."""
+    found = profile.wasted
     if not found:
         return
-    page.heading("Moved again")
-    for redundant in found[:_MOST_REDUNDANT]:
-        page.paragraph(redundant.describe(), indent=2)
-    if len(found) > _MOST_REDUNDANT:
-        page.paragraph(f"and {len(found) - _MOST_REDUNDANT} more", Tone.DIM, indent=2)
+    page.heading("Moved in vain")
+    for wasted in found[:_MOST_WASTED]:
+        page.paragraph(wasted.describe(), indent=2)
+    if len(found) > _MOST_WASTED:
+        page.paragraph(f"and {len(found) - _MOST_WASTED} more", Tone.DIM, indent=2)
 
 
 def _draw_workload(
