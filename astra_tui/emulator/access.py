@@ -8,10 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.address_space import LOCAL, PARAM, SHARED, space_of
+from astra_tui.emulator.address_space import (
+    LOCAL,
+    PARAM,
+    PEER_OFFSET,
+    PEER_SHIFT,
+    SHARED,
+    space_of,
+)
+from astra_tui.emulator.clocked_races import ClockedHistory
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.mbarriers import BYTES
 from astra_tui.emulator.memory import Buffer, require_aligned, views_of
+from astra_tui.emulator.races import Accessors
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec
 from astra_tui.emulator.tally import GroupAccess
@@ -20,6 +30,8 @@ from astra_tui.model.findings import FindingKind
 
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 _ANY = "generic"
+CLUSTER = "cluster"
+"""Shared memory of any block of the cluster."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +57,16 @@ def resolve(
     addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
+        if space == "shared" and group.chunk.launch.program.is_asynchronous:
+            space = CLUSTER
     elif space == "param":  # That of the kernel, or of a function, which lies in local memory.
         space = "param" if _only_space(addresses) == "param" else "local"
-    if space == "shared" or space == "local":
+    if space in ("shared", CLUSTER, "local"):
         addresses = addresses & _OFFSET_MASK
     if space == "global":
         return _global(group, spec, addresses, unchanged)
-    if space == "shared":
-        return _shared(group, spec, addresses, unchanged)
+    if space in ("shared", CLUSTER):
+        return _shared(group, spec, addresses, space == CLUSTER, unchanged)
     if space == "param":
         return _parameter(group, spec, addresses)
     return _local(group, spec, addresses)
@@ -95,7 +109,7 @@ def _global(
                 if not group.tolerates(fault, spec.index):
                     raise
         _check_global_race(group, spec, target, buffer, unchanged)
-    if launch.counted:
+    if launch.counted and not spec.in_bulk:
         launch.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
     if launch.traffic is not None:
         launch.traffic.note(spec, offsets, group.warps, buffer)
@@ -155,6 +169,8 @@ def _check_global_race(
             fault = _non_coherent(group, spec, target, written, per_lane)
             if not group.tolerates(fault, spec.index):
                 raise fault
+    if group.chunk.has_bulk_copies:
+        _require_no_copy(group, spec, target.offsets)
     by = group.accessors("global", per_lane, spec.index)
     acquired = launch.fences.ordered if launch.program.uses_release else None
     try:
@@ -162,6 +178,8 @@ def _check_global_race(
             history.store(
                 words, by, acquired, spec.synchronising, _per_word(unchanged, target, per_lane)
             )
+        elif spec.in_bulk:
+            history.require_ordered(words, by, acquired, False)
         else:
             history.load(words, by, acquired, spec.synchronising)
         if spec.reads:
@@ -174,6 +192,16 @@ def _check_global_race(
         note(words, by, spec.synchronising)
     if spec.writes:
         memory.note_stores(words)
+
+
+def _require_no_copy(group: Group, spec: AccessSpec, offsets: Any) -> None:
+    """Raises Fault where an access touches global memory that copies still use."""
+    used = group.chunk.bulk_copies.global_use(offsets, spec.writes)
+    if used.any():
+        at, lanes = first_true(used)
+        place = group.chunk.launch.memory.describe_physical(int(offsets[at]))
+        text = f"{spec.direction} at {place}, which an asynchronous copy uses that has not been "
+        raise Fault(FindingKind.IN_FLIGHT, f"{text}waited for", at, lanes)
 
 
 def _non_coherent(
@@ -192,21 +220,74 @@ def _non_coherent(
 
 
 def _shared(
-    group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
+    group: Group,
+    spec: AccessSpec,
+    addresses: Any,
+    of_cluster: bool,
+    unchanged: Callable[[Target], Any] | None,
 ) -> Target:
     chunk, launch = group.chunk, group.chunk.launch
-    shared = launch.shared
-    base = np.uint64(SHARED)
-    local = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
-    shared.require_inside(local, spec.size, spec.direction)
-    require_aligned(local, spec.size, spec.direction)
-    offsets = local + group.shared_base
+    local, peers = shared_places(group, spec, addresses, of_cluster)
+    offsets = local + (group.shared_base if peers is None else peers * launch.shared.stride)
     target = Target(chunk.shared_views, offsets, "shared")
     if launch.checked:
+        if peers is not None and not spec.in_bulk:
+            _reach(group, peers, spec.index)
         _check_shared_words(group, spec, target, unchanged)
-    if launch.counted:
-        launch.tally.count_shared(spec.index, spec.direction, spec.size, _counted(group, local))
+    if launch.counted and not spec.in_bulk:
+        count = launch.tally.count_shared if peers is None else launch.tally.count_cluster
+        count(spec.index, spec.direction, spec.size, _counted(group, local))
     return target
+
+
+def shared_places(
+    group: Group, spec: AccessSpec, addresses: Any, of_cluster: bool
+) -> tuple[Any, Any]:
+    """Where in a block's shared memory an access goes, and in which blocks of the chunk; None
+    for these where all are the lanes' own. Raises Fault for what is no shared memory.
+    """
+    chunk, launch = group.chunk, group.chunk.launch
+    base = np.uint64(SHARED)
+    local = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
+    peers = None
+    if of_cluster and (local >> PEER_SHIFT).any():
+        ranks = local >> PEER_SHIFT
+        if (ranks > launch.cluster_blocks).any():
+            at, lanes = first_true(ranks > launch.cluster_blocks)
+            text = f"{spec.direction} in shared memory of block {int(ranks[at]) - 1} of the cluster"
+            text += f", which has {launch.cluster_blocks}"
+            raise Fault(FindingKind.SHARED_OUT_OF_BOUNDS, text, at, lanes)
+        peers = np.where(ranks > 0, chunk.peers(group.block_slots, ranks - 1), group.block_slots)
+        local = local & PEER_OFFSET
+        gone = chunk.live_in_block[peers] == 0
+        if gone.any():
+            at, lanes = first_true(gone)
+            text = (
+                f"{spec.direction} in shared memory of block {int(chunk.rank[peers[at]])} of the "
+            )
+            text += "cluster, which has left the kernel"
+            raise Fault(FindingKind.ABSENT_BLOCK, text, at, lanes)
+    launch.shared.require_inside(local, spec.size, spec.direction)
+    require_aligned(local, spec.size, spec.direction)
+    return local, peers
+
+
+def _reach(group: Group, peers: Any, step: int) -> None:
+    """Notes accesses to other blocks. Raises Fault where one may not have begun."""
+    clocks, remote = group.chunk.clocks, np.flatnonzero(peers != group.block_slots)
+    assert clocks is not None
+    if not len(remote):
+        return
+    lanes, ranks = group.lanes[remote], group.chunk.rank[peers[remote]]
+    unknown = ~clocks.knows_block(lanes, ranks)
+    if unknown.any():
+        at, count = first_true(unknown)
+        text = (
+            f"an access to shared memory of block {int(ranks[at])} of the cluster, which may not "
+        )
+        text += "have begun: let the cluster meet before it (cluster.sync())"
+        raise Fault(FindingKind.ABSENT_BLOCK, text, int(remote[at]), count)
+    clocks.reach(lanes, ranks, step)
 
 
 def _check_shared_words(
@@ -215,13 +296,20 @@ def _check_shared_words(
     chunk = group.chunk
     words = shared_words(group, target.offsets, spec.size)
     per_lane = len(words) // group.n
+    reduces = spec.in_bulk and spec.direction == "atomic"
+    if chunk.has_bulk_copies and not reduces:
+        chunk.bulk_copies.require_unused(words, per_lane, spec.writes)
+    if spec.writes and chunk.has_barriers:
+        _require_no_barrier(group, spec, target.offsets)
     if spec.reads:
         fault = _undefined_shared(group, spec, target, words, per_lane)
         if fault is not None and not group.tolerates(fault, spec.index):
             raise fault
     by, history = group.accessors("shared", per_lane, spec.index), chunk.shared_history
     try:
-        if spec.writes:
+        if spec.in_bulk:
+            _check_bulk(group, spec, words, by)
+        elif spec.writes:
             history.store(
                 words, by, None, spec.synchronising, _per_word(unchanged, target, per_lane)
             )
@@ -235,6 +323,41 @@ def _check_shared_words(
         note(words, by, spec.synchronising)
     if spec.writes:
         chunk.shared_state[words] = True
+
+
+def _check_bulk(group: Group, spec: AccessSpec, words: Any, by: Accessors) -> None:
+    """A copy begins to write or to read shared memory: threads have to be done with it, and what
+    they wrote has to be fenced. Raises Fault with the index of a word.
+    """
+    history, clocks = group.chunk.shared_history, group.chunk.clocks
+    assert isinstance(history, ClockedHistory)
+    assert clocks is not None
+    if spec.writes:
+        history.require_free(words, by, spec.direction == "atomic")
+        return
+    history.require_ordered(words, by, None, False)
+    writer = np.abs(history.writer[words])
+    at = np.flatnonzero((writer > 0) & (writer <= clocks.members))
+    per_lane = len(words) // group.n
+    lanes = group.lanes[at // per_lane]
+    open_still = ~clocks.is_fenced(lanes, writer[at] - 1, history.write_time[words[at]])
+    if open_still.any():
+        index, count = first_true(open_still)
+        place = history.describe(int(words[at[index]]))
+        text = f"a copy of {place}, which a thread wrote: no fence.proxy.async lies between"
+        raise Fault(FindingKind.MISSING_FENCE, text, int(at[index]), count)
+
+
+def _require_no_barrier(group: Group, spec: AccessSpec, offsets: Any) -> None:
+    """Raises Fault for a store over an mbarrier."""
+    barriers = group.chunk.barriers
+    hit = barriers.expected[offsets >> 3] != 0
+    if spec.size > BYTES:
+        hit |= barriers.expected[(offsets + BYTES) >> 3] != 0
+    if hit.any():
+        at, lanes = first_true(hit)
+        text = f"{spec.direction} over {barriers.name(offsets[at] >> 3)}"
+        raise Fault(FindingKind.BARRIER_MISUSE, text, at, lanes)
 
 
 def shared_words(group: Group, offsets: Any, size: int) -> Any:

@@ -21,6 +21,10 @@ def other_base(seed: int) -> int:
     return GLOBAL - _PAGE * (1 + (seed * 0x9E37_79B1 >> 7) % (1 << 18))
 
 
+PEER_SHIFT = 24
+"""Where a shared address says which block of the cluster it is in: 1 + its rank, or 0 (its own)."""
+PEER_OFFSET = (1 << PEER_SHIFT) - 1
+
 _WINDOW = 1 << 32
 _WINDOWS = {"shared": SHARED, "local": LOCAL, "param": PARAM}
 

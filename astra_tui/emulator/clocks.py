@@ -33,6 +33,12 @@ class Clocks:
         self.known = np.zeros((clusters * self.members, self.members + COPIERS), np.int32)
         self.at_barrier = np.zeros((clusters, 2, self.members + COPIERS), np.int32)
         """What has been released at even and at odd phases of each cluster's barrier."""
+        rows = clusters * self.members
+        self.fenced_at = np.zeros(rows, np.int32)
+        """When each thread last fenced what it wrote from asynchronous copies."""
+        self.reached_at = np.zeros((rows, launch.cluster_blocks), np.int32)
+        self.reached_by = np.zeros((rows, launch.cluster_blocks), np.int32)
+        """When each thread last accessed shared memory of each other block, and by which step."""
         self.cluster_number = np.zeros(clusters, np.int64)
         self.cluster_number[self.cluster] = launch.cluster_of(block_index)[0]
 
@@ -78,6 +84,39 @@ class Clocks:
         member = rank * self.block_lanes + ((threads - 1) & ((1 << bits) - 1))
         same = cluster == self.cluster_number[self.cluster[lanes]]
         return same & self.ordered(lanes, member, times)
+
+    def fence(self, lanes: Any) -> None:
+        """Lanes order what they have written, or know of, before asynchronous copies."""
+        self.fenced_at[self.row[lanes]] = self.tick()
+
+    def is_fenced(self, lanes: Any, writers: Any, times: Any) -> Any:
+        """Whether writers, or lanes that issue copies, have fenced since writes at some times."""
+        first = self.row[lanes] - self.member[lanes]
+        return (self.fenced_at[first + writers] > times) | (self.fenced_at[self.row[lanes]] > times)
+
+    def reach(self, lanes: Any, ranks: Any, step: int) -> None:
+        """Lanes access shared memory of blocks of their cluster."""
+        self.reached_at[self.row[lanes], ranks] = self.launch.time
+        self.reached_by[self.row[lanes], ranks] = step
+
+    def unknown_to(self, cluster: int, rank: int) -> tuple[int, int] | None:
+        """A member that has accessed shared memory of a block, with nothing after which that block
+        waits, and by which step; None where all have been waited for.
+        """
+        rows = slice(cluster * self.members, (cluster + 1) * self.members)
+        block = slice(
+            rows.start + rank * self.block_lanes, rows.start + (rank + 1) * self.block_lanes
+        )
+        times = self.reached_at[rows, rank]
+        if not times.any():
+            return None
+        known = self.known[block, : self.members].max(axis=0) > times
+        known[rank * self.block_lanes : (rank + 1) * self.block_lanes] = True
+        missing = np.flatnonzero((times > 0) & ~known)
+        if not len(missing):
+            return None
+        member = int(missing[0])
+        return member, int(self.reached_by[rows, rank][member])
 
     def knows_block(self, lanes: Any, ranks: Any) -> Any:
         """Whether lanes have heard of any thread of blocks of their cluster."""

@@ -11,10 +11,13 @@ import numpy as np
 
 from astra_tui.emulator import special
 from astra_tui.emulator.address_space import GLOBAL
+from astra_tui.emulator.bulk_copies import BulkCopies
+from astra_tui.emulator.clocked_races import ClockedHistory
 from astra_tui.emulator.clocks import Clocks
 from astra_tui.emulator.copies import PendingCopies
 from astra_tui.emulator.faults import EmulationStopped, Fault, first_true
 from astra_tui.emulator.launch import WARP, Launch
+from astra_tui.emulator.mbarriers import Barriers
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
 from astra_tui.emulator.races import AccessHistory, Accessors, Known, PartOfWarp
@@ -26,7 +29,7 @@ _ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF
 _LARGE = (
     *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
-    *("copies", "marks"),
+    *("copies", "marks", "bulk_copies", "barriers", "clocks"),
 )
 
 
@@ -120,17 +123,44 @@ class Chunk:
         return np.zeros(self.blocks * self.launch.shared.words_per_block, np.bool_)
 
     @cached_property
-    def shared_history(self) -> AccessHistory:
+    def shared_history(self) -> AccessHistory | ClockedHistory:
         """Who touched shared memory."""
-        shared = self.launch.shared
+        shared, clocks = self.launch.shared, self.clocks
         words = self.blocks * shared.words_per_block
         bits = shared.granule_bits
-        return AccessHistory(
-            words,
-            FindingKind.SHARED_RACE,
-            31,
-            lambda word: shared.describe_offset((word << bits) % shared.stride),
-        )
+
+        def describe(word: int) -> str:
+            return shared.describe_offset((word << bits) % shared.stride)
+
+        if clocks is not None:
+            return ClockedHistory(clocks, words, describe)
+        return AccessHistory(words, FindingKind.SHARED_RACE, 31, describe)
+
+    @cached_property
+    def barriers(self) -> Barriers:
+        """Barriers in the shared memory of the chunk's blocks."""
+        return Barriers(self.launch.shared, len(self.shared), self.clocks)
+
+    @property
+    def has_barriers(self) -> bool:
+        """Whether there has been one."""
+        return "barriers" in self.__dict__
+
+    @cached_property
+    def bulk_copies(self) -> BulkCopies:
+        """Bulk copies, and asynchronous stores, that have not ended."""
+        return BulkCopies(self.width, len(self.shared_state), self.launch.shared)
+
+    @property
+    def has_bulk_copies(self) -> bool:
+        """Whether there have been some."""
+        return "bulk_copies" in self.__dict__
+
+    def peers(self, slots: Any, ranks: Any) -> Any:
+        """The blocks of the chunk that have some ranks in the clusters of others."""
+        size = self.launch.cluster_blocks
+        places = np.argsort(self.launch.rank_order)
+        return slots // size * size + places[np.minimum(ranks, size - 1)]
 
     @cached_property
     def copies(self) -> PendingCopies:
@@ -204,6 +234,7 @@ class Chunk:
         """Marks lanes as having left the kernel."""
         self.all_live = False
         if len(lanes) == self.width:  # No lane is left to ask.
+            self.live_in_block = np.zeros(self.blocks, np.int64)
             return
         np.subtract.at(self.live_in_block, self.block_slot[lanes], 1)
         bits = np.uint32(1) << self.lane[lanes].astype(np.uint32)
@@ -311,6 +342,12 @@ class Group:
         """The lanes at some positions of this group, whose registers are this group's."""
         registers = GroupRegisters(self.registers, self.n, positions)
         return Group(self.chunk, self.lanes[positions], registers)
+
+    def repeated(self, positions: Any) -> Group:
+        """The lanes at some positions, each as often as it is named."""
+        group = self.part(positions)
+        group.everyone = False
+        return group
 
     def flush(self) -> None:
         """Writes changed registers back to where they were taken from."""

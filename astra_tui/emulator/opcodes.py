@@ -15,13 +15,16 @@ _FLOAT = f"f32 f64 {_HALF}"
 _ROUND = "rn rz rm rp"
 _ROUND_INT = "rni rzi rmi rpi"
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or xor"
-_SPACE = "global shared shared::cta local const param param::entry param::func"
+_SPACE = "global shared shared::cta shared::cluster local const param param::entry param::func"
 _CACHE = (
-    "nc ca cg cs lu cv wb wt volatile weak relaxed acquire release cta gpu sys "
+    "nc ca cg cs lu cv wb wt volatile weak relaxed acquire release cta cluster gpu sys "
     "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate "
     "L2::evict_normal L2::evict_first L2::evict_last L2::cache_hint L2::64B L2::128B L2::256B"
 )
-_ATOMIC = "add min max and or xor exch cas inc dec relaxed acquire release acq_rel cta gpu sys"
+_ATOMIC = (
+    "add min max and or xor exch cas inc dec relaxed acquire release acq_rel cta cluster gpu sys"
+)
+_SCOPES = "release acquire relaxed cta cluster"
 _ALL_WIDTHS = f"b8 u8 s8 {_BITS} {_INT} f32 f64 f16 bf16"
 _VECTORS = "v2 v4"
 _MATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"
@@ -151,6 +154,29 @@ _TABLE = (
         "cp.async", _MEMORY, "asynchronous copy to shared memory, at the wait",
         f"ca cg commit_group wait_group wait_all {_SPACE} {_CACHE}",
     ),
+    _op(
+        "cp.async.mbarrier.arrive", _MEMORY, "an arrival when the thread's cp.async copies end",
+        "noinc shared shared::cta b64",
+    ),
+    _op(
+        "cp.async.bulk", _MEMORY, "bulk copy between global and shared memory of the cluster",
+        "global shared::cta shared::cluster mbarrier::complete_tx::bytes bulk_group L2::cache_hint",
+    ),
+    _op("cp.async.bulk.commit_group", _MEMORY, "closes a group of bulk copies"),
+    _op("cp.async.bulk.wait_group", _MEMORY, "waits for groups of bulk copies", "read"),
+    _op(
+        "cp.async.bulk.prefetch", _MEMORY, "a hint; nothing happens", "L2 global L2::cache_hint"
+    ),
+    _op(
+        "st.async", _MEMORY, "asynchronous store to shared memory of the cluster",
+        f"weak shared::cluster mbarrier::complete_tx::bytes {_VECTORS} b32 b64 u32 u64 s32 s64 "
+        "f32 f64",
+    ),
+    _op(
+        "red.async", _MEMORY, "asynchronous atomic change in shared memory of the cluster",
+        "relaxed cluster shared::cluster mbarrier::complete_tx::bytes inc dec min max add and or "
+        "xor u32 s32 u64 b32",
+    ),
     _op("prefetch", _MEMORY, "a hint; nothing happens", f"{_SPACE} L1 L2 L2::evict_last"),
     _op("prefetchu", _MEMORY, "a hint; nothing happens", "L1"),
     _op("discard", _MEMORY, "a hint; nothing happens", f"{_SPACE} L2"),
@@ -161,6 +187,30 @@ _TABLE = (
     ),
     _op("membar", _MEMORY, "memory fence", "cta gl sys"),
     _op("fence", _MEMORY, "memory fence", "sc acq_rel acquire release cta cluster gpu sys"),
+    _op(
+        "fence.proxy.async", _MEMORY, "orders accesses before or after asynchronous copies",
+        "global shared::cta shared::cluster",
+    ),
+    _op("fence.mbarrier_init", _MEMORY, "makes barriers known to the cluster", "release cluster"),
+    _op("mapa", _MEMORY, "an address in another block of the cluster", "shared::cluster u32 u64"),
+    _op("getctarank", _MEMORY, "the block that an address is in", "shared::cluster u32 u64"),
+    *(
+        _op(f"mbarrier.{name}", _WARP, summary, f"shared shared::cta shared::cluster b64 {more}")
+        for name, summary, more in (
+            ("init", "a barrier in memory begins", ""),
+            ("inval", "a barrier in memory ends", ""),
+            ("arrive", "arrive, and expect bytes of copies", f"noComplete expect_tx {_SCOPES}"),
+            (
+                "arrive_drop", "arrive, for the last time",
+                f"noComplete expect_tx {_SCOPES}",
+            ),
+            ("expect_tx", "expect bytes of copies", _SCOPES),
+            ("complete_tx", "bytes have come", _SCOPES),
+            ("test_wait", "whether a phase is complete", f"parity {_SCOPES}"),
+            ("try_wait", "whether a phase is complete, after a while", f"parity {_SCOPES}"),
+            ("pending_count", "the arrivals that were missing", ""),
+        )
+    ),
     _op("bar", _WARP, "block or warp barrier", "sync warp cta red popc and or u32 pred aligned"),
     _op("barrier", _WARP, "block barrier", "sync cta red popc and or u32 pred aligned"),
     _op(
@@ -173,6 +223,10 @@ _TABLE = (
     _op("redux", _WARP, "reduce within a warp", "sync add min max and or xor u32 s32 b32"),
     _op("activemask", _WARP, "lanes that run together", "b32"),
     _op("elect", _WARP, "choose one lane", "sync"),
+    _op(
+        "setmaxnreg", _WARP, "registers of a warp; nothing happens",
+        "inc dec sync aligned u32",
+    ),
     _op("nanosleep", _WARP, "nothing happens", "u32"),
     _op("ldmatrix", _TENSOR, "load 8x8 matrices", _MATRIX),
     _op("stmatrix", _TENSOR, "store 8x8 matrices", _MATRIX),
@@ -198,6 +252,8 @@ _TABLE = (
 )  # fmt: skip
 
 OPCODES: dict[str, Opcode] = {opcode.name: opcode for opcode in _TABLE}
+_MOST_WORDS = 3
+"""Modifiers that are part of an opcode's name."""
 
 _ON_GPU = "Run on a GPU"
 _PLAIN_COPY = f"{_ON_GPU}, or copy with plain loads and stores, or cp.async"
@@ -211,19 +267,12 @@ REFUSED = (
     RefusedOpcode(
         "wmma", "WMMA fragments", f"{_ON_GPU}, or use mma.sync.m16n8k16 with ldmatrix"
     ),
-    RefusedOpcode("cp.async.bulk", "bulk copies (TMA)", _PLAIN_COPY),
-    RefusedOpcode("cp.async.mbarrier", "asynchronous barriers", _PLAIN_COPY),
+    RefusedOpcode("cp.async.bulk.tensor", "copies by tensor maps (TMA)", _PLAIN_COPY),
+    RefusedOpcode("cp.async.bulk.prefetch.tensor", "tensor maps (TMA)", _PLAIN_COPY),
     RefusedOpcode("cp.reduce", "bulk reductions (TMA)", _PLAIN_COPY),
-    RefusedOpcode("mbarrier", "asynchronous barriers", f"{_ON_GPU}, or use __syncthreads()"),
     RefusedOpcode("tensormap", "tensor maps (TMA)", _PLAIN_COPY),
-    RefusedOpcode("fence.proxy", "proxy fences (TMA)", _PLAIN_COPY),
-    RefusedOpcode("fence.mbarrier_init", "asynchronous barriers", f"{_ON_GPU}"),
-    RefusedOpcode("mapa", "thread block clusters", f"{_ON_GPU}, or use one block"),
-    RefusedOpcode("getctarank", "thread block clusters", f"{_ON_GPU}, or use one block"),
-    RefusedOpcode("setmaxnreg", "register reallocation", f"{_ON_GPU}, or remove it"),
+    RefusedOpcode("fence.proxy.tensormap", "tensor maps (TMA)", _PLAIN_COPY),
     RefusedOpcode("multimem", "multicast memory", _ON_GPU),
-    RefusedOpcode("red.async", "asynchronous reductions", f"{_ON_GPU}, or use atomics"),
-    RefusedOpcode("st.async", "asynchronous stores", f"{_ON_GPU}, or use plain stores"),
     RefusedOpcode("tex", "textures", f"{_ON_GPU}, or read the array with plain loads"),
     RefusedOpcode("tld4", "textures", f"{_ON_GPU}, or read the array with plain loads"),
     RefusedOpcode("suld", "surfaces", f"{_ON_GPU}, or read the array with plain loads"),
@@ -238,8 +287,11 @@ GENERAL_ADVICE = f"{_ON_GPU}, or write this part with plain arithmetic, loads an
 
 def opcode_of(operation: str, modifiers: tuple[str, ...]) -> Opcode | None:
     """The table's entry for an instruction, or None when it is not emulated."""
-    dotted = f"{operation}.{modifiers[0]}" if modifiers else operation
-    return OPCODES.get(dotted) or OPCODES.get(operation)
+    for count in range(min(len(modifiers), _MOST_WORDS), 0, -1):
+        found = OPCODES.get(".".join((operation, *modifiers[:count])))
+        if found is not None:
+            return found
+    return OPCODES.get(operation)
 
 
 def refusal(operation: str, modifiers: tuple[str, ...]) -> str:

@@ -150,8 +150,14 @@ class AccessHistory:
 
     def load(self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""
-        self._check_writers(words, by, acquired, atomic, None, "load of {} that {} wrote")
+        self.require_ordered(words, by, acquired, atomic)
         self.note_load(words, by, atomic)
+
+    def require_ordered(
+        self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool
+    ) -> None:
+        """Raises Fault, with the index of the word, where words may not be read now."""
+        self._check_writers(words, by, acquired, atomic, None, "load of {} that {} wrote")
 
     def note_load(self, words: Any, by: Accessors, atomic: bool) -> None:
         """Records reads without a check."""

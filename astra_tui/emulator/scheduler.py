@@ -9,6 +9,7 @@ import numpy as np
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.grid_dependency import share_waits
 from astra_tui.emulator.lanes import Chunk, Group
+from astra_tui.emulator.ops.bulk import finish_all, finish_oldest
 from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.emulator.undefined_values import follow
@@ -16,6 +17,14 @@ from astra_tui.model.findings import FindingKind
 
 _FAR = 1 << 60
 _FULL_MASK = 0xFFFF_FFFF
+_DENIALS = 2
+_UNREAD = (
+    "a bulk copy from shared memory that the block may leave before it is read: "
+    "cp.async.bulk.wait_group.read before the kernel ends"
+)
+_UNWAITED = (
+    "a copy to shared memory of a block that leaves before it has come: nothing waits for it"
+)
 
 
 class Scheduler:
@@ -29,13 +38,20 @@ class Scheduler:
         self.at_barrier: dict[int, list[Any]] = {}
         self.at_warp_step: dict[int, Any] = {}
         self.waiting: dict[int, list[Any]] = {}
-        """Lanes that wait for others of their cluster, or for copies."""
+        """Lanes that wait for others of their cluster."""
+        self.polling: dict[int, list[Any]] = {}
+        """Lanes that have asked in vain for a phase of a barrier in memory, and ask again."""
+        self.in_vain = np.zeros(0, np.bool_)
+        """Which lanes have asked in vain since they last had not."""
+        self.denied: tuple[int, int] = (0, 0)
+        """How often no lane could run but those that ask, and what had happened by then."""
 
     def run(self) -> None:
         """Runs until every lane has left the kernel."""
         while True:
             if not self.ready:
-                if not self.at_barrier and not self.at_warp_step and not self.waiting:
+                if not (self.at_barrier or self.at_warp_step or self.waiting or self.polling):
+                    finish_all(self.chunk)
                     return
                 self._release()
                 continue
@@ -125,6 +141,8 @@ class Scheduler:
                 self._meet_in_blocks(group.lanes)
                 self._pass_barrier(step, group)
                 return index + 1
+            if step.flow is Flow.POLL and self._poll(step, index, group):
+                return index + 1
             if step.flow is Flow.WAIT and step.wait(group).all():  # type: ignore[misc]
                 step.run(group.registers, group)  # type: ignore[misc]
                 return index + 1
@@ -134,6 +152,8 @@ class Scheduler:
                 return index + 1
         group.flush()
         lanes = group.lanes
+        if step.flow is Flow.POLL and condition is True:  # Some wait, the others have been sent.
+            return -1
         if condition is not True:
             self._make_ready(index + 1, lanes[~condition])
             lanes = lanes[condition]
@@ -147,7 +167,12 @@ class Scheduler:
             case Flow.TABLE:
                 self._branch_by_table(step, lanes)
             case Flow.EXIT:
-                self.chunk.end(lanes)
+                self._leave(lanes)
+            case Flow.POLL:
+                group = self._group(lanes)
+                if self._poll(step, index, group):
+                    group.flush()
+                    self._make_ready(index + 1, lanes)
             case Flow.BARRIER:
                 self.at_barrier.setdefault(index, []).append(lanes)
             case Flow.WAIT:
@@ -276,9 +301,121 @@ class Scheduler:
             lanes = self.at_warp_step.pop(index)
             if self._try_warp_step(self.steps[index], index, lanes):
                 return
-        if self._release_barriers() or self._release_waiting():
+        if self._release_barriers() or self._release_waiting() or self._release_polling():
+            return
+        if finish_oldest(self.chunk) or self._deny():
             return
         raise self._stuck()
+
+    # -- barriers in memory ------------------------------------------------------------------------
+
+    def _poll(self, step: Step, index: int, group: Group) -> bool:
+        """Asks for phases; whether all lanes have an answer. Those that ask again in vain wait.
+
+        The first time in vain they are told so, which hardware may do at any time.
+        """
+        assert step.wait is not None
+        assert step.run is not None
+        if not len(self.in_vain):
+            self.in_vain = np.zeros(self.chunk.width, np.bool_)
+        passed = step.wait(group)
+        waiting = ~passed & self.in_vain[group.lanes]
+        self.in_vain[group.lanes] = ~passed
+        if not waiting.any():
+            step.run(group.registers, group)
+            return True
+        self.polling.setdefault(index, []).append(group.lanes[waiting])
+        if not waiting.all():
+            answered = group.part(np.flatnonzero(~waiting))
+            step.run(answered.registers, answered)
+            answered.flush()
+            self._make_ready(index + 1, answered.lanes)
+        return False
+
+    def _release_polling(self) -> bool:
+        """Lets lanes continue whose phases are complete; whether there were any."""
+        released = False
+        for index, pieces in list(self.polling.items()):
+            lanes = np.sort(np.concatenate(pieces))
+            step, group = self.steps[index], self._group(lanes)
+            assert step.wait is not None
+            try:
+                passed = step.wait(group)
+                if passed.any():
+                    released = True
+                    self._answer(index, lanes, passed)
+            except Fault as fault:
+                raise group.stop(fault, step) from None
+        return released
+
+    def _answer(self, index: int, lanes: Any, which: Any) -> None:
+        """Lanes that poll continue with an answer, the others stay."""
+        step = self.steps[index]
+        assert step.run is not None
+        self.polling.pop(index)
+        if not which.all():
+            self.polling[index] = [lanes[~which]]
+        group = self._group(lanes[which])
+        self.in_vain[group.lanes] = ~step.wait(group)  # type: ignore[misc]
+        step.run(group.registers, group)
+        group.flush()
+        self._make_ready(index + 1, group.lanes)
+
+    def _deny(self) -> bool:
+        """Tells all that poll that their phases are not complete: they may do something else.
+
+        Not again where nothing has come of it.
+        """
+        events = self.chunk.barriers.events if self.polling else 0
+        times = self.denied[0] + 1 if self.denied[1] == events else 1
+        if not self.polling or times > _DENIALS:
+            return False
+        self.denied = times, events
+        for index, pieces in list(self.polling.items()):
+            lanes = np.sort(np.concatenate(pieces))
+            self._answer(index, lanes, np.ones(len(lanes), np.bool_))
+        return True
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _leave(self, lanes: Any) -> None:
+        """Lanes leave the kernel. Raises EmulationStopped for what they leave behind."""
+        chunk = self.chunk
+        if chunk.clocks is not None and chunk.has_bulk_copies:
+            unread = chunk.bulk_copies.unread_by(lanes)
+            if unread is not None:
+                raise self._left_behind(unread.lanes, unread.step, _UNREAD)
+        before = chunk.live_in_block > 0
+        chunk.end(lanes)
+        if chunk.clocks is not None:
+            for slot in np.flatnonzero(before & (chunk.live_in_block == 0)).tolist():
+                self._require_no_use(slot)
+
+    def _require_no_use(self, slot: int) -> None:
+        """Nothing may still use the shared memory of a block that has left."""
+        chunk, clocks = self.chunk, self.chunk.clocks
+        assert clocks is not None
+        if chunk.has_bulk_copies:
+            copies = chunk.bulk_copies.writing_to(slot)
+            if copies is not None:
+                raise self._left_behind(copies.lanes, copies.step, _UNWAITED)
+        cluster, rank = slot // self.launch.cluster_blocks, int(chunk.rank[slot])
+        unknown = clocks.unknown_to(cluster, rank)
+        if unknown is not None:
+            member, step = unknown
+            lanes = np.flatnonzero((clocks.cluster == cluster) & (clocks.member == member))
+            text = (
+                f"an access to shared memory of block {rank} of the cluster, which may have left "
+            )
+            text += "the kernel: nothing makes it wait"
+            fault = Fault(FindingKind.ABSENT_BLOCK, text)
+            raise self._group(lanes).stop(fault, self.steps[step])
+
+    def _left_behind(self, lanes: Any, step: int, text: str) -> EmulationStopped:
+        fault = Fault(FindingKind.IN_FLIGHT, text, 0, len(lanes))
+        return self._group(np.sort(lanes)).stop(fault, self.steps[step])
+
+    # -- others of the cluster ---------------------------------------------------------------------
 
     def _release_waiting(self) -> bool:
         """Lets lanes continue that need not wait any more; whether there were any."""
@@ -370,6 +507,12 @@ class Scheduler:
         if self.at_warp_step:
             index, lanes = next(iter(self.at_warp_step.items()))
             text = "a warp operation waits for lanes of its mask that never arrive"
+        elif self.polling:
+            index, pieces = next(iter(self.polling.items()))
+            lanes = np.sort(np.concatenate(pieces))
+            polled = self.steps[index].polled
+            assert polled is not None
+            text = f"threads wait for what never comes: {polled(self._group(lanes))}"
         elif self.waiting:
             index, pieces = next(iter(self.waiting.items()))
             lanes = np.sort(np.concatenate(pieces))

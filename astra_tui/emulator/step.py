@@ -25,6 +25,8 @@ class AccessSpec:
     """Whether it may meet atomics of other threads without a race."""
     non_coherent: bool = False
     """Whether it is a load through a cache that does not see writes of the same launch."""
+    in_bulk: bool = False
+    """Whether it is a piece of a copy: it does not go through L1, and is no access of a thread."""
     results: tuple[frozenset[int], ...] = ()
     """The register slots that a load writes, for each part of what it loads; none of a part that
     it drops. Empty where its result goes elsewhere than to its own thread's registers.
@@ -73,6 +75,7 @@ class Flow(IntEnum):
     BARRIER = 4
     WARP = 5
     WAIT = 6
+    POLL = 7
 
 
 BOTH_SIDES = 3
@@ -104,6 +107,7 @@ class Step:
         "mask",
         "negated",
         "orders",
+        "polled",
         "predicate",
         "reads",
         "run",
@@ -130,6 +134,8 @@ class Step:
         self.barrier: Callable[[Any], Any] | None = None
         self.wait: Callable[[Any], Any] | None = None
         """Of a group that waits: which of its lanes may continue."""
+        self.polled: Callable[[Any], str] | None = None
+        """Of a group that polls: what its first lane waits for, in words."""
         self.is_shuffle = False
         self.orders = WarpOrder.NOTHING
         self.location = Location()

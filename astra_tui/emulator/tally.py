@@ -38,6 +38,18 @@ class Tally:
         key = (index, "shared", direction, width)
         self._add(key, access.requests(), 0, access.n * width, conflicts)
 
+    def count_cluster(self, index: int, direction: str, width: int, access: Any) -> None:
+        """Adds one access to shared memory of other blocks of the cluster."""
+        key = (index, "cluster", direction, width)
+        self._add(key, access.requests(), 0, access.n * width, 0)
+
+    def count_bulk(self, index: int, space: str, direction: str, first: Any, size: Any) -> None:
+        """Adds copies of `size` bytes each, from or to offsets `first` of a memory."""
+        sectors = ((first + size - 1 >> SECTOR_BITS) - (first >> SECTOR_BITS) + 1)[size > 0]
+        of_global = int(sectors.sum()) if space == "global" else 0
+        key = (index, "bulk" if space == "global" else "cluster", direction, 16)
+        self._add(key, len(first), of_global, int(size.sum()), 0)
+
     def _add(
         self, key: tuple[int, str, str, int], requests: int, sectors: int, size: int, conflicts: int
     ) -> None:

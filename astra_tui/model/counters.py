@@ -25,7 +25,9 @@ class AccessCount(msgspec.Struct, frozen=True, omit_defaults=True):
 
     line: int
     space: str
-    """"global" or "shared"."""
+    """"global" or "shared"; "bulk" for bulk copies from and to global memory, "cluster" for shared
+    memory of other blocks: neither goes through L1, and a request of the first is a copy.
+    """
     direction: str
     """"load", "store" or "atomic"."""
     width: int
@@ -89,13 +91,13 @@ class Counters(msgspec.Struct, frozen=True):
 
     @property
     def sectors(self) -> int:
-        """32-byte sectors of global memory, loads and stores."""
-        return self.total("sectors")
+        """32-byte sectors of global memory, loads, stores and bulk copies."""
+        return self.total("sectors") + self.total("sectors", "bulk")
 
     @property
     def bytes(self) -> int:
-        """Bytes that threads asked of global memory."""
-        return self.total("bytes")
+        """Bytes that threads, and their bulk copies, asked of global memory."""
+        return self.total("bytes") + self.total("bytes", "bulk")
 
     @property
     def shared_requests(self) -> int:

@@ -27,6 +27,9 @@ class FindingKind(StrEnum):
     DEADLOCK = "deadlock"
     BAD_MASK = "bad_mask"
     BARRIER_MISUSE = "barrier_misuse"
+    IN_FLIGHT = "in_flight"
+    MISSING_FENCE = "missing_fence"
+    ABSENT_BLOCK = "absent_block"
     BUDGET = "budget"
     TRAP = "trap"
     ASSERTION = "assertion"
@@ -66,6 +69,12 @@ EXPLANATIONS: dict[FindingKind, str] = {
     FindingKind.DEADLOCK: "threads wait for others that never come",
     FindingKind.BAD_MASK: "a warp operation run by a lane that its mask does not name",
     FindingKind.BARRIER_MISUSE: "a barrier in memory or of a cluster used as it may not be",
+    FindingKind.IN_FLIGHT: "a use of what an asynchronous copy reads or writes before it was "
+    "waited for",
+    FindingKind.MISSING_FENCE: "an asynchronous copy of what threads wrote, without "
+    "fence.proxy.async between",
+    FindingKind.ABSENT_BLOCK: "an access to shared memory of a block that may not have begun, or "
+    "may have left",
     FindingKind.BUDGET: "more instructions than the budget allows: an endless loop?",
     FindingKind.TRAP: "__trap() was reached",
     FindingKind.ASSERTION: "an assert() failed",

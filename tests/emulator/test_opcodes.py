@@ -18,7 +18,7 @@ from astra_tui.emulator.opcodes import (
 )
 
 _ALL = sorted(OPCODES.values(), key=lambda opcode: opcode.name)
-_WORD = re.compile(r"[A-Za-z0-9_]+(::[A-Za-z0-9_]+)?")
+_WORD = re.compile(r"[A-Za-z0-9_]+(::[A-Za-z0-9_]+)*")
 
 
 def split(dotted: str) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator.access import resolve, shared_words
-from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.clocked_races import ClockedHistory
+from astra_tui.emulator.copies import Copy
+from astra_tui.emulator.lanes import Chunk, Group
 from astra_tui.emulator.operands import Decoder
 from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
@@ -21,10 +23,10 @@ def _cp_async(decoder: Decoder, instruction: Instruction) -> Run:
     if "commit_group" in modifiers:
         return lambda regs, group: group.chunk.copies.commit(group.lanes)
     if "wait_all" in modifiers:
-        return lambda regs, group: _wait(group, 0, uncommitted_too=True)
+        return lambda regs, group: end_copies(group.chunk, group.lanes, 0, uncommitted_too=True)
     if "wait_group" in modifiers:
         keep = immediate(instruction.operands[0])
-        return lambda regs, group: _wait(group, keep, uncommitted_too=False)
+        return lambda regs, group: end_copies(group.chunk, group.lanes, keep, uncommitted_too=False)
     return _issue(decoder, instruction)
 
 
@@ -79,22 +81,26 @@ def _fetch(group: Group, spec: AccessSpec, addresses: Any, count: Any, data: Any
     data[:] = target.views[1][target.offsets[:, None] + np.arange(spec.size)]
 
 
-def _wait(group: Group, keep: int, uncommitted_too: bool) -> None:
-    chunk = group.chunk
+def end_copies(chunk: Chunk, lanes: Any, keep: int, *, uncommitted_too: bool) -> None:
+    """The copies of lanes end, all groups but the latest `keep`."""
     if "copies" not in chunk.__dict__:
         return
-    for copy in chunk.copies.complete(group.lanes, keep, uncommitted_too):
+    for copy in chunk.copies.complete(lanes, keep, uncommitted_too):
         size = copy.data.shape[1]
         chunk.shared[copy.targets[:, None] + np.arange(size)] = copy.data
         if chunk.launch.checked:
             _record_writes(chunk, copy)
 
 
-def _record_writes(chunk: Any, copy: Any) -> None:
+def _record_writes(chunk: Chunk, copy: Copy) -> None:
     """From the wait on, the words count as written by the thread that waited."""
     words = copy.words
     per_lane = words.shape[1]
     history = chunk.shared_history
+    if isinstance(history, ClockedHistory):
+        writer = np.repeat(history.clocks.member[copy.lanes] + 1, per_lane)
+        history.note_write(words.reshape(-1), writer, chunk.launch.time)
+        return
     thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
     history.writer[words.reshape(-1)] = thread
     history.write_epoch[words.reshape(-1)] = np.repeat(chunk.epoch[copy.lanes], per_lane)

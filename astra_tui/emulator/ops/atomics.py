@@ -20,7 +20,7 @@ from astra_tui.model.device import COMMUNICATES, COMPARE_AND_SWAP, FLOAT_ATOMIC
 Update = Callable[[Any, Any, Any], Any]
 """From the old value and one or two operands to the new value."""
 
-_PLAIN: dict[str, Update] = {
+PLAIN: dict[str, Update] = {
     "add": lambda old, a, b: old + a,
     "min": lambda old, a, b: np.fmin(old, a) if old.dtype.kind == "f" else np.minimum(old, a),
     "max": lambda old, a, b: np.fmax(old, a) if old.dtype.kind == "f" else np.maximum(old, a),
@@ -37,7 +37,7 @@ _PLAIN: dict[str, Update] = {
 @opcode("atom", "red")
 def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
     kind = type_of(instruction)
-    name = next(m for m in instruction.modifiers if m in _PLAIN)
+    name = next(m for m in instruction.modifiers if m in PLAIN)
     space = space_of_instruction(instruction)
     returns = instruction.operation == "atom"
     operands = instruction.operands[1:] if returns else instruction.operands
@@ -47,9 +47,7 @@ def _atomic(decoder: Decoder, instruction: Instruction) -> Run:
     address = decoder.address(operands[0])
     readers = [decoder.read(operand, held) for operand in operands[1 : 3 if name == "cas" else 2]]
     write = decoder.write(instruction.operands[0], held) if returns else None
-    update = (
-        _half_update(kind, name) if kind in ("f16", "f16x2", "bf16", "bf16x2") else _PLAIN[name]
-    )
+    update = _half_update(kind, name) if kind in ("f16", "f16x2", "bf16", "bf16x2") else PLAIN[name]
     if kind in ("f16", "f16x2", "bf16", "bf16x2"):
         dtype = raw
     spec = AccessSpec(decoder.index, size, "atomic", synchronising=True)

@@ -9,6 +9,7 @@ import numpy as np
 from astra_tui.emulator.faults import Fault
 from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.operands import Decoder
+from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Immediate, Instruction, Symbol, Vector
 from astra_tui.emulator.step import BOTH_SIDES, Flow, Step, side_bit
@@ -57,6 +58,14 @@ def _nothing(decoder: Decoder, instruction: Instruction) -> Run:
         return
 
     return run
+
+
+@opcode("setmaxnreg")
+def _setmaxnreg(decoder: Decoder, instruction: Instruction) -> Run:
+    count = immediate(instruction.operands[0])
+    if count % 8 or not 24 <= count <= 256:
+        decoder.refuse(instruction, f"setmaxnreg takes a multiple of 8 from 24 to 256, not {count}")
+    return lambda regs, group: None
 
 
 @opcode("griddepcontrol.wait")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.access import Target, resolve
+from astra_tui.emulator.access import CLUSTER, Target, resolve
 from astra_tui.emulator.faults import Fault, Unsupported, first_true
 from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
@@ -23,6 +23,8 @@ _SYNCHRONISING = ("relaxed", "acquire", "release", "acq_rel")
 
 def space_of_instruction(instruction: Instruction) -> str:
     """The state space that an instruction names, or "generic"."""
+    if "shared::cluster" in instruction.modifiers:
+        return CLUSTER
     for modifier in instruction.modifiers:
         space = modifier.split("::")[0]
         if space in _SPACES:
@@ -68,7 +70,7 @@ def _ld(decoder: Decoder, instruction: Instruction) -> Run:
         "load",
         synchronises(instruction),
         "nc" in instruction.modifiers,
-        tuple(map(decoder.slots_of, parts)),
+        results=tuple(map(decoder.slots_of, parts)),
     )
     _note_communication(decoder, instruction)
     address = decoder.address(source)

@@ -9,17 +9,21 @@ import numpy as np
 from astra_tui.emulator.address_space import (
     LOCAL,
     PARAM,
+    PEER_OFFSET,
+    PEER_SHIFT,
     SHARED,
     all_to_generic,
     space_of,
     to_generic,
 )
+from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.numerics import bf16_to_f32, flush
 from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Reader, type_of
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction, Vector
 from astra_tui.emulator.step import Source
+from astra_tui.model.findings import FindingKind
 
 
 @opcode("mov")
@@ -272,5 +276,46 @@ def _isspacep(decoder: Decoder, instruction: Instruction) -> Run:
 
     def run(regs: dict[int, Any], group: Any) -> None:
         write(regs, np.asarray(space_of(read(regs)) == (-1 if wanted is None else wanted)))
+
+    return run
+
+
+@opcode("mapa")
+def _mapa(decoder: Decoder, instruction: Instruction) -> Run:
+    """An address in shared memory of another block of the cluster."""
+    kind = type_of(instruction)
+    read = decoder.read(instruction.operands[1], kind)
+    read_rank = decoder.read(instruction.operands[2], "u32")
+    write = decoder.write(instruction.operands[0], kind)
+
+    def run(regs: dict[int, Any], group: Any) -> None:
+        rank = np.asarray(read_rank(regs)).astype(np.uint64)
+        blocks = group.chunk.launch.cluster_blocks
+        if (rank >= blocks).any():
+            at, lanes = first_true(np.broadcast_to(rank >= blocks, (group.n,)))
+            text = (
+                f"mapa of block {int(rank.flat[at % rank.size])} of a cluster, which has {blocks}"
+            )
+            raise Fault(FindingKind.SHARED_OUT_OF_BOUNDS, text, at, lanes)
+        address = np.asarray(read(regs)).astype(np.uint64) & ~np.uint64(_PEER_BITS)
+        write(regs, (address | (rank + np.uint64(1)) << np.uint64(PEER_SHIFT)).astype(DTYPES[kind]))
+
+    return run
+
+
+_PEER_BITS = 0xFFFF_FFFF & ~PEER_OFFSET
+
+
+@opcode("getctarank")
+def _getctarank(decoder: Decoder, instruction: Instruction) -> Run:
+    """The rank of the block whose shared memory an address is in."""
+    kind = type_of(instruction)
+    read = decoder.read(instruction.operands[1], kind)
+    write = decoder.write(instruction.operands[0], "u32")
+
+    def run(regs: dict[int, Any], group: Any) -> None:
+        peer = (np.asarray(read(regs)).astype(np.int64) & _PEER_BITS) >> PEER_SHIFT
+        own = group.chunk.rank[group.block_slots]
+        write(regs, np.where(peer > 0, peer - 1, own).astype(np.uint32))
 
     return run

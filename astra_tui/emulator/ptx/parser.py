@@ -64,6 +64,7 @@ _LOC = re.compile(
     r"[^\n]*"
 )
 _LABEL = re.compile(r"([$\w]+):")
+_BRACE_OR_LABEL = re.compile(r"[{}]|(?<![\w$:.])([$\w]+):(?!:)")
 _BLANK = re.compile(r"\s+")
 _GUARD = re.compile(r"@(!?)\s*(%?[\w$]+)\s+")
 _OPCODE = re.compile(r"([a-z][a-z0-9]*)((?:\.[\w:]+)*)\s*(.*)$", re.DOTALL)
@@ -183,6 +184,18 @@ def _function(match: re.Match[str], body: str, files: Mapping[int, str]) -> Func
     )
 
 
+def _labels_within(text: str, begin: int) -> Iterator[str]:
+    """The labels of a block that begins after its brace, those of blocks within it left out."""
+    depth = 1
+    for match in _BRACE_OR_LABEL.finditer(text, begin):
+        if match[1] is None:
+            depth += 1 if match[0] == "{" else -1
+            if depth == 0:
+                return
+        elif depth == 1:
+            yield match[1]
+
+
 class _BodyReader:
     """Reads one function body; names declared inside `{ }` get names of their own."""
 
@@ -208,8 +221,9 @@ class _BodyReader:
                 continue
             character = text[position]
             if character == "{":
-                self.scopes.append({})
                 self.scope_count += 1
+                labels = _labels_within(text, position + 1)
+                self.scopes.append({name: f"{name}@{self.scope_count}" for name in labels})
                 position += 1
             elif character == "}":
                 self.scopes.pop()
