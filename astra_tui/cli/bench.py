@@ -212,24 +212,23 @@ def _print(
     reports: Sequence[CheckReport],
     comparisons: Sequence[BenchComparison],
 ) -> None:
-    from astra_tui.plain.timing import (
-        print_environment,
-        print_paper_timing,
-        print_timing,
-    )
+    from astra_tui.plain.console import print_blocks
+    from astra_tui.plain.timing import print_environment
+    from astra_tui.present.timing import CaveatMarks, Names, paper_blocks, timing_blocks
     from astra_tui.present.words import device_words
 
-    names = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
+    named = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
     gpu = device_words(environment.device, environment.gpu)
     print_environment(
         f"{wanted.task.name}: {gpu}, {environment.compiler}, {environment.arch}",
-        [f"{names[r.source]}: {r.message}" for r in reports],
+        [f"{named[r.source]}: {r.message}" for r in reports],
         wanted.protocol,
     )
     base, *candidates = wanted.names
     for candidate, found in zip(candidates, comparisons, strict=True):
+        names, timing = Names(base, candidate), found.timing
         if wanted.protocol == "paper":
-            print_paper_timing(found.timing, base=base, candidate=candidate)
+            print_blocks(paper_blocks(timing, names))
             continue
-        detectable = found.minimum_detectable
-        print_timing(found.timing, base=base, candidate=candidate, detectable=detectable)
+        marks = CaveatMarks.of_timing(timing.workloads)
+        print_blocks(timing_blocks(timing, names, marks, found.minimum_detectable))

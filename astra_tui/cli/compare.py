@@ -60,7 +60,8 @@ def _timing_flags(options: Options) -> tuple[str, ...]:
 def _print(options: Options, first: Side, second: Side) -> int:
     from astra_tui.cli.answers import CompareAnswer
     from astra_tui.plain.compare import print_comparison
-    from astra_tui.plain.timing import print_timing
+    from astra_tui.plain.console import print_blocks
+    from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
 
     for side in (first, second):
         if not side.trust.whole:
@@ -79,7 +80,8 @@ def _print(options: Options, first: Side, second: Side) -> int:
     else:
         print_comparison(answer.sides, answer.diff, (first.name, second.name), answer.trust)
         if timing is not None:
-            print_timing(timing, base=first.name, candidate=second.name)
+            marks = CaveatMarks.of_timing(timing.workloads)
+            print_blocks(timing_blocks(timing, Names(first.name, second.name), marks))
         else:
             plain.note(f"not timed here: {why_not}")
     return answer.exit_code

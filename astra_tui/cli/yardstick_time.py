@@ -38,7 +38,8 @@ def time_yardsticks(options: Options) -> int:
     """Checks the sources, times all versions in each chain, prints tables or JSON."""
     from astra_tui.cli.answers import YardstickTimesAnswer
     from astra_tui.model.check import CheckVerdict
-    from astra_tui.plain.yardsticks import print_chain
+    from astra_tui.plain.console import print_blocks
+    from astra_tui.present.timing import chain_blocks
 
     task = _task(options.task)
     sources = _sources(task, options.sources)
@@ -60,7 +61,7 @@ def time_yardsticks(options: Options) -> int:
         plain.print_json(answer)
     else:
         for chain in chains:
-            print_chain(task.name, chain)
+            print_blocks(chain_blocks(task.name, chain))
     return code
 
 

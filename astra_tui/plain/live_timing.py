@@ -7,19 +7,15 @@ from types import TracebackType
 from typing import Self
 
 from rich.live import Live
-from rich.table import Table
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
-from astra_tui.plain.console import live_console, toned
-from astra_tui.plain.output import is_live, note, visible
-from astra_tui.plain.timing import (
-    CaveatMarks,
-    done_cells,
-    paired_table,
-    underway_cells,
-)
-from astra_tui.present.tones import Tone
+from astra_tui.plain.console import live_console, rich_table, text_of
+from astra_tui.plain.output import is_live, note
+from astra_tui.present.document import Line
+from astra_tui.present.timing import CaveatMarks, Names, cold_row, paired_table, running_row
 from astra_tui.present.words import workload_words
 
 _Key = tuple[int, str]
@@ -72,19 +68,22 @@ class TimingProgress:
             height = self._live.console.height - _LINES_AROUND
             self._live.update(self.table(max(1, height)), refresh=True)
 
-    def table(self, height: int) -> Table:
+    def table(self, height: int) -> RichTable:
         """The latest rows that fit, with the caveats of those in the caption."""
-        made, marks = paired_table(), CaveatMarks()
-        if len(self._candidates) > 1:
-            made.columns[0].header = "candidate, workload"
-        for (candidate, _), row in list(self._rows.items())[-height:]:
-            first, *others = (
-                done_cells(row, marks) if isinstance(row, WorkloadTiming) else underway_cells(row)
-            )
-            if len(self._candidates) > 1:
-                first = f"{visible(self._candidates[candidate])}, {first}"
-            made.add_row(first, *others)
-        if marks.lines():
-            made.caption = toned("; ".join(marks.lines()), Tone.CAUTION)
-            made.caption_justify = "left"
+        shown = list(self._rows.items())[-height:]
+        marks = CaveatMarks.of_timing(r for _, r in shown if isinstance(r, WorkloadTiming))
+        rows = [self._row(candidate, row, marks) for (candidate, _), row in shown]
+        made = rich_table(paired_table("", Names("", ""), rows), live_console().width)
+        explained = [text_of(line) for items in marks.items() for line in items.lines]
+        if explained:
+            made.caption = Text("; ").join(explained)
+            made.caption_style, made.caption_justify = "yellow", "left"
         return made
+
+    def _row(
+        self, candidate: int, row: RoundsTimed | WorkloadTiming, marks: CaveatMarks
+    ) -> tuple[Line, ...]:
+        cells = cold_row(row, marks) if isinstance(row, WorkloadTiming) else running_row(row)
+        if len(self._candidates) == 1:
+            return cells
+        return (f"{self._candidates[candidate]}, ", *cells[0]), *cells[1:]

@@ -27,15 +27,14 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.plain.console import console, indented
+from astra_tui.plain.console import console, indented, print_blocks
 from astra_tui.plain.hardware import print_hardware
 from astra_tui.plain.output import note, visible
 from astra_tui.plain.sanitizer import sanitizer_lines
 from astra_tui.plain.tags import PlanTags, tagged
-from astra_tui.plain.timing import print_timing
-from astra_tui.plain.yardsticks import print_shipped
 from astra_tui.present.events import describe
 from astra_tui.present.numbers import change_between, count, short
+from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
 from astra_tui.present.words import STAGES, device_words, prediction_words
 from astra_tui.sessions.summary import final_timings
 
@@ -155,9 +154,13 @@ def print_run(state: SessionState, folder: Path) -> None:
         out.print(f"best     {short(best.hash)}  (sources/{short(best.hash)}.cu)")
     _print_tools(out, best)
     for final in final_timings(state):
-        print_timing(final.timing, base=final.beside, candidate=short(best.hash))
+        names = Names(final.beside, short(best.hash), candidate_column="best")
+        marks = CaveatMarks.of_timing(final.timing.workloads)
+        out.print("")
+        print_blocks(timing_blocks(final.timing, names, marks), out)
     if best.shipped is not None:
-        print_shipped(opened.settings.task, best.shipped)
+        out.print("")
+        print_blocks(shipped_blocks(best.shipped), out)
     _print_counters(out, baseline, best)
 
 

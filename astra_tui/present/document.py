@@ -120,7 +120,8 @@ class Items:
 class Table:
     """Rows of cells; columns in `numeric`, counted from 0, are set to the right.
 
-    The first cell of a row is its header. `anchors` names rows that links lead to.
+    The first cell of a row is its header. `anchors` names rows that links lead to. So many columns
+    at the end as `optional` says are left out of lines that have no room for them.
     """
 
     caption: str
@@ -128,6 +129,7 @@ class Table:
     rows: tuple[tuple[Line, ...], ...]
     numeric: frozenset[int] = frozenset()
     anchors: tuple[str, ...] = ()
+    optional: int = 0
 
     def without_empty_columns(self) -> Table:
         """The same without the columns in which no row has anything."""
@@ -137,6 +139,7 @@ class Table:
             columns=tuple(self.columns[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
             numeric=frozenset(n for n, i in enumerate(kept) if i in self.numeric),
+            optional=sum(i >= len(self.columns) - self.optional for i in kept),
         )
 
 

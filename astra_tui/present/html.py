@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -34,6 +35,7 @@ def as_html(document: Document) -> str:
     )
 
 
+@cache
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("astra_tui.present"),

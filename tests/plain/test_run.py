@@ -84,8 +84,8 @@ def test_the_end_has_the_best_beside_baseline_and_tuned(
     print_run(fold(session(*FINAL)), tmp_path)
     out = capsys.readouterr().out
     for other in ("baseline.cu", "tuned.cu"):
-        assert f"\n{BETTER[:12]} against {other}  (cuda:0, " in out
-    assert out.count("faster: geometric mean 1.3333\n") == 2
+        assert f"\nfaster {BETTER[:12]} against {other} (cuda:0, " in out
+    assert out.count("\ngeometric mean 1.3333\n") == 2
     assert "shipped" not in out
     assert "NVIDIA H100" in out
     assert "counted by the emulator" in out
@@ -101,7 +101,7 @@ def test_the_end_has_the_best_against_what_others_ship(
     assert state.usage.gpu_seconds == fold(session(*FINAL)).usage.gpu_seconds + 0.25
     print_run(state, tmp_path)
     out = capsys.readouterr().out
-    assert f"\n{headline}\n" in out
+    assert f"\nbest {headline}\n" in out
     assert "16x4096" in out[out.index("fastest shipped") :]
     print_run(fold(session(*FINAL, shipped(""))), tmp_path)
     out = capsys.readouterr().out

@@ -20,17 +20,12 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
+from astra_tui.plain.console import print_blocks, rich_table
 from astra_tui.plain.live_timing import TimingProgress
-from astra_tui.plain.timing import (
-    CaveatMarks,
-    done_cells,
-    energy_words,
-    paired_table,
-    print_environment,
-    print_paper_timing,
-    print_timing,
-)
+from astra_tui.plain.timing import print_environment
+from astra_tui.present.document import Block, Table
 from astra_tui.present.events import describe
+from astra_tui.present.timing import CaveatMarks, Names, paper_blocks, timing_blocks
 from astra_tui.present.words import device_words, workload_words
 
 THROTTLED = Caveat("throttle", "throttled by its power limit for 0.3 s")
@@ -75,80 +70,80 @@ TIMING = Timing(
 )
 
 
+def lines_of(blocks: list[Block], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_blocks(blocks)
+    return capsys.readouterr().out.splitlines()
+
+
+def blocks_of(timing: Timing, detectable: float | None = None) -> list[Block]:
+    marks = CaveatMarks.of_timing(timing.workloads)
+    return timing_blocks(timing, Names("baseline.cu", "mine.cu"), marks, detectable)
+
+
 def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixture[str]) -> None:
-    print_timing(TIMING, base="baseline.cu", candidate="mine.cu", detectable=0.0012)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
-        "",
-        "mine.cu against baseline.cu  (cuda:0, at 1755 MHz, 3.2 s)",
-        "workload    base us  cand. us  speedup               verdict       floor   warm  paper",
-        "16x4096        8.00      5.00  1.600 [1.590, 1.610]  faster [1,2]   75 %  1.200  1.250",
-        "1024x13824     8.00      8.00  1.000 [0.998, 1.002]  same [2]       75 %  1.200  1.250",
-        "mean                           1.265 [1.260, 1.270]  faster               1.200  1.250",
-        "  [1] throttled by its power limit for 0.3 s",
-        "  [2] other processes: not visible from this container",
-        "faster: geometric mean 1.2650, above the threshold",
+    lines = lines_of(blocks_of(TIMING, 0.0012), capsys)
+    assert lines[:3] == [
+        "faster mine.cu against baseline.cu (cuda:0, 1,755 MHz, 3.2 s)",
+        "geometric mean 1.2650, above the threshold",
+        "mine.cu against baseline.cu: paired, cold (decides)",
+    ]
+    heading, first, second, mean = lines[3:7]
+    assert heading.split()[:4] == ["workload", "base", "us", "cand."]
+    shown = "16x4096 8.00 5.00 1.600x [1.590, 1.610] faster [1] [2] 75 % 0.30 % 3.75 float16"
+    assert " ".join(first.split()) == shown
+    assert "1.000x  [0.998, 1.002]  same     [2]" in second
+    assert " ".join(mean.split()) == "geometric mean 1.265x [1.260, 1.270] faster"
+    assert "1.200x  [1.190, 1.210]" in lines[9]
+    assert lines[12:] == [
+        f"  [1] {THROTTLED.message}",
+        f"  [2] {HIDDEN.message}",
         "  16x4096 is 60.0 % faster (cold)",
-        "  differences down to 0.12 % can be told apart here",
+        "Differences down to 0.12 % can be told apart here.",
     ]
 
 
-def test_on_a_narrow_terminal_only_marks_wrap() -> None:
-    made, marks = paired_table(), CaveatMarks()
-    made.add_row(*done_cells(TIMING.workloads[0], marks))
-    console = Console(width=78, highlight=False)
-    with console.capture() as captured:
-        console.print(made)
-    heading, row, rest = captured.get().splitlines()
-    assert heading.endswith(" warm  paper")
-    assert row.split()[-6:] == ["1.610]", "faster", "75", "%", "1.200", "1.250"]
-    assert rest.split() == ["[1,2]"]
+def test_a_narrow_terminal_loses_the_last_columns_first() -> None:
+    (table,) = [b for b in blocks_of(TIMING) if isinstance(b, Table) and "cold" in b.caption]
+    widths = {rich_table(table, width).columns[-1].header for width in range(20, 130)}
+    assert widths == {"caveats", "of floor", "threshold", "floor us", "type"}
 
 
-def test_what_was_not_measured_is_left_blank(capsys: pytest.CaptureFixture[str]) -> None:
-    first = replace(TIMING.workloads[0], warm=None, paper=None, floor=None, caveats=())
-    timing = replace(TIMING, workloads=(first, TIMING.workloads[1]))
-    print_timing(timing, base="baseline.cu", candidate="mine.cu")
-    lines = capsys.readouterr().out.splitlines()
-    row, _, mean = lines[3:6]
-    assert row.split() == ["16x4096", "8.00", "5.00", "1.600", "[1.590,", "1.610]", "faster"]
-    assert mean.split() == ["mean", "1.265", "[1.260,", "1.270]", "faster"], "no mean of a part"
-    assert not any("told apart" in line for line in lines)
+def test_what_was_not_measured_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    bare = {"warm": None, "paper": None, "floor": None, "caveats": ()}
+    workloads = tuple(replace(w, **bare) for w in TIMING.workloads)
+    text = "\n".join(lines_of(blocks_of(replace(TIMING, workloads=workloads)), capsys))
+    assert not any(word in text for word in ("floor", "warm", "paper", "caveats", "told apart"))
+    part = replace(TIMING, workloads=(workloads[0], TIMING.workloads[1]))
+    mean = [x for x in lines_of(blocks_of(part), capsys) if x.startswith("geometric mean")][-1]
+    assert mean.split() == ["geometric", "mean"], "no mean of a part"
 
 
 def test_a_voided_workload_says_that_it_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     void = workload("16x4096", TimingVerdict.INCONCLUSIVE, Ratio(1.6, 1.5, 1.7, 40), DRIFTED)
-    reasons = ("16x4096 may decide nothing: the two halves disagree",)
-    timing = replace(TIMING, workloads=(void,), verdict=TimingVerdict.INCONCLUSIVE, reasons=reasons)
-    print_timing(timing, base="baseline.cu", candidate="mine.cu")
-    out = capsys.readouterr().out
-    assert "inconclusive [1]" in out
-    assert "  [1] the two halves disagree (it decides nothing)\n" in out
-    assert f"inconclusive: {reasons[0]}\n" in out
+    timing = replace(TIMING, workloads=(void,), verdict=TimingVerdict.INCONCLUSIVE)
+    lines = lines_of(blocks_of(timing), capsys)
+    assert lines[0].startswith("inconclusive mine.cu against")
+    assert "inconclusive  [1] decides nothing" in lines[4]
+    assert "  [1] the two halves disagree" in lines
     assert workload_words(void).endswith("; the two halves disagree (it decides nothing)")
 
 
-def test_the_same_source_twice_is_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    print_timing(replace(TIMING, candidate=TIMING.base), base="a.cu", candidate="a.cu")
-    assert capsys.readouterr().out.startswith("\na.cu against itself  (")
-
-
 def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    print_paper_timing(TIMING, base="baseline.cu", candidate="mine.cu")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2:5] == [
-        "workload    base us  cand. us  speedup",
-        "16x4096     10.00    8.00      1.250 [1,2]",
-        "1024x13824  10.00    8.00      1.250 [2]",
+    lines = lines_of(paper_blocks(TIMING, Names("baseline.cu", "mine.cu")), capsys)
+    assert [" ".join(line.split()) for line in lines[1:5]] == [
+        "workload base us cand. us speedup caveats",
+        "16x4096 10.00 8.00 1.250x [1] [2]",
+        "1024x13824 10.00 8.00 1.250x [2]",
+        "geometric mean 1.250x",
     ]
-    assert lines[-1].startswith("geometric mean 1.250; ")
+    assert lines[-1] == "The paper's protocol has no interval, and so no verdict."
     assert "faster" not in "".join(lines)
 
 
 def test_the_environment_names_gpu_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     gpu = GpuIdentity(name="NVIDIA H100", driver="580.159.04", max_sm_mhz=1980)
     print_environment(device_words("cuda:0", gpu), ["a.cu: 96 cases passed"], "paired")
-    first, checks, second = capsys.readouterr().out.splitlines()
+    first, checks, second, _ = capsys.readouterr().out.splitlines()
     assert first == "cuda:0, NVIDIA H100, driver 580.159.04, SM clock up to 1,980 MHz"
     assert checks == "checked on the GPU: a.cu: 96 cases passed"
     assert second.startswith("measured by paired graph replay, ")
@@ -178,14 +173,13 @@ def test_the_live_table_has_the_latest_rows_and_their_caveats() -> None:
     event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
     progress.rounds(0, event)
     progress.rounds(1, event)
-    heading, first, second = shown(progress, 10)
-    assert heading.startswith("candidate, workload ")
+    _, first, second = shown(progress, 10)
     assert first.startswith("a.cu, 16x4096 ")
     assert second.startswith("b.cu, 16x4096 ")
-    assert first.endswith("1.600 [1.500, 1.700]  20 rounds")
+    assert first.endswith("1.600x  [1.500, 1.700]  20 rounds")
     progress.done(0, TIMING.workloads[0])
     _, first, second, caption, *_ = shown(progress, 10)
-    assert "faster [1,2]" in first
+    assert "faster     [1] [2]" in first
     assert second.endswith("20 rounds")
     assert caption.startswith("[1] throttled by its power limit for 0.3 s; [2] other processes")
     _, only = shown(progress, 1)
@@ -205,9 +199,10 @@ def test_in_a_pipe_every_workload_is_a_line(capsys: pytest.CaptureFixture[str]) 
     )
 
 
-def test_energy_is_a_number_or_a_reason() -> None:
+def test_energy_is_a_number_or_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     known = EnergyUse(1000, 2.0, joules=600.0, joules_per_launch=0.6, watts=300.0)
     unknown = EnergyUse(1000, 2.0, missing="no NVIDIA driver")
-    words = energy_words("16x4096", PairedEnergy(known, unknown))
-    assert "base 600 mJ at 300 W" in words
-    assert "candidate not measured (no NVIDIA driver)" in words
+    measured = replace(TIMING.workloads[0], energy=PairedEnergy(known, unknown))
+    lines = lines_of(blocks_of(replace(TIMING, workloads=(measured,))), capsys)
+    told = "base 600 mJ at 300 W, candidate not measured (no NVIDIA driver)"
+    assert f"  energy of a launch on 16x4096: {told}" in lines

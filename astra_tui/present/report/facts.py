@@ -22,6 +22,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Caveat, Timing
+from astra_tui.present.timing import CaveatMarks
 from astra_tui.present.tones import Phrase
 from astra_tui.present.words import round_verdict
 from astra_tui.sessions.integrity import Session, Trust
@@ -131,9 +132,10 @@ class Facts:
         """Whether a candidate took the baseline's place."""
         return self.state.best != self.opened.baseline
 
-    def marks(self, caveats: tuple[Caveat, ...]) -> tuple[int, ...]:
-        """The marks of some caveats, in ascending order."""
-        return tuple(sorted({self.caveats.index(d) + 1 for d in caveats}))
+    @property
+    def marks(self) -> CaveatMarks:
+        """Links to the caveats section, by caveat."""
+        return CaveatMarks(self.caveats, linked=True)
 
 
 def gather(session: Session) -> Facts:

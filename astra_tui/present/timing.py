@@ -1,0 +1,347 @@
+"""Paired timings as tables, by all protocols, with what is to be doubted about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from astra_tui.model.events import RoundsTimed
+from astra_tui.model.gpu import EnergyUse
+from astra_tui.model.timing import (
+    BEHIND_PRODUCER,
+    Caveat,
+    PairedTime,
+    Ratio,
+    Timing,
+    WorkloadTiming,
+)
+from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
+from astra_tui.present.document import (
+    Block,
+    Code,
+    Inline,
+    Items,
+    Line,
+    Link,
+    Paragraph,
+    Strong,
+    Table,
+    badge,
+    interval,
+    number,
+)
+from astra_tui.present.numbers import (
+    geometric_mean,
+    microseconds,
+    percent,
+    ratio,
+    seconds,
+    significant,
+)
+from astra_tui.present.tones import Phrase
+from astra_tui.present.words import shipped_words, timing_verdict, words_of
+
+_EMPTY: Line = ()
+
+
+class Names(NamedTuple):
+    """What a pair is called, in its title and, where that is too long, in its columns."""
+
+    base: str
+    candidate: str
+    base_column: str = "base"
+    candidate_column: str = "cand."
+
+
+class CaveatMarks:
+    """Numbers for caveats from 1 on, the same for the same caveat of several workloads."""
+
+    def __init__(self, caveats: Iterable[Caveat], linked: bool = False):
+        self._numbers = {c: n for n, c in enumerate(dict.fromkeys(caveats), start=1)}
+        self._linked = linked
+
+    @classmethod
+    def of_timing(cls, timings: Iterable[WorkloadTiming]) -> CaveatMarks:
+        """Marks that `items` explains next to the table."""
+        return cls(caveat for timing in timings for caveat in timing.caveats)
+
+    def of(self, timing: WorkloadTiming) -> Line:
+        """The marks of one measurement, as links where the document explains them elsewhere."""
+        words: list[Inline] = []
+        for mark in sorted({self._numbers[caveat] for caveat in timing.caveats}):
+            text = f"[{mark}]"
+            words += [" " if words else "", Link(text, f"caveat-{mark}") if self._linked else text]
+        if timing.invalidated:
+            words.append(" decides nothing")
+        return tuple(words)
+
+    def items(self) -> list[Items]:
+        """Every caveat with its number; nothing where links lead to them."""
+        if self._linked or not self._numbers:
+            return []
+        return [Items(tuple((f"[{n}] {c.message}",) for c, n in self._numbers.items()))]
+
+
+def timing_blocks(
+    timing: Timing, names: Names, marks: CaveatMarks, detectable: float | None = None
+) -> list[Block]:
+    """A pair with its verdict, both tables, energy and every reason.
+
+    `detectable` is the smallest difference that this measurement could tell, as a fraction.
+    """
+    title = f"{names.candidate} against {names.base}"
+    verdict = badge(timing_verdict(timing))
+    blocks: list[Block] = [Paragraph((verdict, " ", Strong(title), f" ({_circumstances(timing)})"))]
+    blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
+    if any(workload.producer for workload in timing.workloads):
+        blocks.append(Paragraph((f"{BEHIND_PRODUCER}.".capitalize(),)))
+    blocks.append(cold_table(timing, f"{title}: paired, cold (decides)", names, marks))
+    blocks += other_tables(timing, title, names)
+    blocks += [*marks.items(), *_energies(timing)]
+    if timing.reasons[1:]:
+        blocks.append(Items(tuple((reason,) for reason in timing.reasons[1:])))
+    if detectable is not None:
+        least = f"Differences down to {percent(detectable, 2)} can be told apart here."
+        blocks.append(Paragraph((least,)))
+    return blocks
+
+
+def paper_blocks(timing: Timing, names: Names) -> list[Block]:
+    """The same by the paper's protocol alone, which has no interval and so no verdict."""
+    title = f"{names.candidate} against {names.base}"
+    marks = CaveatMarks.of_timing(timing.workloads)
+    rows = [((w.workload,), *_paper_cells(w), marks.of(w)) for w in timing.workloads]
+    rows.append(
+        (("geometric mean",), _EMPTY, _EMPTY, _mean(map(_paper_ratio, timing.workloads)), _EMPTY)
+    )
+    columns = ("workload", *_times(names), "speedup", "caveats")
+    table = Table("", columns, tuple(rows), frozenset({1, 2, 3})).without_empty_columns()
+    return [
+        Paragraph((Strong(title), f" ({_circumstances(timing)})")),
+        table,
+        *marks.items(),
+        *_energies(timing),
+        Paragraph(("The paper's protocol has no interval, and so no verdict.",)),
+    ]
+
+
+# -- the measurement that decides ------------------------------------------------------------------
+
+_COLD = ("speedup", "95 % interval", "verdict", "caveats", "of floor", "threshold", "floor us")
+
+
+def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -> Table:
+    """A row a workload and one of the means; times in microseconds."""
+    mean = timing.speedup
+    tone = timing_verdict(timing).tone
+    verdict: Line = (badge(Phrase(words_of(timing.verdict), tone)),)
+    means = (("geometric mean",), _EMPTY, _EMPTY, (number(mean.value, ratio),), interval(mean))
+    rows = [cold_row(w, marks) for w in timing.workloads]
+    rows.append((*means, verdict, *(_EMPTY,) * 5))
+    return paired_table(caption, names, rows)
+
+
+def paired_table(caption: str, names: Names, rows: Sequence[tuple[Line, ...]]) -> Table:
+    """A table of such rows; the last columns are left out where a line has no room for them."""
+    columns = ("workload", *_times(names), *_COLD, "type")
+    numeric = frozenset({1, 2, 3, 4, 7, 8, 9})
+    return Table(caption, columns, tuple(rows), numeric, optional=4).without_empty_columns()
+
+
+def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[Line, ...]:
+    """One workload by the pair that decides."""
+    cold, floor = timing.cold, timing.floor
+    share = cold.candidate_us and timing.of_floor
+    return (
+        (timing.workload,),
+        (number(cold.base_us, microseconds),),
+        (number(cold.candidate_us, microseconds),),
+        (number(cold.speedup.value, ratio),),
+        interval(cold.speedup),
+        (badge(timing.verdict),),
+        marks.of(timing),
+        (number(share, percent),) if share else _EMPTY,
+        (number(timing.threshold, percent, 2),),
+        (number(floor.us, microseconds),) if floor else _EMPTY,
+        (timing.dtype.value,),
+    )
+
+
+def running_row(event: RoundsTimed) -> tuple[Line, ...]:
+    """A workload whose rounds are coming in."""
+    times = (number(event.base_us, microseconds),), (number(event.candidate_us, microseconds),)
+    found = (number(event.speedup.value, ratio),), interval(event.speedup)
+    return (event.workload,), *times, *found, (f"{event.rounds} rounds",), *(_EMPTY,) * 5
+
+
+# -- those that do not decide ----------------------------------------------------------------------
+
+
+def other_tables(timing: Timing, title: str, names: Names) -> list[Block]:
+    """The other protocols by which it was timed; times in microseconds."""
+    timed = timing.workloads
+    if not any(w.chained or w.warm or w.paper for w in timed):
+        return []
+    rows = [
+        ((w.workload,), *_paired_cells(w.chained), *_paired_cells(w.warm), *_paper_cells(w))
+        for w in timed
+    ]
+    chained = _mean(w.chained.speedup.value if w.chained else None for w in timed)
+    warm = _mean(w.warm.speedup.value if w.warm else None for w in timed)
+    paper = _mean(map(_paper_ratio, timed))
+    means = (
+        (_EMPTY, _EMPTY, chained, _EMPTY),
+        (_EMPTY, _EMPTY, warm, _EMPTY),
+        (_EMPTY, _EMPTY, paper),
+    )
+    rows.append((("geometric mean",), *(cell for mean in means for cell in mean)))
+    columns = ["workload"]
+    for protocol in ("after itself", "warm", "paper"):
+        columns += [f"{protocol} {name}" for name in (*_times(names), "speedup")]
+        columns += ["95 % interval"] if protocol != "paper" else []
+    by_paper = ", and the paper's protocol" if any(w.paper for w in timed) else ""
+    caption = f"{title}: paired, warm{by_paper}"
+    numeric, optional = frozenset(range(1, len(columns))), len(columns) - 1
+    table = Table(caption, tuple(columns), tuple(rows), numeric, optional=optional)
+    return [table.without_empty_columns()]
+
+
+def _times(names: Names) -> tuple[str, str]:
+    return f"{names.base_column} us", f"{names.candidate_column} us"
+
+
+def _paired_cells(paired: PairedTime | None) -> tuple[Line, ...]:
+    """Both times, the speedup and its interval; empty where they were not measured."""
+    if paired is None:
+        return (_EMPTY,) * 4
+    return (
+        (number(paired.base_us, microseconds),),
+        (number(paired.candidate_us, microseconds),),
+        (number(paired.speedup.value, ratio),),
+        interval(paired.speedup),
+    )
+
+
+def _paper_cells(timing: WorkloadTiming) -> tuple[Line, ...]:
+    paper, found = timing.paper, _paper_ratio(timing)
+    if paper is None:
+        return (_EMPTY,) * 3
+    times = (number(paper.base_us, microseconds),), (number(paper.candidate_us, microseconds),)
+    return *times, (number(found, ratio),) if found is not None else _EMPTY
+
+
+def _paper_ratio(timing: WorkloadTiming) -> float | None:
+    paper = timing.paper
+    return paper.speedup if paper and paper.candidate_us else None
+
+
+def _mean(ratios: Iterable[float | None]) -> Line:
+    mean = geometric_mean(tuple(ratios))
+    return _EMPTY if mean is None else (number(mean, ratio),)
+
+
+def _circumstances(timing: Timing) -> str:
+    clocks = [w.sm_mhz for w in timing.workloads if w.sm_mhz]
+    low, high = min(clocks, default=0.0), max(clocks, default=0.0)
+    clock = f"{low:,.0f} MHz" if high - low < 1 else f"{low:,.0f} to {high:,.0f} MHz"
+    return ", ".join([timing.device, *([clock] if clocks else []), seconds(timing.seconds)])
+
+
+# -- energy ----------------------------------------------------------------------------------------
+
+
+def _energies(timing: Timing) -> list[Block]:
+    """What a launch takes of each version, or why it cannot be told."""
+    lines = tuple(
+        (
+            f"energy of a launch on {w.workload}: base {_energy(w.energy.base)}, "
+            f"candidate {_energy(w.energy.candidate)}",
+        )
+        for w in timing.workloads
+        if w.energy is not None
+    )
+    return [Items(lines)] if lines else []
+
+
+def _energy(use: EnergyUse) -> str:
+    if use.joules_per_launch is None or use.watts is None:
+        return f"not measured ({use.missing})"
+    return f"{significant(1e3 * use.joules_per_launch)} mJ at {use.watts:.0f} W"
+
+
+# -- kernels that others ship ----------------------------------------------------------------------
+
+_SHIPPED_PROTOCOL = (
+    "Paired, cold. Every launch follows a kernel that writes part of its inputs, which is part of "
+    "all times. The fastest of a workload is chosen on one half of the pairs and compared on the "
+    "other; there is none where a shipped kernel that serves it was not timed or is void."
+)
+
+
+def shipped_blocks(shipped: ShippedTimes) -> list[Block]:
+    """The best against the fastest shipped kernel of each shape, and what was not timed."""
+    told = shipped_words(shipped)
+    headline = badge(told._replace(words=f"best {told.words}"))
+    blocks: list[Block] = [Paragraph((headline,)), Paragraph((_SHIPPED_PROTOCOL,))]
+    if shipped.times is not None:
+        blocks.append(_compared_table(shipped.times.shapes, BEST, shipped.speedup))
+    for name, reason in shipped.not_timed.items():
+        blocks.append(Paragraph((Code(name), f" is not timed: {reason}.")))
+    return blocks
+
+
+def chain_blocks(task: str, chain: ChainTimes) -> list[Block]:
+    """Times of every version, a column a shape; then each source against the fastest shipped."""
+    follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
+    title = f"{task}: microseconds a launch, each after {follows}"
+    shapes = chain.shapes
+    rows: list[tuple[Line, ...]] = [
+        (("floor",), *(_us(shape.floor_us) for shape in shapes)),
+        ((shapes[0].base if shapes else "",), *(_us(shape.base_us) for shape in shapes)),
+    ]
+    for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
+        rows.append(((name,), *(_time_of(shape, name) for shape in shapes)))
+    columns = ("version", *(shape.workload for shape in shapes))
+    numeric = frozenset(range(1, len(columns)))
+    blocks: list[Block] = [Table(title, columns, tuple(rows), numeric)]
+    blocks += [_compared_table(shapes, source, mean) for source, mean in chain.means.items()]
+    remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
+    return [*blocks, Items(tuple((remark,) for remark in remarks))] if remarks else blocks
+
+
+def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> Table:
+    rows = [_compared_row(shape, source) for shape in shapes]
+    words = ((number(mean.value, ratio),), interval(mean)) if mean else (("not known",), _EMPTY)
+    rows.append((("geometric mean",), _EMPTY, _EMPTY, *words))
+    columns = "workload", f"{source} us", "fastest shipped", f"its time / {source}", "95 % interval"
+    caption = f"{source} against the fastest shipped kernels"
+    return Table(caption, columns, tuple(rows), frozenset({1, 3, 4}))
+
+
+def _compared_row(shape: ShapeTimes, source: str) -> tuple[Line, ...]:
+    found = shape.fastest.get(source)
+    us = _time_of(shape, source)
+    if found is None:
+        return (shape.workload,), us, ("not known",), _EMPTY, _EMPTY
+    compared = (number(found.speedup.value, ratio),), interval(found.speedup)
+    return (shape.workload,), us, (Code(found.name),), *compared
+
+
+def _time_of(shape: ShapeTimes, name: str) -> Line:
+    """A version's time; nothing where it does not serve the shape, "void" where it decides none."""
+    found = next((v for v in shape.versions if v.name == name), None)
+    if found is None:
+        return _EMPTY
+    return ("void",) if found.caveats else _us(found.us)
+
+
+def _us(time: float | None) -> Line:
+    return _EMPTY if time is None else (number(time, microseconds),)
+
+
+def _remarks(shape: ShapeTimes) -> Iterator[str]:
+    for name, reason in shape.not_timed.items():
+        yield f"{name} is not timed: {reason}"
+    for version in shape.versions:
+        for caveat in version.caveats:
+            yield f"{version.name} is void on {shape.workload}: {caveat.message}"
