@@ -89,7 +89,8 @@ def timing_blocks(
 
     `detectable` is the smallest difference that this measurement could tell, as a fraction.
     """
-    title = f"{names.candidate} against {names.base}"
+    base = "itself" if timing.base == timing.candidate else names.base
+    title = f"{names.candidate} against {base}"
     verdict = badge(timing_verdict(timing))
     blocks: list[Block] = [Paragraph((verdict, " ", Strong(title), f" ({_circumstances(timing)})"))]
     blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]

@@ -120,7 +120,7 @@ def test_planted_times_are_told_apart(scripted: Shell) -> None:
         assert workload.paper is not None
         assert workload.paper.candidate_us == pytest.approx(40, rel=0.002)
     lines = [x for x in outcome.err.splitlines() if x.startswith("fast.cu ")]
-    assert [x.split()[1] for x in lines] == ["16x256:", "8x128:"]
+    assert [x.split()[1] for x in lines] == ["16x256", "8x128"]
 
 
 def test_one_source_is_beside_itself_in_a_live_table(scripted: Shell) -> None:
@@ -132,7 +132,7 @@ def test_one_source_is_beside_itself_in_a_live_table(scripted: Shell) -> None:
     assert "baseline.cu against itself" in plain
     row = next(x for x in plain.splitlines() if x.startswith("8x128 "))
     assert row.split()[6:7] == ["same"]
-    assert re.search(r"differences down to 0\.\d\d % can be told apart here", plain)
+    assert re.search(r"Differences down to 0\.\d\d % can be told apart here", plain)
 
 
 def test_a_wrong_source_is_not_timed(scripted: Shell) -> None:
@@ -176,12 +176,12 @@ def test_the_paper_s_protocol_alone_gives_no_verdict_and_sources_of_one_name_are
     assert outcome.code == ExitCode.OK
     assert not re.search(r"\b(faster|same|inconclusive)\b", outcome.out)
     row = next(x for x in outcome.out.splitlines() if x.startswith("16x256 "))
-    base, candidate, ratio = map(float, row.split()[1:4])
+    base, candidate, ratio = (float(x.rstrip("x")) for x in row.split()[1:4])
     assert ratio == pytest.approx(base / candidate, abs=0.001)
-    assert "geometric mean 1.2" in outcome.out
+    assert re.search(r"geometric mean +1\.2", outcome.out)
     title = next(x for x in outcome.out.splitlines() if " against " in x)
     assert title.startswith("mine/baseline.cu against ")
-    assert "/silu_and_mul/baseline.cu  (cuda:0, " in title
+    assert "/silu_and_mul/baseline.cu (cuda:0, " in title
     checks = next(x for x in outcome.out.splitlines() if x.startswith("checked on the GPU: "))
     assert "; mine/baseline.cu: " in checks
 
@@ -202,7 +202,7 @@ def test_the_doctor_times_a_kernel_beside_itself_and_lists_what_a_server_offers(
     timing = probes["GPU timing"]
     assert timing.health == Health.OK
     assert "reads same" in timing.detail
-    assert re.search(r"differences down to 0\.\d\d % can be told", timing.detail)
+    assert re.search(r"Differences down to 0\.\d\d % can be told", timing.detail)
     assert not any(probes[name].needed for name in ("GPU", "NVML", "GPU timing", "ncu"))
 
 
@@ -252,7 +252,7 @@ def test_yardsticks_are_timed_in_both_chains_and_what_is_missing_is_said(scripte
         assert (ours.name, ours.us) == ("fast.cu", pytest.approx(40 + more, rel=0.005))
     shown = scripted.run(*TIME, "fast.cu", "--chain", "itself", "--workload", "16x256")
     assert "silu_and_mul: microseconds a launch, each after itself" in shown.out
-    assert "not all were timed" in shown.out
+    assert "not known" in shown.out
     assert "tiny is not timed: compiled by Triton" in shown.out
 
 
