@@ -68,6 +68,7 @@ def run(options: Options) -> int:
     from astra_tui.cli.answers import NewAnswer
     from astra_tui.cli.drafting import ANSWERS_FILE, Drafting
     from astra_tui.cli.screen import choices_for_screen, show_draft
+    from astra_tui.drafting.answers import located
     from astra_tui.lab.source_tree import KernelNotNamed
     from astra_tui.plain.drafts import print_draft
     from astra_tui.plain.output import steps
@@ -85,6 +86,9 @@ def run(options: Options) -> int:
         except KernelNotNamed as unclear:
             shown.clear()
             return _list_kernels(unclear, options.json)
+        except UserError as error:
+            file = options.answers
+            raise located(error, read_text(Path(file)), file) if file else error from None
     tree, translation = drafting.found.tree, drafting.found.translation
     answers = drafting.answers
     answer = NewAnswer(

@@ -12,9 +12,10 @@ import msgspec
 import tomli_w
 
 from astra_tui.model.dtypes import OF_SPELLING, DType
-from astra_tui.model.errors import UserError
-from astra_tui.model.task import ArgumentRole
+from astra_tui.model.errors import Place, UserError
+from astra_tui.model.task import Acceptance, ArgumentRole
 
+_NAMED_KEY = re.compile(r"`\$?\.?([\w.\[\]]+)`|\b((?:template|plan|args|dims)\.[\w.]+)")
 _SOURCE_KEYS = ("from", "kernel", "include", "define", "whole")
 
 
@@ -65,6 +66,10 @@ class ToleranceAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     source: str = ""
 
 
+class AcceptAnswer(Acceptance, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[[accept]]`, as in task.toml."""
+
+
 class WorkloadAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """`[[workloads]]`, as in task.toml."""
 
@@ -100,6 +105,8 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     contract: ContractAnswer = ContractAnswer()
     tolerance: dict[DType, ToleranceAnswer] = {}
     workloads: tuple[WorkloadAnswer, ...] = ()
+    accept: tuple[AcceptAnswer, ...] = ()
+    """Findings and conditions that the task allows, as in task.toml."""
 
     @property
     def is_reference_text(self) -> bool:
@@ -182,14 +189,37 @@ def read_answers(text: str, file: str) -> Answers:
         return _converted(msgspec.toml.decode(text), file)
     except msgspec.DecodeError as error:
         raise UserError(f"not TOML: {error}", file=file) from None
+    except UserError as error:
+        raise located(error, text, file) from None
+
+
+def located(error: UserError, text: str, file: str) -> UserError:
+    """An error that names a key of an answers file, with the line of the key."""
+    named = _NAMED_KEY.search(error.message)
+    if error.place.line or named is None:
+        return error
+    *above, last = re.sub(r"\[[^\]]*\]", "", named[1] or named[2]).strip(".").split(".")
+    table, found = "", []
+    for number, line in enumerate(text.split("\n"), 1):
+        head = re.match(r"\s*\[+([^\]]*)\]+", line)
+        table = head[1] if head else table
+        is_inside = not above or ".".join(above) in (table, table.rpartition(".")[0])
+        if (head and table.endswith(last)) or (is_inside and re.match(rf"\s*{last}\b", line)):
+            found.append(number)
+    place = Place(found[0]) if len(found) == 1 else None
+    return UserError(error.message, file=file, place=place, hint=error.hint)
 
 
 def _converted(data: object, file: str) -> Answers:
     try:
         return msgspec.convert(data, Answers)
     except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        unknown = re.search(r"unknown field `(\w+)`", message)
+        key = ".".join(filter(None, (path.strip("`."), unknown[1] if unknown else "")))
+        said = f"unknown key `{key}`" if unknown else f"`{key}`: {message}"
         raise UserError(
-            str(error), file=file, hint="the keys are in docs/kernel-task.md, Answers"
+            said, file=file, hint="the keys are in docs/kernel-task.md, Answers"
         ) from None
 
 

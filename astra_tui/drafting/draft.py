@@ -43,6 +43,7 @@ from astra_tui.drafting.task_file import (
     highest_value,
     reference_stub,
     task_toml,
+    without_fixed_scalars,
     without_unused_dims,
 )
 from astra_tui.drafting.template_arguments import DEFAULT_BLOCK
@@ -144,13 +145,14 @@ def draft_task(
         baseline = baseline_text(
             translation, declared, elements.task, plan_lines, answers.definitions(), ask
         )
-    _ask_to_confirm(task, elements, ask)
-    for point in choice.open_points:
-        ask(point, "reference")
     reference = answers.reference if answers.is_reference_text else ""
     if choice.offered and not reference:
         reference = reference_text(name, facts, choice)
     task = without_unused_dims(task, f"{plan_lines} {reference}", answers)
+    task = without_fixed_scalars(task, f"{', '.join(arguments)} {reference}", answers)
+    _ask_to_confirm(task, elements, ask)
+    for point in choice.open_points:
+        ask(point, "reference")
     files = {
         "task.toml": task_toml(task),
         "reference.py": reference or reference_stub(task),
@@ -345,11 +347,12 @@ def _is_number(value: Expression) -> bool:
     return isinstance(value, Integer)
 
 
-def _ask_to_confirm(task: TaskDraft, elements: ElementTypes, ask: Ask) -> None:
+def _ask_to_confirm(task: TaskDraft, elements: ElementTypes, ask: OpenPoints) -> None:
     """Adds the points that every draft has."""
     for s in task.scalars:
-        tried = ", ".join(map(repr, s.choices))
-        ask(f"{s.name}: the draft tries {tried}; say which values are used", f"args.{s.name}")
+        if s.name not in ask.answers.plan.args:
+            tried = ", ".join(map(repr, s.choices))
+            ask(f"{s.name}: the draft tries {tried}; say which values are used", f"args.{s.name}")
     for t in task.tensors:
         if t.dtype is not None and not t.dtype.is_float and t.is_input:
             ask(

@@ -171,13 +171,13 @@ class Rewriter:
         if node.type == "identifier" and text not in self.symbols.leaves:
             definition = self.symbols.definitions.get(text)
             given = arguments_of(definition) if definition and is_dim3(definition) else []
-            parts: list[Node] = []
-            for place, axis in enumerate(AXES):
-                part = self.symbols.definitions.get(f"{text}.{axis}")
-                if part is not None or place < len(given):
-                    parts.append(part if part is not None else given[place])
+            members = [self.symbols.definitions.get(f"{text}.{axis}") for axis in AXES]
+            parts = [m or next(iter(given[n : n + 1]), None) for n, m in enumerate(members)]
+            while parts and parts[-1] is None:
+                parts.pop()
             if parts:
-                return self._all(parts)
+                found = [Integer(1) if p is None else self.expression(p) for p in parts]
+                return [f for f in found if f is not None] if None not in found else None
         if is_dim3(node):
             return self._all(arguments_of(node))
         return self._all([node])

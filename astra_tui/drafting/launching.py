@@ -25,6 +25,7 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.drafting import folding
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.expressions import (
+    AXES,
     PROPERTIES,
     Rewriter,
     SymbolTable,
@@ -450,7 +451,11 @@ class HostCode:
             if isinstance(Rewriter(self.symbols()).expression(part), Integer):
                 continue
             definition = self.values.get(text)
-            if definition is None:
+            if definition is None and text in self.grids:
+                for axis in AXES:  # Filled member by member.
+                    if (member := self.values.get(f"{text}.{axis}")) is not None:
+                        self._choose_leaves(member, depth + 1)
+            elif definition is None:
                 if self._is_unknown_number(part):
                     self._note_unread(text, part)
                     self.sizes.add(_named_after(text), text)

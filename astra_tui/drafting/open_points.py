@@ -25,12 +25,12 @@ class OpenPoints:
     """Collects points; what is answered is none."""
 
     def __init__(self, answers: Answers):
-        self._answers = answers
+        self.answers = answers
         self._points: list[OpenPoint] = []
 
     def __call__(self, text: str, key: str = "", line: int = 0) -> None:
         """Notes a point, unless its key is answered."""
-        if not key or not self._answers.has(key):
+        if not key or not self.answers.has(key):
             self._points.append(OpenPoint(text, key, line))
 
     def shown(

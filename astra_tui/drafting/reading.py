@@ -129,7 +129,7 @@ def read_source(translation: Translation) -> SourceText:
         tuple(_launches(functions, by_name, calls, structures)),
         dict(_constants(root)),
         dict(_helpers(root, functions)),
-        dict(_aliases(root)),
+        _aliases(root),
         by_name,
         calls,
         translation.files[translation.main],
@@ -415,12 +415,25 @@ def _helpers(root: Node, functions: list[Node]) -> Iterator[tuple[str, Helper]]:
             yield function_name(function), Helper(names, inside[0].named_children[0], template)
 
 
-def _aliases(root: Node) -> Iterator[tuple[str, str]]:
+def _aliases(root: Node) -> dict[str, str]:
+    """Names of types; a name that blocks of functions give several meanings has none here."""
+    outside: dict[str, str] = {}
+    inside: dict[str, set[str]] = {}
     for node in descendants(root):
-        if node.type == "type_definition":
-            for name, declarator in declarators(node):
-                if declarator.type == "type_identifier":
-                    yield name, text_of(node.child_by_field_name("type"))
-        elif node.type == "alias_declaration":
-            kind = node.child_by_field_name("type")
-            yield text_of(node.child_by_field_name("name")), text_of(kind)
+        for name, kind in _aliased(node):
+            if _is_outside(node):
+                outside[name] = kind
+            else:
+                inside.setdefault(name, set()).add(kind)
+    single = {name: min(kinds) for name, kinds in inside.items() if len(kinds) == 1}
+    return {**single, **outside}
+
+
+def _aliased(node: Node) -> Iterator[tuple[str, str]]:
+    kind = text_of(node.child_by_field_name("type"))
+    if node.type == "type_definition":
+        for name, declarator in declarators(node):
+            if declarator.type == "type_identifier":
+                yield name, kind
+    elif node.type == "alias_declaration":
+        yield text_of(node.child_by_field_name("name")), kind

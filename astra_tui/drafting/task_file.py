@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from astra_tui.drafting.answers import Answers, ArgumentAnswer, element_type, toml_text
+import msgspec
+
+from astra_tui.drafting.answers import Answers, ArgumentAnswer, element_type, toml_text, typed
 from astra_tui.drafting.fitting import Contract
 from astra_tui.drafting.tensors import TensorDraft, product
 from astra_tui.model.dtypes import TENSOR_ONLY, DType
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.task import ArgumentRole
+from astra_tui.model.task import Acceptance, ArgumentRole
 
 _ROW_SIZES = (0, 1, 2, 7, 19, 83)
 _SIZES = (1, 2, 7, 32, 33, 111, 256, 613, 1024)
@@ -58,6 +60,8 @@ class TaskDraft:
     """The sizes to try where the engineer says them."""
     workloads: tuple[Mapping[str, int], ...] = ()
     """The workloads where the engineer says them."""
+    accepted: tuple[Acceptance, ...] = ()
+    """Findings and conditions that the engineer allows."""
     rows_answer: str | None = None
     """What the engineer says of `rows`, None for nothing."""
 
@@ -150,6 +154,7 @@ def answered(task: TaskDraft, answers: Answers) -> TaskDraft:
         tolerances={**task.tolerances, **tolerances},
         tolerance_source="; ".join(sources) or task.tolerance_source,
         workloads=tuple(w.dims for w in answers.workloads),
+        accepted=answers.accept,
         rows_answer=answers.rows,
     )
 
@@ -169,6 +174,24 @@ def without_unused_dims(task: TaskDraft, text: str, answers: Answers) -> TaskDra
     named |= {*answers.dims, *(name for w in answers.workloads for name in w.dims)}
     dims = {name: value for name, value in task.dims.items() if name in named}
     return replace(task, dims=dims or task.dims)
+
+
+def without_fixed_scalars(task: TaskDraft, text: str, answers: Answers) -> TaskDraft:
+    """The draft without scalars for which the plan passes an answer, unless `text`, what the plan
+    passes and the reference, names them: those have the one value that is passed.
+    """
+    named = set(re.findall(r"[A-Za-z_]\w*", text))
+    kept = []
+    for scalar in task.scalars:
+        passed = answers.plan.args.get(scalar.name)
+        if passed is not None and scalar.name not in answers.args:
+            if scalar.name not in named:
+                continue
+            value = typed(passed)
+            if isinstance(value, bool | int | float):
+                scalar = replace(scalar, choices=(value,))
+        kept.append(scalar)
+    return replace(task, scalars=tuple(kept))
 
 
 def _require_known(table: str, given: Mapping[str, object], known: Iterable[str]) -> None:
@@ -267,10 +290,12 @@ def _usual_sizes(name: str, task: TaskDraft) -> tuple[int, ...]:
 def _tensors(task: TaskDraft) -> Iterator[str]:
     for tensor in task.tensors:
         yield f"\n[args.{tensor.name}]"
-        yield f'role = "{tensor.role.value}"  # confirm'
+        doubt = "confirm" if tensor.is_role_read else "a guess"
+        yield f'role = "{tensor.role.value}"  # {doubt}'
         if tensor.dtype is not None:
             yield f'dtype = "{tensor.dtype.value}"'
-        yield f"shape = {_listed(tensor.sizes)}  # confirm"
+        doubt = "confirm" if tensor.is_read else "a guess: no index in the kernel shows it"
+        yield f"shape = {_listed(tensor.sizes)}  # {doubt}"
         if tensor.strided:
             yield "strided = true"
         if tensor.is_stable:
@@ -315,8 +340,8 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     if not judged:
         yield "\n[tolerance]  # whole numbers have to be equal, unless an atol is given"
     for dtype in judged:
-        atol, rtol = task.tolerances.get(dtype) or dtype.common_tolerance[:2]
-        source = task.tolerance_source if dtype in task.tolerances else "a common choice"
+        atol, rtol = task.tolerances.get(dtype) or _usual_tolerance(dtype)
+        source = task.tolerance_source if dtype in task.tolerances else _usual_source(dtype)
         yield f"\n[tolerance.{dtype.value}]"
         yield f"atol = {atol}"
         if dtype.is_float:
@@ -331,6 +356,20 @@ def _judgement(task: TaskDraft) -> Iterator[str]:
     if not task.workloads:
         yield "\n[[workloads]]"
         yield f"dims = {{ {', '.join(_workload(task))} }}  # confirm"
+    for ruling in task.accepted:
+        yield "\n[[accept]]"
+        for name, value in msgspec.to_builtins(ruling).items():
+            yield f"{name} = {_quoted(value)}"
+
+
+def _usual_tolerance(dtype: DType) -> tuple[float, float]:
+    """The common bounds; kernels for types of 16 bits round to them between their steps."""
+    atol, rtol, _ = dtype.common_tolerance
+    return atol, max(rtol, 2.0 ** (1 - dtype.mantissa_bits)) if dtype.size == 2 else rtol
+
+
+def _usual_source(dtype: DType) -> str:
+    return "four roundings to the type" if dtype.size == 2 else "a common choice"
 
 
 def _may_be_zero(name: str, task: TaskDraft) -> bool:

@@ -223,6 +223,8 @@ def test_far_sizes_and_many_rows_of_every_kind(checkers: dict[str, Checker]) -> 
         assert bad, old
         assert {r.outcome for r in bad} <= {CaseOutcome.WRONG, CaseOutcome.FAULT}
         assert all(r.workload.startswith(begins) for r in bad)
+        if "unsigned" in new:
+            assert 'accepts = [..., "tokens * 2 * d <= 2147483647"]' in bad[-1].message
 
 
 def test_strided_rows_are_read_and_judged_in_place(checkers: dict[str, Checker]) -> None:

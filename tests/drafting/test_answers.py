@@ -64,6 +64,10 @@ rtol = 1e-6
 source = "one rounding"
 [[workloads]]
 dims = { n = 64, d = 96, x_rows = 100, more = 0 }
+[[accept]]
+finding = "global_race"
+text = "out[blockIdx.x"
+reason = "rows that are chosen twice hold the same"
 """
 
 REFERENCE = "def reference(x, rows, by):\n    return {'out': x[rows] * by}\n"
@@ -90,6 +94,7 @@ def test_answers_decide_what_the_source_leaves_open_and_are_kept_with_the_task(
     task = load_task(tmp_path / "task")
     assert task.dims["d"].sizes == (32, 96)
     assert "more_by" not in task.args
+    assert task.accepted[0].text == "out[blockIdx.x"
     assert task.reference_file.read_text() == REFERENCE
     text = (tmp_path / "task" / "baseline.cu").read_text()
     assert '"Op::kDouble", 4, int32> grid=n block=min(d, 256)' in text
@@ -110,10 +115,12 @@ def test_answers_decide_what_the_source_leaves_open_and_are_kept_with_the_task(
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ('from = "scale.cu"\nlunch = 11', "unknown field `lunch`"),
+        ('from = "scale.cu"\nlunch = 11', "scale.toml:2: unknown key `lunch`"),
+        ('from = "scale.cu"\n[args.x]\nshap = ["d"]', "scale.toml:3: unknown key `args"),
+        ('from = "scale.cu"\n[[accept]]\nreson = ""', "scale.toml:3: unknown key `accept[0].reson"),
         ('from = "scale.cu"\nlaunch = 13', "no launch of scale is at line 13"),
         ('from = "scale.cu"\n[template]\nkWith = 4', "did you mean 'kWidth'?"),
-        ('from = "scale.cu"\n[args.y]\nlimit = 1.0', "the draft has no args.y"),
+        ('from = "scale.cu"\n[args.y]\nlimit = 1.0', "scale.toml:2: the draft has no args.y"),
         ('from = "scale.cu"\n[dims.q]\nsizes = [4]', "the draft has no dims.q"),
         ('from = "scale.cu"\n[args.x]\ndtype = "float17"', "no element type 'float17'"),
         ('from = "scale.cu"\n[plan]\nblock = ["d ++"]', "no expression of a launch plan"),
@@ -198,3 +205,50 @@ def test_any_answer_is_kept_as_given_or_refused(key: str, text: str) -> None:
 def test_a_point_shows_the_key_that_answers_it() -> None:
     assert str(OpenPoint("T: say its type", "dtypes")) == "T: say its type [dtypes]"
     assert str(OpenPoint("left out: main()")) == "left out: main()"
+
+
+MEMBERS = """
+#include <cuda_fp16.h>
+template <typename scalar_t>
+__global__ void scale(scalar_t* out, const scalar_t* x, const float* unused, int d, float by,
+                      float bias) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < d) out[blockIdx.y * d + i] = scalar_t(float(x[blockIdx.y * d + i]) * by + bias);
+}
+void launch(void* out, const void* x, int rows, int d, float by, float bias, bool is_half) {
+  dim3 grid, block;
+  block.x = 128;
+  grid.y = rows;
+  grid.x = (d + block.x - 1) / block.x;
+  if (is_half) {
+    using scalar_t = __half;
+    scale<scalar_t><<<grid, block>>>((scalar_t*)out, (const scalar_t*)x, opaque(), d, by, bias);
+  } else {
+    using scalar_t = float;
+    scale<scalar_t><<<grid, block>>>((scalar_t*)out, (const scalar_t*)x, opaque(), d, by, bias);
+  }
+}
+"""
+
+
+def test_a_grid_is_filled_member_by_member_and_what_the_plan_fixes_is_not_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, 'from = "scale.cu"\n[plan.args]\nby = "0.5"\n')
+    (tmp_path / "scale.cu").write_text(MEMBERS)
+    assert main(["new", str(tmp_path / "task"), "--answers", str(file), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["problems"] == []
+    points = {point["key"]: point for point in said["open_points"]}
+    assert "args.by" not in points, "the plan passes 0.5"
+    assert points["args.bias"]["guesses"][0]["value"] == "[1.0, 0.5]"
+    assert points["args.x"]["line"] == 7
+    text = (tmp_path / "task" / "baseline.cu").read_text()
+    assert "grid=(ceil_div(d, 128), rows) block=128" in text
+    assert "args=(out, x, unused, d, 0.5, bias)" in text
+    task = load_task(tmp_path / "task")
+    assert "by" not in task.args
+    assert [d.value for d in task.dtypes] == ["float16", "float32"]
+    toml = (tmp_path / "task" / "task.toml").read_text()
+    assert 'shape = ["rows", "d"]  # a guess: no index in the kernel shows it' in toml
+    assert 'rtol = 0.001953125\nsource = "four roundings to the type; confirm"' in toml

@@ -30,6 +30,7 @@ from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.inputs import Inputs, draw_elements, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
+from astra_tui.lab.check.paths import far_remedy
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch, Sides
@@ -187,9 +188,13 @@ class FullSize:
         blocks = sum(math.prod(launch.grid) for launch in self.plan.launches)
         self.result = msgspec.structs.replace(self.result, blocks=blocks)
         try:
-            return self._run_in_part(judge) if self.in_part else self._run(judge)
+            result = self._run_in_part(judge) if self.in_part else self._run(judge)
         except MemoryError:
             return self._inconclusive("it needs more memory than the emulator may have")
+        if result.outcome not in (CaseOutcome.WRONG, CaseOutcome.FAULT):
+            return result
+        remedy = far_remedy(self.task, self.case)
+        return msgspec.structs.replace(result, message=result.message + remedy)
 
     def _run(self, judge: JudgeRows) -> FullSizeResult:
         decided = [d for part in self.plan.parts for d in part.data]

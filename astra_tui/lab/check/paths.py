@@ -49,7 +49,8 @@ from astra_tui.lab.check.kernels import MAX_KERNELS, workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
 from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch import PlanError, Refused
+from astra_tui.model.launch import PlanError, Refused, print_expression
+from astra_tui.model.launch.expression import Binary, Expression
 from astra_tui.model.task import KernelTask, Workload
 
 FEW_ROWS = 64
@@ -399,6 +400,7 @@ def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
 
 
 _WHY_NEAR = "at, or next to, a size that this source compares with"
+_LARGEST_INT = (1 << 31) - 1
 _WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
 _WHY_DATA = "inputs hold numbers that this source may compare them with"
 _WHY_PAIRS = "on each path of this source, every two of size, layout, values and scalars meet"
@@ -496,6 +498,27 @@ def far_cases(
                     seen.add(path)
                     found.append((case, in_part))
     return tuple(found)
+
+
+def far_remedy(task: KernelTask, case: Case) -> str:
+    """What a task may say of a kernel whose 32 bits end at a far size; "" where they do not."""
+    elements = {
+        " * ".join(map(_factor, a.shape)): math.prod(task.shape_of(a, case.dims, case.dtype))
+        for a in task.tensors
+    }
+    product = max(elements, key=elements.__getitem__, default="")
+    if FAR not in case.name or elements.get(product, 0) <= _LARGEST_INT:
+        return ""
+    return (
+        f"; if its indices are meant to have 32 bits, say so in task.toml: "
+        f'accepts = [..., "{product} <= {_LARGEST_INT}"]'
+    )
+
+
+def _factor(size: Expression) -> str:
+    text = print_expression(size)
+    is_sum = isinstance(size, Binary) and size.operator != "*"
+    return f"({text})" if is_sum else text
 
 
 class _Finder:
