@@ -59,8 +59,8 @@ def _timing_flags(options: Options) -> tuple[str, ...]:
 
 def _print(options: Options, first: Side, second: Side) -> int:
     from astra_tui.cli.answers import CompareAnswer
-    from astra_tui.plain.compare import print_comparison
     from astra_tui.plain.console import print_blocks
+    from astra_tui.present.comparison import comparison_blocks
     from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
 
     for side in (first, second):
@@ -78,7 +78,7 @@ def _print(options: Options, first: Side, second: Side) -> int:
     if options.json:
         plain.print_json(answer)
     else:
-        print_comparison(answer.sides, answer.diff, (first.name, second.name), answer.trust)
+        print_blocks(comparison_blocks((first, second)))
         if timing is not None:
             marks = CaveatMarks.of_timing(timing.workloads)
             print_blocks(timing_blocks(timing, Names(first.name, second.name), marks))

@@ -75,8 +75,8 @@ def run(options: Options) -> int:
 def _list(options: Options) -> int:
     from astra_tui.cli.answers import SessionsAnswer
     from astra_tui.model.task import bundled
-    from astra_tui.plain.sessions import print_sessions
-    from astra_tui.present.sessions import session_entry
+    from astra_tui.plain.console import print_blocks
+    from astra_tui.present.sessions import session_entry, sessions_blocks
     from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
 
     root = sessions_folder(options.sessions)
@@ -88,7 +88,10 @@ def _list(options: Options) -> int:
     if options.json:
         plain.print_json(SessionsAnswer(str(root), tuple(unique)))
     elif unique:
-        print_sessions(unique)
+        print_blocks(sessions_blocks(unique))
+        for entry in unique:
+            for damage in entry.damage:
+                plain.note(f"{entry.name}: {damage}")
     else:
         plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
     return ExitCode.OK

@@ -17,8 +17,8 @@ from astra_tui.cli.flags import JSON
 def run(options: Options) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""
     from astra_tui.cli.answers import SessionsAnswer
-    from astra_tui.plain.sessions import print_sessions
-    from astra_tui.present.sessions import session_entry
+    from astra_tui.plain.console import print_blocks
+    from astra_tui.present.sessions import session_entry, sessions_blocks
     from astra_tui.sessions.store import list_sessions, sessions_folder
 
     root = sessions_folder(options.sessions)
@@ -26,7 +26,10 @@ def run(options: Options) -> int:
     if options.json:
         plain.print_json(SessionsAnswer(str(root), tuple(found)))
     elif found:
-        print_sessions(found)
+        print_blocks(sessions_blocks(found))
+        for entry in found:
+            for damage in entry.damage:
+                plain.note(f"{entry.name}: {damage}")
     else:
         plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
     return ExitCode.OK

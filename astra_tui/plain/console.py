@@ -155,7 +155,7 @@ def print_blocks(blocks: Sequence[Block], out: Console | None = None, indent: in
                 indented(out, text, indent)
             case Diff():
                 diff = unified_diff(block.old, block.new, block.old_name, block.new_name)
-                out.print(visible(diff) or "the sources are the same")
+                out.print("\n" + (visible(diff) or "the sources are the same"))
 
 
 def rich_table(block: Table, width: int) -> RichTable:
@@ -170,9 +170,17 @@ def rich_table(block: Table, width: int) -> RichTable:
     made = table(*map(visible, block.columns))
     for index in block.numeric:
         made.columns[index].justify = "right"
-    for row in block.rows:
-        made.add_row(*map(text_of, row))
+    shown = [[text_of(cell) for cell in row] for row in block.rows]
+    for index, column in enumerate(made.columns):
+        if any(cell_len(row[index].plain) > _LONGEST_WHOLE for row in shown):
+            column.no_wrap, column.overflow = False, "fold"
+    for cells in shown:
+        made.add_row(*cells)
     return made
+
+
+_LONGEST_WHOLE = 40
+"""Columns of a table with longer cells may wrap."""
 
 
 def text_of(line: Line) -> Text:

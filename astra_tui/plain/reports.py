@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
-from math import prod
 
 from rich.console import Console
 from rich.text import Text
@@ -28,7 +26,8 @@ from astra_tui.model.task import KernelTask
 from astra_tui.plain.console import console, indented, print_table, table, toned
 from astra_tui.plain.output import visible
 from astra_tui.plain.sanitizer import print_sanitizer
-from astra_tui.present.numbers import dimensions, pluralised, seconds, significant
+from astra_tui.present.checks import by_cause, output_words
+from astra_tui.present.numbers import dimensions, pluralised, seconds
 from astra_tui.present.tones import tone_of
 from astra_tui.present.words import phrase_of, words_of
 
@@ -105,30 +104,19 @@ def print_report(
         _print_diagnostic(out, diagnostic)
     if verbose:
         _print_all_cases(out, report)
-    causes = _by_cause(report.failed_cases)
+    causes = by_cause(report.failed_cases)
     for alike in causes[:MAX_SHOWN_CAUSES]:
         _print_failure(out, report, alike, again)
     if len(causes) > MAX_SHOWN_CAUSES:
         left = pluralised(len(causes) - MAX_SHOWN_CAUSES, "more kind")
         out.print(f"  and {left} of failure; --verbose shows every case, --json everything")
-    for at_size in _at_size_by_cause(report.full_size):
+    for at_size in by_cause(r for r in report.full_size if not r.outcome.ok):
         _print_at_full_size(out, report, at_size)
     print_sanitizer(out, report.sanitizer, lambda line: source_line(report.source, line))
     _print_remarks(out, report)
     _print_open_conditions(out, report)
     if report.verdict is CheckVerdict.PASSED:
         _print_evidence(out, report)
-
-
-def _by_cause(failed: Sequence[CaseResult]) -> list[list[CaseResult]]:
-    """Failed cases that have the same fault at the same line together, each time smallest first."""
-    causes: dict[tuple[object, ...], list[CaseResult]] = {}
-    for result in failed:
-        faults = [f for f in result.findings if not f.is_warning]
-        wrong = [o.argument for o in result.outputs if not o.ok]
-        place = (faults[0].kind, faults[0].line) if faults else tuple(wrong)
-        causes.setdefault((result.outcome, *place), []).append(result)
-    return [sorted(alike, key=lambda r: prod(r.case.dims.values())) for alike in causes.values()]
 
 
 def _print_remarks(out: Console, report: CheckReport) -> None:
@@ -237,7 +225,7 @@ def _print_failure(
     indented(out, f"why: {case.why}", 4)
     wrong = [o for o in result.outputs if not o.ok]
     for output in wrong:
-        indented(out, _output_words(output), 4)
+        indented(out, output_words(output), 4)
     faults = [f for f in result.findings if not f.is_warning]
     for finding in faults:
         _print_finding(out, report, finding)
@@ -245,19 +233,6 @@ def _print_failure(
         indented(out, result.message, 4)
     if again and not case.is_of_plan:
         out.print(f"    alone: {visible(again)} --case {shlex.quote(case.id)}")
-
-
-def _at_size_by_cause(results: Sequence[FullSizeResult]) -> list[list[FullSizeResult]]:
-    """Workloads that are not right for the same cause together, in the order of the task."""
-    causes: dict[tuple[object, ...], list[FullSizeResult]] = {}
-    for result in results:
-        if result.outcome.ok:
-            continue
-        faults = [f for f in result.findings if not f.is_warning]
-        wrong = [o.argument for o in result.outputs if not o.ok]
-        place = (faults[0].kind, faults[0].line) if faults else tuple(wrong)
-        causes.setdefault((result.outcome, *place), []).append(result)
-    return list(causes.values())
 
 
 def _print_at_full_size(out: Console, report: CheckReport, alike: Sequence[FullSizeResult]) -> None:
@@ -271,19 +246,11 @@ def _print_at_full_size(out: Console, report: CheckReport, alike: Sequence[FullS
     if not wrong and not faults:
         indented(out, result.message, 4)
     for output in wrong:
-        indented(out, _output_words(output), 4)
+        indented(out, output_words(output), 4)
     for finding in faults:
         _print_finding(out, report, finding)
     if result.blocks_run:
         indented(out, result.extent, 4)
-
-
-def _output_words(output: OutputError) -> str:
-    place = f"{output.argument}[{', '.join(map(str, output.at))}]"
-    words = f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem}"
-    if math.isinf(output.error):  # There is no bound on what may not differ at all.
-        return words
-    return f"{words} (error {significant(output.error)}, allowed {significant(output.allowed)})"
 
 
 def _print_finding(out: Console, report: CheckReport, finding: Finding) -> None:

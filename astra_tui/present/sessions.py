@@ -1,4 +1,4 @@
-"""A list of sessions: each with its result in words."""
+"""Lists of sessions, each with its result in words, and of running engines."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.present.tones import Tone
+from astra_tui.present.document import Block, Line, Paragraph, Table, badge
+from astra_tui.present.numbers import minute
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import NOTHING_BETTER, best_of
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
+from astra_tui.sessions.wire import Welcome
 
 
 class SessionEntry(SessionSummary, frozen=True):
@@ -44,3 +47,29 @@ def in_tree_order(sessions: Sequence[SessionEntry]) -> Iterator[tuple[int, Sessi
         stack += [(depth + 1, child) for child in reversed(children.pop(s.name, []))]
     for circle in children.values():  # Names that go round: no engine wrote these.
         yield from ((0, s) for s in circle)
+
+
+def sessions_blocks(sessions: Sequence[SessionEntry]) -> list[Block]:
+    """One row a session, branches below their parent; then what they are called."""
+    columns = "session", "task", "team", "device", "status", "rounds", "started", "best"
+    rows = tuple(_row(depth, s) for depth, s in in_tree_order(sessions))
+    titles = tuple((f"{s.name}: {s.title}",) for s in sessions if s.title)
+    return [Table("", columns, rows, frozenset({5})), *(Paragraph(title) for title in titles)]
+
+
+def _row(depth: int, s: SessionEntry) -> tuple[Line, ...]:
+    name = s.name
+    if s.parent:
+        origin = "" if depth else f"{s.parent} "
+        name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
+    cells = (name, s.task, s.team, s.device, s.status, str(s.rounds), minute(s.started))
+    return *((cell,) for cell in cells), (badge(Phrase(s.result or "-", s.tone)),)
+
+
+def engines_blocks(engines: Sequence[Welcome]) -> list[Block]:
+    """One row a running engine."""
+    columns = "session", "task", "status", "process", "folder"
+    rows = tuple(
+        ((e.session,), (e.task,), (e.status,), (str(e.pid),), (e.folder,)) for e in engines
+    )
+    return [Table("", columns, rows)]

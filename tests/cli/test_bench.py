@@ -202,7 +202,7 @@ def test_the_doctor_times_a_kernel_beside_itself_and_lists_what_a_server_offers(
     timing = probes["GPU timing"]
     assert timing.health == Health.OK
     assert "reads same" in timing.detail
-    assert re.search(r"Differences down to 0\.\d\d % can be told", timing.detail)
+    assert re.search(r"differences down to 0\.\d\d % can be told", timing.detail)
     assert not any(probes[name].needed for name in ("GPU", "NVML", "GPU timing", "ncu"))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from astra_tui.model.check import CaseOutcome
 from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.present.comparison import verdict_of
 from astra_tui.present.numbers import change_between, short, speedup
 from astra_tui.present.tones import Tone, tone_of, tone_of_change
 from astra_tui.present.words import (
@@ -113,9 +114,8 @@ def _draw_origin(page: Page, side: Side) -> None:
     page.field("team", f"{settings.team.value} {settings.model}".strip())
     page.field("device", settings.device)
     page.field("written by", compared.author)
-    verdict = side.steps[-1].verdict if side.steps else None
-    if compared.outcome is not None and verdict is not None:
-        told = round_verdict(side.state, verdict)
+    told = verdict_of(side)
+    if told is not None:
         page.field("verdict", f"{told.words}: {'; '.join(compared.reasons[:2])}", told.tone)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterable, Sequence
-from math import prod
 from pathlib import Path
 
 from astra_tui.model.check import (
@@ -13,12 +11,12 @@ from astra_tui.model.check import (
     CaseOutcome,
     CaseResult,
     CheckVerdict,
-    OutputError,
     PropertyResult,
 )
 from astra_tui.model.compilation import Severity
 from astra_tui.model.events import CheckFinished, CompileFinished
 from astra_tui.model.state import CandidateState
+from astra_tui.present.checks import by_cause, output_words
 from astra_tui.present.numbers import short
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import words_of
@@ -58,7 +56,7 @@ class TestsPane(Pane):
             return
         self._draw_progress(page, candidate)
         draw_sanitizer(page, candidate.sanitizer)
-        causes = _by_cause(candidate.failures)
+        causes = by_cause(candidate.failures)
         for alike in causes[:_MAX_CAUSES]:
             _draw_failure(page, alike, self._command(view, candidate, alike[0]))
         if len(causes) > _MAX_CAUSES:
@@ -122,17 +120,6 @@ def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> 
         page.field("", f"and {len(errors) - _MAX_FINDINGS} more errors")
 
 
-def _by_cause(failures: Iterable[CaseResult]) -> list[list[CaseResult]]:
-    """Failures that have the same fault at the same line together, the smallest case first."""
-    causes: dict[tuple[object, ...], list[CaseResult]] = {}
-    for result in failures:
-        fault = next((f for f in result.findings if not f.is_warning), None)
-        wrong = tuple(o.argument for o in result.outputs if not o.ok)
-        place = (fault.kind, fault.line) if fault else wrong
-        causes.setdefault((result.outcome, *place), []).append(result)
-    return [sorted(alike, key=lambda r: prod(r.case.dims.values())) for alike in causes.values()]
-
-
 def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None:
     """The first of several cases that failed alike."""
     result = alike[0]
@@ -146,7 +133,7 @@ def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None
         page.field("inputs", f"{name}: {values}")
     wrong = [o for o in result.outputs if not o.ok]
     for output in wrong:
-        page.field("wrong", _output_words(output), Tone.BAD)
+        page.field("wrong", output_words(output), Tone.BAD)
     faults = [f for f in result.findings if not f.is_warning]
     for finding in faults[:_MAX_FINDINGS]:
         page.field("finding", finding.describe(), Tone.BAD)
@@ -155,14 +142,6 @@ def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None
     if not wrong and not faults:
         page.field("message", result.message, Tone.BAD)
     page.field("alone", command, Tone.DIM)
-
-
-def _output_words(output: OutputError) -> str:
-    place = f"{output.argument}[{', '.join(map(str, output.at))}]"
-    words = f"{place} is {output.got:g}, should be {output.expected:g}: {output.problem}"
-    if math.isinf(output.error):  # There is no bound on what may not differ at all.
-        return words
-    return f"{words} (error {output.error:.3g}, allowed {output.allowed:.3g})"
 
 
 def _draw_open_conditions(page: Page, check: CheckFinished) -> None:
@@ -194,7 +173,7 @@ def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
             page.field("", at_size.message, tone)
         for output in at_size.outputs:
             if not output.ok:
-                page.field("", _output_words(output), tone)
+                page.field("", output_words(output), tone)
     if check.properties or check.fakes:
         page.heading("Beyond the cases")
     for result in check.properties:
