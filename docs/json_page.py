@@ -77,10 +77,10 @@ from astra_tui.model.yardsticks import (
     VersionTimes,
     YardstickEntry,
 )
-from astra_tui.present.sessions import SessionEntry
 from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
+from astra_tui.sessions.store import SessionSummary
 from astra_tui.sessions.summary import (
     CandidateReport,
     CitationReport,
@@ -137,7 +137,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     Ratio, PaperTime, Floor, Caveat, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
     Usage, CallReserved,
-    SessionEntry, Trust, Signed, Integrity, Flaw, Environment, Difference,
+    SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
     CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,
     ComparedCandidate, Plan, Parameter, Observation, Citation, CodePlace, answers.BisectStep,
 )  # fmt: skip

@@ -22,10 +22,10 @@ from astra_tui.model.timing import Timing
 from astra_tui.model.traffic import WastedTraffic, WorkloadTraffic
 from astra_tui.model.verification import CandidateVerification
 from astra_tui.model.yardsticks import ChainTimes, YardstickEntry
-from astra_tui.present.sessions import SessionEntry
 from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Integrity, Trust
 from astra_tui.sessions.signing import Signed
+from astra_tui.sessions.store import SessionSummary
 
 
 class ErrorEntry(msgspec.Struct, frozen=True):
@@ -242,7 +242,7 @@ class SessionsAnswer(msgspec.Struct, frozen=True):
     """`sessions --json`."""
 
     folder: str
-    sessions: tuple[SessionEntry, ...]
+    sessions: tuple[SessionSummary, ...]
 
 
 class ReportAnswer(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from astra_tui.present.document import Block, Line, Paragraph, Table, badge
 from astra_tui.present.numbers import minute
@@ -15,29 +15,21 @@ from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.wire import Welcome
 
 
-class SessionEntry(SessionSummary, frozen=True):
-    """A session with how good its best candidate is; figures that were altered are no results.
+def session_entry(folder: Path) -> SessionSummary:
+    """One session with its result in words; a damaged one is listed as such.
 
-    `tone` is "good" only where nothing speaks against `result`, which is empty where nothing is
-    better than the baseline.
+    Figures of one that was altered are no results.
     """
-
-    result: str = ""
-    tone: Tone = Tone.DIM
-
-
-def session_entry(folder: Path) -> SessionEntry:
-    """The entry of one session; a damaged one is listed as such."""
     summary, state = summary_and_state(folder)
     is_told = state is not None and summary.status != ALTERED
     result = best_of(state) if state is not None and is_told else NOTHING_BETTER
-    return SessionEntry(**msgspec.structs.asdict(summary), result=result.words, tone=result.tone)
+    return replace(summary, result=result.words, tone=result.tone.value)
 
 
-def in_tree_order(sessions: Sequence[SessionEntry]) -> Iterator[tuple[int, SessionEntry]]:
+def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
     """Each session with how many parents it has in the list, after its parent."""
     names = {s.name for s in sessions}
-    children: dict[str, list[SessionEntry]] = {}
+    children: dict[str, list[SessionSummary]] = {}
     for s in sessions:
         children.setdefault(s.parent if s.parent in names else "", []).append(s)
     stack = [(0, s) for s in reversed(children.pop("", []))]
@@ -49,7 +41,7 @@ def in_tree_order(sessions: Sequence[SessionEntry]) -> Iterator[tuple[int, Sessi
         yield from ((0, s) for s in circle)
 
 
-def sessions_blocks(sessions: Sequence[SessionEntry]) -> list[Block]:
+def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[Block]:
     """One row a session, branches below their parent; then what they are called."""
     columns = "session", "task", "team", "device", "status", "rounds", "started", "best"
     rows = tuple(_row(depth, s) for depth, s in in_tree_order(sessions))
@@ -57,13 +49,13 @@ def sessions_blocks(sessions: Sequence[SessionEntry]) -> list[Block]:
     return [Table("", columns, rows, frozenset({5})), *(Paragraph(title) for title in titles)]
 
 
-def _row(depth: int, s: SessionEntry) -> tuple[Line, ...]:
+def _row(depth: int, s: SessionSummary) -> tuple[Line, ...]:
     name = s.name
     if s.parent:
         origin = "" if depth else f"{s.parent} "
         name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
     cells = (name, s.task, s.team, s.device, s.status, str(s.rounds), minute(s.started))
-    return *((cell,) for cell in cells), (badge(Phrase(s.result or "-", s.tone)),)
+    return *((cell,) for cell in cells), (badge(Phrase(s.result or "-", Tone(s.tone))),)
 
 
 def engines_blocks(engines: Sequence[Welcome]) -> list[Block]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -39,6 +38,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
     `rounds` counts the closed ones without the baseline; `best` is the hash of the best candidate.
     `started` and `ended` are times of the first and last event, UTC. `parent` is the session that
     it branched off, and `fork_seq` the event after which it did; "" and 0 where it is no branch.
+    `result` says how good the best candidate is, and `tone` is "good" only where nothing speaks
+    against it; a list fills them in.
     """
 
     name: str
@@ -56,6 +57,8 @@ class SessionSummary(msgspec.Struct, frozen=True):
     fork_seq: int = 0
     title: str = ""
     trust: Trust | None = None
+    result: str = ""
+    tone: str = "dim"
 
 
 def sessions_folder(configured: str | None) -> Path:
@@ -113,10 +116,7 @@ def settings_of(folder: Path) -> RunSettings | None:
     return msgspec.structs.replace(settings, rounds=state.round_limit or settings.rounds)
 
 
-Listed = TypeVar("Listed", bound=SessionSummary)
-
-
-def list_sessions(root: Path, read: Callable[[Path], Listed]) -> list[Listed]:
+def list_sessions(root: Path, read: Callable[[Path], SessionSummary]) -> list[SessionSummary]:
     """All sessions in a folder, as `read` says of each, the oldest first.
 
     One that cannot be read is listed as such.

@@ -4,8 +4,9 @@ import pytest
 
 from astra_tui.model.events import NoteAdded
 from astra_tui.plain.replay import ReplayLines
-from astra_tui.present.sessions import SessionEntry, in_tree_order
+from astra_tui.present.sessions import in_tree_order
 from astra_tui.sessions.records import Record
+from astra_tui.sessions.store import SessionSummary
 from astra_tui.sessions.timeline import LONGEST_WAIT, Timeline
 from tests.sessions.samples import ENGINEER, opened
 
@@ -38,8 +39,8 @@ def test_idle_stretches_are_shortened_and_said_so(timeline, speed, waits):
     ]
 
 
-def summary(name: str, parent: str = "") -> SessionEntry:
-    return SessionEntry(
+def summary(name: str, parent: str = "") -> SessionSummary:
+    return SessionSummary(
         name, "", "", "", "", "closed", 0, "", "", "", (), parent=parent, fork_seq=1
     )
 
