@@ -127,6 +127,8 @@ class Row:
     seconds: float
     answers: int = 0
     """How many answers a file in ANSWERS gives."""
+    draft: str = ""
+    """The draft's folder in WORK_FOLDER/drafts."""
 
 
 def main() -> None:
@@ -138,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     log = options.folder / "rows.jsonl"
-    rows = _known(log)
+    rows = known_rows(log)
     done = {(r.package, r.file, r.kernel, r.line) for r in rows}
     with log.open("a", encoding="utf-8") as out:
         for package in PACKAGES:
@@ -156,7 +158,8 @@ def main() -> None:
         (ROOT / "docs" / "upstream.md").write_text(page(rows), encoding="utf-8")
 
 
-def _known(log: Path) -> list[Row]:
+def known_rows(log: Path) -> list[Row]:
+    """The rows of a run so far."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     return [Row(**json.loads(line)) for line in lines]
 
@@ -203,7 +206,7 @@ def _rows(
             reached, why = _ran(load_task(task))
         yield Row(
             package.pin.name, name, kernel.name, kernel.line, reached, why, points,
-            round(time.monotonic() - begun, 1), len(answers.keys()),
+            round(time.monotonic() - begun, 1), len(answers.keys()), task.name,
         )  # fmt: skip
 
 

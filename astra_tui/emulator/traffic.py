@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from astra_tui.emulator.memory import Buffer, GlobalMemory
 from astra_tui.emulator.step import AccessSpec, Step
@@ -103,22 +104,37 @@ class _Sources:
 
     def __init__(self) -> None:
         self.launch = 0
-        self.known: dict[tuple[int, Place, bool], int] = {}
+        self.known: dict[tuple[int, tuple[Place, ...], bool], int] = {}
         self.launches: list[int] = [0]
-        self.places: list[Place] = [(0, "")]
+        self.frames: list[tuple[Place, ...]] = [((0, ""),)]
+        """From the kernel on inwards."""
         self.silent: list[bool] = [False]
         """Atomics, and accesses that synchronise: others may follow them, they follow none."""
 
     def number(self, step: Step, silent: bool) -> int:
         """The number of an instruction's place in the launch that runs."""
-        place = step.location.kernel_place
-        key = (self.launch, place, silent)
+        frames = step.location.frames
+        key = (self.launch, frames, silent)
         if key not in self.known:
             self.known[key] = len(self.launches)
             self.launches.append(self.launch)
-            self.places.append(place)
+            self.frames.append(frames)
             self.silent.append(silent)
         return self.known[key]
+
+    def waste(
+        self, kind: WasteKind, size: int, source: int, earlier: int, other_block: bool = False
+    ) -> Waste:
+        """Bytes in vain, at the outermost places in which two sources differ."""
+        here, before = self.frames[source], self.frames[earlier]
+        shorter = min(len(here), len(before))
+        differs = (n for n in range(shorter) if here[n] != before[n])
+        depth = next(differs, 0 if here == before else shorter)
+        (line, header), (earlier_line, earlier_header) = (
+            frames[min(depth, len(frames) - 1)] for frames in (here, before)
+        )
+        launches = self.launches[source], self.launches[earlier]
+        return Waste(kind, line, earlier_line, size, *launches, other_block, header, earlier_header)
 
 
 @dataclass(frozen=True)
@@ -182,17 +198,7 @@ class _BufferTraffic:
     def result(self, sources: _Sources) -> ArgumentTraffic:
         """The counts so far."""
         waste = [
-            Waste(
-                kind,
-                sources.places[source][0],
-                sources.places[earlier][0],
-                count,
-                sources.launches[source],
-                sources.launches[earlier],
-                other_block,
-                sources.places[source][1],
-                sources.places[earlier][1],
-            )
+            sources.waste(kind, count, source, earlier, other_block)
             for (kind, source, earlier, other_block), count in self.waste.items()
         ]
         half_lines, half_used = self._half_lines(sources)
@@ -208,7 +214,7 @@ class _BufferTraffic:
             shared=self.shared,
             half_lines=half_lines,
             sectors_stored=sectors_stored,
-            waste=tuple(sorted(waste, key=lambda r: (-r.bytes, r.place, r.earlier, r.kind))),
+            waste=_joined(waste),
         )
 
     def _half_lines(self, sources: _Sources) -> tuple[int, list[Waste]]:
@@ -301,18 +307,20 @@ class _BufferTraffic:
 
 def _by_source(kind: WasteKind, source: Any, sources: _Sources) -> list[Waste]:
     """A sector each that some sources move in vain, by place and launch."""
-    return [
-        Waste(
-            kind,
-            sources.places[number][0],
-            0,
-            int(count) * SECTOR,
-            sources.launches[number],
-            sources.launches[number],
-            header=sources.places[number][1],
-        )
-        for number, count in zip(*np.unique(source, return_counts=True), strict=True)
-    ]
+    numbers, counts = np.unique(source, return_counts=True)
+    pairs = zip(numbers.tolist(), counts.tolist(), strict=True)
+    found = (sources.waste(kind, count * SECTOR, number, number) for number, count in pairs)
+    return [replace(waste, earlier_line=0, earlier_header="") for waste in found]
+
+
+def _joined(waste: list[Waste]) -> tuple[Waste, ...]:
+    """Waste at the same places as one; most bytes first."""
+    sums: dict[Waste, int] = {}
+    for each in waste:
+        key = replace(each, bytes=0)
+        sums[key] = sums.get(key, 0) + each.bytes
+    joined = (replace(key, bytes=size) for key, size in sums.items())
+    return tuple(sorted(joined, key=lambda w: (-w.bytes, w.place, w.earlier, w.kind)))
 
 
 class _History:

@@ -32,8 +32,8 @@ class WasteKind(StrEnum):
 class Waste(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes of one argument that a line moves again, each once a request, or moves in vain.
 
-    Lines are those of the kernel itself, not of functions that it calls; `header` and
-    `earlier_header` as in `AccessCount`.
+    Lines are those of the kernel itself, and of a function that it calls where they differ only
+    there; `header` and `earlier_header` as in `AccessCount`.
     """
 
     kind: WasteKind
@@ -159,6 +159,9 @@ class WastedTraffic(msgspec.Struct, frozen=True):
 def waste_words(waste: Waste) -> str:
     """As in "line 31 stores again what line 24 stored"."""
     place, earlier = _place_words(waste.place), _place_words(waste.earlier)
+    file, _, line = waste.earlier_header.rpartition(":")
+    if file and waste.header.startswith(f"{file}:"):
+        earlier = f"line {line}"
     crosses = waste.launch != waste.earlier_launch
     if crosses:
         place += f" (launch {waste.launch})"

@@ -21,14 +21,17 @@ class Location:
     line: int = 0
     callers: tuple[int, ...] = ()
     header: str = ""
-    outer: str = ""
-    """Of a kernel of such a file, the place in it that led to `header`."""
+    outer: tuple[str, ...] = ()
+    """Of a kernel of such a file, the places in it that led to `header`, innermost first."""
 
     @property
-    def kernel_place(self) -> tuple[int, str]:
-        """The place in the kernel itself, as in `AccessCount.place`; helpers are left out."""
-        line = self.callers[-1] if self.callers else self.line
-        return line, "" if line else self.outer or self.header
+    def frames(self) -> tuple[tuple[int, str], ...]:
+        """The place in the kernel itself, and those in functions that led on from it; each as in
+        `AccessCount.place`.
+        """
+        if self.line:
+            return tuple((line, "") for line in (*reversed(self.callers), self.line))
+        return tuple((0, place) for place in (*reversed(self.outer), self.header))
 
     @property
     def here(self) -> str:

@@ -299,17 +299,17 @@ class _BodyReader:
             chain.append(parent)
             parent = self.places.get(parent)
         own: list[int] = []
-        header = outer = ""
+        headers: list[str] = []
         for number, line, _ in chain:
             name = self.files.get(number, "")
             if line and is_own(name):
                 own.append(line)
             elif not own:
-                outer = upstream_place(name, line) or outer
-                header = header or outer
-        if own or header:
-            outer = "" if own else outer
-            self.location = Location(own[0] if own else 0, tuple(own[1:]), header, outer)
+                headers += filter(None, [upstream_place(name, line)])
+        if own or headers:
+            header, outer = (headers[0], tuple(headers[1:])) if headers else ("", ())
+            line = own[0] if own else 0
+            self.location = Location(line, tuple(own[1:]), header, () if own else outer)
 
     def _instruction(self, statement: str) -> Instruction:
         rest, predicate, negated = statement, None, False
