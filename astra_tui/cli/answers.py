@@ -253,6 +253,7 @@ class ReportAnswer(msgspec.Struct, frozen=True):
     markdown: str | None
     damage: tuple[str, ...]
     trust: Trust
+    data: str | None = None
 
 
 class ForkAnswer(msgspec.Struct, frozen=True):

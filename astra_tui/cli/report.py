@@ -20,6 +20,7 @@ from astra_tui.model.errors import UserError
     flag("--out", metavar="DIR", default=".", help="where the files go (default: here)"),
     flag("--html-only", help="write the HTML file alone"),
     flag("--markdown-only", help="write the Markdown file alone"),
+    flag("--data", help="also write NAME.json: the same document as data"),
     flag("--sessions", metavar="DIR", help="where names are looked up (default: ./sessions)"),
     JSON,
 )
@@ -37,14 +38,18 @@ def run(options: Options) -> int:
         Path(options.out),
         html=not options.markdown_only,
         markdown=not options.html_only,
+        data=options.data,
     )
     for damage in written.damage:
         plain.note(damage)
     if not (written.trust.whole or written.damage):
         plain.note(f"the session is {written.trust.describe()}")
-    html, markdown = (str(p) if p else None for p in (written.html, written.markdown))
+    files = (written.html, written.markdown, written.data)
+    html, markdown, data = (str(path) if path else None for path in files)
     if options.json:
-        plain.print_json(ReportAnswer(str(folder), html, markdown, written.damage, written.trust))
+        answer = ReportAnswer(str(folder), html, markdown, written.damage, written.trust, data)
+        plain.print_json(answer)
     else:
-        plain.print_pairs({k: v for k, v in (("html", html), ("markdown", markdown)) if v})
+        named = {"html": html, "markdown": markdown, "data": data}
+        plain.print_pairs({name: path for name, path in named.items() if path})
     return ExitCode.OK

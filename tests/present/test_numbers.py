@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from astra_tui.present.data import as_json
+from astra_tui.present.report import compose
+from astra_tui.sessions.integrity import read_session
 from tests.present.conftest import (
     DRIFT,
     TUNED,
@@ -178,10 +182,31 @@ def test_the_emulator_gives_neither_times_nor_ratios_of_them(emulated: Path) -> 
         assert "faster" not in text.lower()
 
 
+def tables_of(part: Any) -> list[Any]:
+    """The tables of a report as data."""
+    if isinstance(part, list):
+        return [table for one in part for table in tables_of(one)]
+    if not isinstance(part, dict):
+        return []
+    return [part] if part["kind"] == "table" else tables_of(list(part.values()))
+
+
+def exact_of(cell: list[Any]) -> list[float]:
+    """The numbers of a cell; JSON has null for one without an end."""
+    numbers = [p for p in cell if isinstance(p, dict) and p["kind"] == "number"]
+    return [n["value"] for n in numbers if n["value"] is not None]
+
+
 @pytest.mark.parametrize("which", ["timed", "emulated"])
-def test_both_files_have_the_same_tables(which: str, request: pytest.FixtureRequest) -> None:
+def test_all_files_have_the_same_tables(which: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(which)
     in_page, in_text = page_of(folder).tables, markdown_tables(markdown_of(folder))
+    in_data = tables_of(json.loads(as_json(compose(read_session(folder)))))
+    assert [t["caption"] for t in in_data] == [t.caption for t in in_text]
+    for as_data, as_page in zip(in_data, in_page, strict=True):
+        exact = [[exact_of(cell) for cell in row] for row in as_data["rows"]]
+        finite = [[[v for v in c.values if v < math.inf] for c in r] for r in as_page.rows[1:]]
+        assert exact == finite
     assert [t.caption for t in in_page] == [t.caption for t in in_text]
     for one, other in zip(in_page, in_text, strict=True):
         assert [[c.strip() for c in row] for row in one.texts] == other.texts

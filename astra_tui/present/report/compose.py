@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.model.errors import UserError
+from astra_tui.present.data import as_json
 from astra_tui.present.document import Document
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
@@ -62,14 +63,17 @@ class WrittenReport:
 
     html: Path | None
     markdown: Path | None
+    data: Path | None
     damage: tuple[str, ...]
     trust: Trust
 
 
 def write_report(
-    folder: Path, out: Path, *, html: bool = True, markdown: bool = True
+    folder: Path, out: Path, *, html: bool = True, markdown: bool = True, data: bool = False
 ) -> WrittenReport:
-    """Writes `out/NAME.html` and `out/NAME.md`, where NAME is that of the session's folder.
+    """Writes `out/NAME.html`, `out/NAME.md` and, as data, `out/NAME.json`, as far as asked for.
+
+    NAME is that of the session's folder.
 
     The session is only read. Files of these names are replaced, and a link is replaced rather
     than followed. Raises UserError when the session cannot be read or the files not written.
@@ -80,6 +84,7 @@ def write_report(
     return WrittenReport(
         html=_written(out / f"{name}.html", as_html(document)) if html else None,
         markdown=_written(out / f"{name}.md", as_markdown(document)) if markdown else None,
+        data=_written(out / f"{name}.json", as_json(document)) if data else None,
         damage=session.damage_words(),
         trust=session.trust,
     )
