@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator import special
-from astra_tui.emulator.clocks import COPIERS
 from astra_tui.emulator.lanes import Chunk
-from astra_tui.emulator.launch import WARP, Launch
+from astra_tui.emulator.launch import Launch
 from astra_tui.emulator.scheduler import Scheduler
 
 CHUNK_LANES = 16_384
 CHUNK_LOCAL_BYTES = 1 << 28
 """Local memory of all lanes of a chunk: fewer run together where each has much of it."""
 CHUNK_SHARED_BYTES = 1 << 26
-CHUNK_CLOCK_BYTES = 1 << 26
+CHUNK_READERS = 1 << 23
+"""Entries of the table of who has read shared memory, a word and a warp each, with clocks."""
 MAX_BLOCKS = 1 << 21
 
 
@@ -50,9 +50,8 @@ class Machine(Launch):
         lanes = min(CHUNK_LANES, CHUNK_LOCAL_BYTES // max(self.local.size, 1))
         blocks = min(lanes // self.threads, CHUNK_SHARED_BYTES // self.shared.stride)
         if self.program.is_asynchronous:
-            members = self.cluster_blocks * self.warps_per_block * WARP
-            clocks = 4 * members * (members + COPIERS) // self.cluster_blocks
-            blocks = min(blocks, CHUNK_CLOCK_BYTES // clocks)
+            warps = self.cluster_blocks * self.warps_per_block
+            blocks = min(blocks, CHUNK_READERS // (self.shared.words_per_block * warps))
         return max(1, blocks // self.cluster_blocks) * self.cluster_blocks
 
     def _in_turn(self, blocks: Any) -> Any:

@@ -38,7 +38,7 @@ class Barriers:
         """Which row of clocks initialised a barrier, and when."""
         self.events = 0
         """Counts what has happened to any of them."""
-        width = clocks.known.shape[1] if clocks is not None else 0
+        width = clocks.width if clocks is not None else 0
         self.released = np.zeros((0, width), np.int32)
         self.completed = np.zeros((0, width), np.int32)
         """What has been released to each barrier, by number; until its last complete phase."""
@@ -60,7 +60,7 @@ class Barriers:
             more = np.zeros((len(places), self.released.shape[1]), np.int32)
             self.released = np.concatenate([self.released, more])
             self.completed = np.concatenate([self.completed, more])
-            self.begun_by[places] = self.clocks.row[lanes]
+            self.begun_by[places] = self.clocks.thread[lanes]
             self.begun_at[places] = self.clocks.launch.time
             self.clocks.tick()
 
@@ -78,9 +78,9 @@ class Barriers:
         if self.clocks is None or lanes is None:
             return
         clocks = self.clocks
-        rows, by = clocks.row[lanes], self.begun_by[places]
-        known = clocks.known[rows, by % clocks.members] > self.begun_at[places]
-        unknown = ~known & (rows != by)
+        by = self.begun_by[places]
+        known = clocks.ordered(lanes, by % clocks.members, self.begun_at[places])
+        unknown = ~known & (clocks.thread[lanes] != by)
         if unknown.any():
             at, many = first_true(unknown)
             text = "may be used before mbarrier.init: nothing lies between"
@@ -95,7 +95,8 @@ class Barriers:
         """
         tokens = self.phase[places] | (self.pending[places].astype(np.int64) << _PHASE_BITS)
         if releases and self.clocks is not None:
-            self._release(self.number[places], self.clocks.released(lanes))
+            numbers, rows = self.clocks.released(lanes, self.number[places])
+            self.released[numbers] = np.maximum(self.released[numbers], rows)
         where, row = np.unique(places, return_inverse=True)
         arriving = np.bincount(row, weights=counts).astype(np.int64)
         too_many = arriving > self.pending[where] - stays
@@ -137,18 +138,8 @@ class Barriers:
         clocks = self.clocks
         assert clocks is not None
         column = clocks.members + self.number[places] % COPIERS
-        time = np.full((len(places), 1), clocks.launch.time + 1)
-        rows = np.where(np.arange(clocks.known.shape[1]) == column[:, None], time, 0)
-        self._release(self.number[places], rows)
+        self.released[self.number[places], column] = clocks.launch.time + 1
         return column + 1
-
-    def _release(self, numbers: Any, rows: Any) -> None:
-        order = np.argsort(numbers, kind="stable")
-        numbers, rows = numbers[order], rows[order]
-        first = np.flatnonzero(np.diff(numbers, prepend=-1))
-        together = np.maximum.reduceat(rows, first, axis=0).astype(np.int32)
-        at = numbers[first]
-        self.released[at] = np.maximum(self.released[at], together)
 
     def _advance(self, where: Any) -> None:
         """Completes the phases that nothing is missing of."""
@@ -176,7 +167,7 @@ class Barriers:
     def acquire(self, places: Any, lanes: Any) -> None:
         """Lanes have waited for the last complete phase."""
         if self.clocks is not None:
-            self.clocks.acquire(lanes, self.completed[self.number[places]])
+            self.clocks.acquire(lanes, self.completed, self.number[places])
 
     def name(self, place: Any) -> str:
         """A barrier in words."""

@@ -399,15 +399,16 @@ class Scheduler:
             copies = chunk.bulk_copies.writing_to(slot)
             if copies is not None:
                 raise self._left_behind(copies.lanes, copies.step, _UNWAITED)
-        cluster, rank = slot // self.launch.cluster_blocks, int(chunk.rank[slot])
-        unknown = clocks.unknown_to(cluster, rank)
+        own = np.arange(slot * self.launch.threads, (slot + 1) * self.launch.threads)
+        rank = int(chunk.rank[slot])
+        unknown = clocks.unknown_to(own, rank)
         if unknown is not None:
-            member, step = unknown
-            lanes = np.flatnonzero((clocks.cluster == cluster) & (clocks.member == member))
+            thread, step = unknown
             text = (
                 f"an access to shared memory of block {rank} of the cluster, which may have left "
             )
             text += "the kernel: nothing makes it wait"
+            lanes = np.flatnonzero(clocks.thread == thread)
             fault = Fault(FindingKind.ABSENT_BLOCK, text)
             raise self._group(lanes).stop(fault, self.steps[step])
 

@@ -222,6 +222,7 @@ class _Launched:
         self.block_index, self.thread, self.lane = block, thread, thread % 32
         self.dynamic_shared = self.shared_size = launch.dynamic_shared
         self.launch = self
+        self.cluster_blocks = math.prod(launch.cluster)
         self.chunk = self
         self.parameters = np.frombuffer(launch.parameters.ljust(8, b"\0"), np.uint8)
 
@@ -344,7 +345,17 @@ class _Runner:
                 addresses = np.asarray(written.address(tile.registers))
         if not addresses.ndim:
             addresses = addresses.reshape(1, 1)
-        self._mark(written, addresses, tile)
+        if written.size is None:
+            self._mark(written, addresses, tile)
+            return
+        sizes = np.asarray(written.size(tile.registers))
+        for size in np.unique(sizes).tolist():
+            part, first = tile, addresses
+            if sizes.size > 1 and (sizes != size).any():
+                at = np.flatnonzero(tile.spread(sizes) == size)
+                part, first = tile.flattened(at), tile.spread(addresses)[at][:, None]
+            for behind in range(0, size, written.spec.size):
+                self._mark(written, first + np.uint64(behind), part)
 
     def _mark(self, written: WriteAccess, addresses: Any, tile: Tile) -> None:
         memory, spec = self.launch.memory, written.spec

@@ -24,6 +24,7 @@ _DATA_REGISTERS = frozenset(
 _READERS = frozenset(
     {"ld", "ldu", "atom", "ldmatrix", "call"}
     | {"shfl", "vote", "match", "redux", "elect", "activemask", "bar", "barrier"}
+    | {"mbarrier", "getctarank"}
 )
 """Operations whose results come from memory or from other threads."""
 

@@ -50,6 +50,8 @@ class WriteAccess:
     address: Callable[[Any], Any]
     spec: AccessSpec
     space: str
+    size: Callable[[Any], Any] | None = None
+    """Computes from the registers how many bytes, where those are several times the spec's."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.emulator.registers import spread
-from astra_tui.emulator.step import AccessSpec
+from astra_tui.emulator.step import AccessSpec, WriteAccess
 from astra_tui.model.findings import FindingKind
 
 PIECE = 16
@@ -39,6 +39,10 @@ def _copy(decoder: Decoder, instruction: Instruction) -> Run:
     places = None if "bulk_group" in modifiers else barrier_places(decoder, operands[3])
     load = AccessSpec(decoder.index, PIECE, "load", in_bulk=True)
     store = AccessSpec(decoder.index, PIECE, "store", in_bulk=True)
+
+    if to == "global":
+        decoder.written = WriteAccess(address, store, to, read_size)
+        decoder.addresses |= decoder.slots_of(operands[2])
 
     def run(regs: Any, group: Group) -> None:
         size = np.broadcast_to(read_size(regs), (group.n,)).astype(np.int64)
