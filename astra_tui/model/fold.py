@@ -92,7 +92,7 @@ class BulkFold:
         now, before = self.current, self._kept
         self._kept = replace(
             now,
-            rounds=tuple(now.rounds) if _has_grown(now.rounds) else before.rounds,
+            rounds=before.rounds if _is_as_before(now.rounds) else tuple(now.rounds),
             candidates=_copy(now.candidates, before.candidates),
             questions=_copy(now.questions, before.questions),
             decisions=_copy(now.decisions, before.decisions),
@@ -108,16 +108,16 @@ class _GrowingRounds(list[RoundState]):
     grew = False
 
 
-def _has_grown(part: object) -> bool:
-    """Whether it has changed since this was asked last."""
-    if not isinstance(part, _GrowingTable | _GrowingRounds) or not part.grew:
+def _is_as_before(part: object) -> bool:
+    """Whether a part has not changed since this was asked last; a rule may have made another."""
+    if not isinstance(part, _GrowingTable | _GrowingRounds):
         return False
-    part.grew = False
-    return True
+    grew, part.grew = part.grew, False
+    return not grew
 
 
 def _copy(table: dict[str, Part], before: dict[str, Part]) -> dict[str, Part]:
-    return dict(table) if _has_grown(table) else before
+    return before if _is_as_before(table) else dict(table)
 
 
 def _with(table: dict[str, Part], key: str, part: Part) -> dict[str, Part]:

@@ -5,18 +5,29 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from astra_tui.model import fold as fold_module
-from astra_tui.model.events import RoundClosed
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Question
+from astra_tui.model.events import (
+    ApprovalAsked,
+    DecisionTaken,
+    EngineStarted,
+    PlanningFinished,
+    PlanProposed,
+    RejectionTakenBack,
+    RoundClosed,
+    RoundOpened,
+)
 from astra_tui.model.fold import apply, fold
 from astra_tui.sessions import records
 from astra_tui.sessions import timeline as timeline_module
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.records import Record, fold_within_bounds
 from astra_tui.sessions.timeline import MAX_SNAPSHOTS, MomentKind, Timeline, paced
 
-from .samples import whole_session
+from .samples import BASELINE, ENGINEER, PLAN, PLAYBOOK, accepted, opened, whole_session
 from .synthetic import SECONDS_A_EVENT, write_session
 
 
@@ -76,6 +87,24 @@ def test_turning_points_are_in_the_state_of_their_position():
     assert timeline.following(verdict.position, {MomentKind.VERDICT}) is None
     assert timeline.preceding(verdict.position, {MomentKind.DECISION}).round == 1
     assert timeline.preceding(0, set(MomentKind)) is None
+
+
+def test_what_is_taken_back_is_gone_from_every_state_after_it(monkeypatch):
+    monkeypatch.setattr(timeline_module, "EVENTS_BETWEEN_SNAPSHOTS", 4)
+    plan = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, PLAN.hash)
+    decision = replace(accepted(plan).decision, status=ApprovalStatus.REJECTED, result="")
+    planned = [PlanProposed(1, 0, PLAN, PLAYBOOK), PlanningFinished(1), ApprovalAsked(plan)]
+    events = [
+        opened(), EngineStarted("host", 1, 2), RoundOpened(0, 0, BASELINE), RoundClosed(0),
+        RoundOpened(1, 0, BASELINE), *planned, DecisionTaken(decision), RoundClosed(1),
+        RoundOpened(2, 0, BASELINE), RejectionTakenBack(plan.id, ENGINEER), accepted(plan),
+        RoundClosed(1), RoundOpened(2, 0, BASELINE),
+    ]  # fmt: skip
+    timeline = Timeline(recorded(events))
+    assert timeline.broken is None
+    for position in range(len(events) + 1):
+        assert timeline.state(position) == fold(events[:position])
+    assert fold_within_bounds(events) == fold(events)
 
 
 def test_a_timeline_ends_where_events_stop_making_sense():
