@@ -7,7 +7,7 @@ import secrets
 
 import click
 
-from astra_tui.cli.command import OneOf, at_least_one, flag, switch
+from astra_tui.cli.command import OneOf, at_least_one, flag, positive_number, switch
 
 MAX_SEED = (1 << 48) - 1
 """Seeds are whole numbers that every reader of JSON has exactly."""
@@ -106,6 +106,44 @@ RUN = (
     ),
     flag("--model", metavar="NAME", help="the model of team llm"),
     flag("--base-url", metavar="URL", help="an OpenAI-compatible server"),
+    flag(
+        "--effort",
+        metavar="WORD",
+        help="how hard the model thinks, in its server's words, such as low or high",
+    ),
+    flag(
+        "--output-tokens",
+        metavar="N",
+        type=at_least_one,
+        help="tokens of one answer at most, thoughts included (default: 16384)",
+    ),
+    flag("--temperature", metavar="X", type=float, help="the model's temperature, 0 to 2"),
+    flag(
+        "--role",
+        "roles",
+        metavar="ROLE.KEY=VALUE",
+        multiple=True,
+        help="how one role asks its model, such as coding.model=NAME or planning.effort=high; may "
+        "be repeated (roles: planning, coding, testing, profiling; keys: model, effort, "
+        "output_tokens, temperature)",
+    ),
+    flag(
+        "--wire",
+        type=OneOf(("auto", "responses", "chat")),
+        help="OpenAI's responses or chat API (default: what the server understands)",
+    ),
+    flag(
+        "--call-seconds",
+        metavar="S",
+        type=positive_number,
+        help="seconds that a call of the model may take (default: 900)",
+    ),
+    flag(
+        "--silence-seconds",
+        metavar="S",
+        type=positive_number,
+        help="seconds between two bytes of an answer (default: 180)",
+    ),
     flag("--budget-tokens", metavar="N", type=int, help="tokens that the model may cost"),
     flag("--budget-dollars", metavar="X", type=float, help="dollars that the model may cost"),
     flag("--budget-calls", metavar="N", type=int, help="calls of the model at most"),

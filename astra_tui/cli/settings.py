@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -23,8 +23,11 @@ from astra_tui.model.settings import (
     Approval,
     Budget,
     GatePolicy,
+    ModelSettings,
+    Role,
     RunSettings,
     TeamKind,
+    WireChoice,
     api_key,
     check_device_name,
 )
@@ -55,6 +58,14 @@ class Choices(msgspec.Struct, frozen=True):
     max_risk: Risk | None = None
     model: str | None = None
     base_url: str | None = None
+    effort: str | None = None
+    output_tokens: _AtLeastOne | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    wire: WireChoice | None = None
+    silence_seconds: _Seconds | None = None
+    call_seconds: _Seconds | None = None
+    roles: dict[Role, ModelSettings] | None = None
+    """How single roles ask a model, where not as all: `[roles.coding]` with `model` and so on."""
     sessions: str | None = None
     title: str | None = None
     linger_seconds: _Seconds | None = None
@@ -124,6 +135,13 @@ def run_settings(
         budget=_budget(choices, known.budget),
         model=known.model if choices.model is None else choices.model,
         base_url=known.base_url if choices.base_url is None else choices.base_url,
+        effort=known.effort if choices.effort is None else choices.effort,
+        output_tokens=choices.output_tokens or known.output_tokens,
+        temperature=known.temperature if choices.temperature is None else choices.temperature,
+        roles=known.roles if choices.roles is None else choices.roles,
+        wire=choices.wire or known.wire,
+        silence_seconds=choices.silence_seconds or known.silence_seconds,
+        call_seconds=choices.call_seconds or known.call_seconds,
     )
 
 
@@ -174,20 +192,40 @@ def _check_decisions(file: Path) -> None:
 
 def _from_flags(options: Options) -> dict[str, Any]:
     flags = {name: getattr(options, name, None) for name in _TYPES}
-    return {
+    roles = flags.pop("roles", None) or ()
+    chosen = {
         name: _converted(name, value, f"--{name.replace('_', '-')}")
         for name, value in flags.items()
         if value is not None
     }
+    if roles:
+        chosen["roles"] = _converted("roles", _of_roles(roles, "--role"), "--role")
+    return chosen
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     variables = {name: PREFIX + name.upper() for name in _TYPES}
-    return {
-        name: _converted(name, environment[variable], variable)
-        for name, variable in variables.items()
-        if environment.get(variable)
-    }
+    chosen: dict[str, Any] = {n: environment[v] for n, v in variables.items() if environment.get(v)}
+    if "roles" in chosen:
+        chosen["roles"] = _of_roles(chosen["roles"].split(), variables["roles"])
+    return {name: _converted(name, value, variables[name]) for name, value in chosen.items()}
+
+
+def _of_roles(words: Sequence[str], label: str) -> dict[str, dict[str, str]]:
+    """Tables out of words such as `coding.effort=high`. Raises UserError."""
+    found: dict[str, dict[str, str]] = {}
+    for word in words:
+        key, sign, value = word.partition("=")
+        role, dot, name = key.partition(".")
+        if not (sign and dot and value):
+            raise UserError(f"{label}: '{word}' is not like coding.effort=high")
+        if role not in list(Role):
+            raise UserError(f"{label}: there is no role '{role}'", hint=nearest(role, list(Role)))
+        if name not in ModelSettings.__struct_fields__:
+            hint = nearest(name, ModelSettings.__struct_fields__)
+            raise UserError(f"{label}: a role has no setting '{name}'", hint=hint)
+        found.setdefault(role, {})[name] = value
+    return found
 
 
 def _from_file(named: str | None) -> dict[str, Any]:

@@ -63,7 +63,7 @@ from astra_tui.model.events import (
     StopReason,
     TextStreamed,
 )
-from astra_tui.model.settings import RunSettings
+from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
@@ -323,12 +323,13 @@ class Engine:
 
     async def _read_profile(self, number: int) -> None:
         base = self.state.round(number).base
-        if any(a.role == "profiling" for a in self.state.candidate(base).analyses):
+        if any(a.role == Role.PROFILING for a in self.state.candidate(base).analyses):
             return
         brief = brief_for(self.record, self._context.task, number)
         words = await self._context.team.read_profile(brief, self._stream)
         if words:
-            self.record.emit(AnalysisGiven(base, "profiling", words, self._context.team.author))
+            author = self._context.team.author_of(Role.PROFILING)
+            self.record.emit(AnalysisGiven(base, Role.PROFILING.value, words, author))
 
     def _stream(self, role: str, text: str, restart: bool) -> None:
         self.record.emit(TextStreamed(role, text, restart))

@@ -54,7 +54,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.hunks import apply_hunks, hunk_needs, hunks_of
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import RunSettings
+from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import AnswerLost, Failure, NotWritten, Team
@@ -332,22 +332,29 @@ class Proposal:
                 )
 
     async def _add_cases(self, text: str) -> None:
-        """Lets the testing agent add cases, once for each plan."""
-        if self._state.code is None or self._state.code.attempt:
+        """Lets the testing agent add cases, for the first code of each plan that compiles."""
+        if any(self._compiled(attempt) for attempt in self._state.attempts[:-1]):
             return
         brief = brief_for(self.record, self.context.task, self.place.round)
         known = {c.id for c in self.record.state.cases}
         for case in await self.context.team.cases(brief, self._plan, text):
             if case.id not in known:
                 known.add(case.id)
-                self.record.emit(CaseAdded(case, self.context.team.author))
+                self.record.emit(CaseAdded(case, self.context.team.author_of(Role.TESTING)))
+
+    def _compiled(self, attempt: CodeWritten | CodeFailed) -> bool:
+        if isinstance(attempt, CodeFailed):
+            return False
+        compilation = self.record.state.candidate(attempt.candidate).compilation
+        return compilation is not None and compilation.ok
 
     async def _explain(self, candidate: str, text: str) -> _Failed:
         failure = Failure(text, "check", describe_failures(self.record, candidate))
         brief = brief_for(self.record, self.context.task, self.place.round)
         words = await self.context.team.explain(brief, text, failure)
         if words:
-            self.record.emit(AnalysisGiven(candidate, "testing", words, self.context.team.author))
+            author = self.context.team.author_of(Role.TESTING)
+            self.record.emit(AnalysisGiven(candidate, Role.TESTING.value, words, author))
             failure = Failure(text, "check", f"{failure.message}\n{words}")
         return _Failed(failure, Outcome.WRONG)
 

@@ -15,14 +15,14 @@ from astra_tui.engine.stops import answer_tokens
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Budget, RunSettings, TeamKind
+from astra_tui.model.settings import Budget, Role, RunSettings, TeamKind
 from astra_tui.model.team import Brief, Team
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.reading import has_session
 
 if TYPE_CHECKING:
-    from astra_tui.llm import OpenAILLM, Prices
+    from astra_tui.llm import OpenAILLM, Prices, Timeouts
     from astra_tui.llm.messages import Request
     from astra_tui.llm.roles.metering import MeteredExchange
 
@@ -153,11 +153,11 @@ async def build_team(
 
     _require_prices(settings.budget, access.prices)
     llm = _open_model(settings, access)
-    if not settings.model:
+    if not all(settings.of_role(role).model for role in Role):
         await _refuse_without_model(llm)
     return LlmTeam(
         llm,
-        settings.model,
+        settings.of_role,
         access.prices or Prices(),
         calls,
         single=settings.team is TeamKind.LLM_SINGLE,
@@ -187,7 +187,29 @@ def _open_model(settings: RunSettings, access: ModelAccess) -> OpenAILLM:
             hint="set OPENAI_API_KEY, or say --base-url http://... --model NAME, "
             "or --team playbook, which needs none",
         )
-    return OpenAILLM(Endpoint(settings.base_url or OPENAI_URL, Secret(access.key)))
+    if settings.team is TeamKind.LLM_SINGLE and any(r.model for r in settings.roles.values()):
+        raise UserError(
+            "the single agent of team llm-single has one model, and roles name others",
+            hint="leave out models of roles, or say --team llm",
+        )
+    return OpenAILLM(
+        Endpoint(
+            settings.base_url or OPENAI_URL,
+            Secret(access.key),
+            settings.wire,
+            timeouts_of(settings),
+        )
+    )
+
+
+def timeouts_of(settings: RunSettings) -> Timeouts:
+    """How long calls may take: as they say, else as long as other calls."""
+    from astra_tui.llm import Timeouts
+
+    usual = Timeouts()
+    total = settings.call_seconds or usual.total
+    silence = settings.silence_seconds or min(usual.silence, total)
+    return Timeouts(usual.connect, silence, total)
 
 
 async def _refuse_without_model(llm: OpenAILLM) -> None:

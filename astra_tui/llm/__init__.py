@@ -8,7 +8,7 @@ completions), `Recorder` and `Replayer` wrap or replace it. Importing this packa
 from __future__ import annotations
 
 from astra_tui.llm.client import OpenAILLM
-from astra_tui.llm.endpoint import Endpoint, Retries, Secret, Timeouts, WireChoice
+from astra_tui.llm.endpoint import Endpoint, Retries, Secret, Timeouts
 from astra_tui.llm.errors import (
     AuthenticationFailed,
     BadAnswer,
@@ -76,7 +76,6 @@ __all__ = [
     "UnknownRequest",
     "Unreachable",
     "Usage",
-    "WireChoice",
     "ask",
     "cost",
     "run_tools",

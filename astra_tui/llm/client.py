@@ -154,7 +154,7 @@ class OpenAILLM:
     def _late(self) -> DeadlineExceeded:
         return DeadlineExceeded(
             f"{self.endpoint.address} gave no whole answer in {self.endpoint.timeouts.total:g} s",
-            hint="raise the timeout of calls, or choose a faster model",
+            hint="give calls longer (--call-seconds), or choose a faster model",
         )
 
 

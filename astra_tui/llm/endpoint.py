@@ -7,19 +7,12 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.settings import WireChoice
 
 
 class Wire(StrEnum):
     """The two protocols of OpenAI-compatible servers."""
 
-    RESPONSES = "responses"
-    CHAT = "chat"
-
-
-class WireChoice(StrEnum):
-    """A wire that was asked for, or the choice left to what the server understands."""
-
-    AUTO = "auto"
     RESPONSES = "responses"
     CHAT = "chat"
 

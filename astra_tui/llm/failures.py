@@ -80,7 +80,7 @@ def translate(failure: Exception, endpoint: Endpoint, model: str) -> LLMError:
     if isinstance(failure, openai.APITimeoutError):
         return Unreachable(
             f"{endpoint.address} fell silent: {_patience(endpoint)}",
-            hint="try again; a model that thinks for long needs a longer silence timeout",
+            hint="try again; a model that thinks for long needs more time (--silence-seconds)",
         )
     if isinstance(failure, openai.APIConnectionError):
         return Unreachable(
@@ -90,7 +90,7 @@ def translate(failure: Exception, endpoint: Endpoint, model: str) -> LLMError:
     if isinstance(failure, ValueError | RecursionError):
         return ServerFailed(
             f"{endpoint.address} sent an event that is not of the protocol: {said}",
-            hint="check the base URL, or try the other wire (responses or chat)",
+            hint="check the base URL, or try the other wire (--wire responses or chat)",
         )
     return _of_code(str(getattr(failure, "code", None) or ""), said)
 
@@ -136,7 +136,7 @@ def _refused(where: str, rejection: Rejection) -> RequestRefused:
     if "context" in rejection.code or "context length" in rejection.text:
         hint = "the prompt is too long for this model; choose one with a longer context"
     else:
-        hint = "the server does not take this request; try another wire or model"
+        hint = "the server does not take this request; try another wire (--wire) or model"
     return RequestRefused(where, hint=hint)
 
 

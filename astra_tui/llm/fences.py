@@ -56,7 +56,7 @@ def read_fences(answer: str) -> tuple[Fence, ...]:
     if current is not None:
         raise Truncated(
             "the answer ends inside a fenced block",
-            hint="raise the limit of output tokens, or ask for smaller changes",
+            hint="raise the limit of output tokens (--output-tokens), or ask for smaller changes",
         )
     return tuple(found)
 

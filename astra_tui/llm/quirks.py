@@ -12,9 +12,10 @@ import re
 
 import msgspec
 
-from astra_tui.llm.endpoint import Endpoint, Wire, WireChoice
+from astra_tui.llm.endpoint import Endpoint, Wire
 from astra_tui.llm.messages import Request
 from astra_tui.llm.schemas import SchemaMode
+from astra_tui.model.settings import WireChoice
 
 
 class Rejection(msgspec.Struct, frozen=True):

@@ -63,7 +63,7 @@ def read_blocks(answer: str) -> tuple[Block, ...]:
     if part is not _Part.OUTSIDE:
         raise Truncated(
             "the answer ends inside a SEARCH/REPLACE block",
-            hint="raise the limit of output tokens, or ask for smaller changes",
+            hint="raise the limit of output tokens (--output-tokens), or ask for smaller changes",
         )
     if not blocks:
         raise BadAnswer(

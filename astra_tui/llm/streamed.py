@@ -119,7 +119,8 @@ class StreamedReply:
         if self.finish == "length":
             raise Truncated(
                 "the answer reached its limit of output tokens",
-                hint="raise the limit of output tokens, or choose a model that thinks less",
+                hint="raise the limit of output tokens (--output-tokens), or have the model think "
+                "less (--effort)",
                 partial=reply,
             )
         if self.finish == "content_filter" or self.refusal:

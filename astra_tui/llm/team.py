@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from astra_tui.llm.messages import LLM
@@ -16,6 +17,7 @@ from astra_tui.llm.roles.testing import Tester
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
+from astra_tui.model.settings import ModelSettings, Role
 from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer
 
 MAX_OUTPUT_TOKENS = 16_384
@@ -25,31 +27,30 @@ MAX_OUTPUT_TOKENS = 16_384
 class LlmTeam:
     """A `Team` whose roles ask a model; `single` makes them one agent with one conversation.
 
-    `call_budget` is told of every call; `memory` is the single agent's. `close` closes the model
-    too. All methods raise TeamUnavailable when the model cannot be reached or used at all, and
-    BudgetSpent.
+    `settings_of` says how a role asks its model. `call_budget` is told of every call; `memory` is
+    the single agent's. `close` closes the model too. All methods raise TeamUnavailable when the
+    model cannot be reached or used at all, and BudgetSpent.
     """
 
     def __init__(
         self,
         llm: LLM,
-        model: str,
+        settings_of: Callable[[Role], ModelSettings],
         prices: Prices,
         call_budget: CallBudget,
         single: bool = False,
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
         memory: Memory | None = None,
     ):
-        self.author = Author(AuthorKind.MODEL, model)
         conversation: Conversation = OneAgent(memory) if single else SeparateAgents()
         metered = MeteredLLM(llm, prices, call_budget)
         self._llm = llm
-        self._asker = Asker(metered, model, conversation, max_output_tokens)
+        self._settings_of = settings_of
+        self._asker = Asker(metered, settings_of, conversation, MAX_OUTPUT_TOKENS)
         self._tester = Tester(self._asker)
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
         """At most `count` plans, each one change."""
-        return await make_plans(self._asker, self.author, brief, count, on_text)
+        return await make_plans(self._asker, self.author_of(Role.PLANNING), brief, count, on_text)
 
     async def follow(self, brief: Brief, shown: Plan, edited: Plan) -> Plan:
         """The edited plan; a move does what its parameters say, or the model what the words say.
@@ -62,7 +63,8 @@ class LlmTeam:
         self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
     ) -> CodeDraft:
         """The source after a plan, by the model or by the move that the plan names."""
-        return await write_code(self._asker, self.author, brief, plan, failure, on_text)
+        author = self.author_of(Role.CODING)
+        return await write_code(self._asker, author, brief, plan, failure, on_text)
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
         """Cases inside the contract that try to break this source."""
@@ -75,6 +77,10 @@ class LlmTeam:
     async def read_profile(self, brief: Brief, on_text: OnText) -> str:
         """The bottleneck; numbers that are not in the profile are struck out."""
         return await name_bottleneck(self._asker, brief, on_text)
+
+    def author_of(self, role: Role) -> Author:
+        """The model of a role."""
+        return Author(AuthorKind.MODEL, self._settings_of(role).model)
 
     async def close(self) -> None:
         """Closes the connections of a model that has some."""

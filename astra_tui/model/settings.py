@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -37,6 +38,41 @@ class TeamKind(StrEnum):
     LLM_SINGLE = "llm-single"
     """One agent in all four roles: the ablation of the paper's table 3."""
     PLAYBOOK = "playbook"
+
+
+class Role(StrEnum):
+    """The four agents."""
+
+    PLANNING = "planning"
+    CODING = "coding"
+    TESTING = "testing"
+    PROFILING = "profiling"
+
+
+class WireChoice(StrEnum):
+    """A wire that was asked for, or the choice left to what the server understands."""
+
+    AUTO = "auto"
+    RESPONSES = "responses"
+    CHAT = "chat"
+
+
+class ModelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which model answers, and how it is asked; "" and None leave it to others."""
+
+    model: str = ""
+    effort: str = ""
+    """The effort of its reasoning, in the server's words, such as low or high."""
+    output_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Of one answer at most, thoughts included."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+
+    def over(self, others: ModelSettings) -> ModelSettings:
+        """These settings, and the others' where nothing is set here."""
+        return msgspec.structs.replace(
+            others,
+            **{n: v for n, v in msgspec.structs.asdict(self).items() if v not in ("", None)},
+        )
 
 
 class GatePolicy(StrEnum):
@@ -89,6 +125,21 @@ class RunSettings(msgspec.Struct, frozen=True):
     budget: Budget = Budget()
     model: str = ""
     base_url: str = ""
+    effort: str = ""
+    output_tokens: int | None = None
+    temperature: float | None = None
+    """As in `ModelSettings`, for every role that does not say otherwise in `roles`."""
+    roles: dict[Role, ModelSettings] = {}
+    wire: WireChoice = WireChoice.AUTO
+    silence_seconds: float | None = None
+    """The longest wait between two bytes of an answer."""
+    call_seconds: float | None = None
+    """The longest that one call may take."""
+
+    def of_role(self, role: Role) -> ModelSettings:
+        """How a role asks its model."""
+        general = ModelSettings(self.model, self.effort, self.output_tokens, self.temperature)
+        return self.roles.get(role, ModelSettings()).over(general)
 
 
 def api_key(environment: Mapping[str, str]) -> str:

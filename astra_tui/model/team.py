@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from astra_tui.model.author import Author
@@ -17,21 +16,13 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
+from astra_tui.model.settings import Role
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 
 OnText = Callable[[str, str, bool], None]
 """Told of each piece of an answer: role, text, and whether all before it is void."""
-
-
-class Role(StrEnum):
-    """The four agents."""
-
-    PLANNING = "planning"
-    CODING = "coding"
-    TESTING = "testing"
-    PROFILING = "profiling"
 
 
 @dataclass(frozen=True)
@@ -140,7 +131,9 @@ class TeamUnavailable(Exception):
 class Team(Protocol):
     """Four agents. Every method may be cancelled at any time and then leaves nothing running."""
 
-    author: Author
+    def author_of(self, role: Role) -> Author:
+        """Who works in a role."""
+        ...
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
         """At most `count` plans for the next round. Raises TeamUnavailable."""

@@ -11,6 +11,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
+from astra_tui.model.settings import Role
 from astra_tui.model.team import (
     Brief,
     CodeDraft,
@@ -37,7 +38,9 @@ _WORDS = ("move", "title", "bottleneck", "evidence", "change", "places")
 class PlaybookTeam:
     """Moves of the playbook, best first."""
 
-    author = Author(AuthorKind.PLAYBOOK)
+    def author_of(self, role: Role) -> Author:  # noqa: ARG002
+        """The playbook, in every role."""
+        return Author(AuthorKind.PLAYBOOK)
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:  # noqa: ARG002
         """The moves that apply to the base and were not tried on it yet."""

@@ -21,7 +21,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.events import AnswerAwaited, Event
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
-from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
+from astra_tui.model.settings import Approval, GatePolicy, Role, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import (
     Brief,
@@ -66,6 +66,9 @@ class ScriptedTeam:
     added: tuple[Case, ...] = ()
     briefs: list[Brief] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+
+    def author_of(self, role: Role) -> Author:
+        return self.author
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
         self.briefs.append(brief)

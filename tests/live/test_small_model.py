@@ -169,7 +169,7 @@ def test_a_run_ends_in_order_whatever_the_model_says(
     tmp_path: Path, tasks: dict[str, KernelTask], server: Live, single: bool
 ) -> None:
     task = tasks["silu_and_mul"]
-    settings = {"rounds": 1, "repairs": 0, "max_output_tokens": ANSWER}
+    settings = {"rounds": 1, "repairs": 0, "output_tokens": ANSWER}
     ran = run_engine(tmp_path / "s", task, server, single=single, **settings)
     (closed,) = ran.of(SessionClosed)
     assert closed.reason in (StopReason.ROUNDS, StopReason.NO_PLAN), closed.message

@@ -24,8 +24,8 @@ from astra_tui.llm import (
     Secret,
     Speaker,
     Timeouts,
-    WireChoice,
 )
+from astra_tui.model.settings import WireChoice
 
 SERVER = Path(__file__).with_name("server.py")
 KEY = "sk-test-0123456789abcdef"

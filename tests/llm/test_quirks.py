@@ -20,10 +20,10 @@ from astra_tui.llm import (
     RequestRefused,
     Secret,
     ToolSpec,
-    WireChoice,
 )
 from astra_tui.llm.endpoint import Wire
 from astra_tui.llm.quirks import DROPPABLE, Rejection, first_quirks, is_unknown_model, learn
+from astra_tui.model.settings import WireChoice
 from tests.llm.conftest import Scripted, user_request
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}, "required": []}

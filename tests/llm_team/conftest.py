@@ -16,12 +16,12 @@ from astra_tui.llm import Endpoint, OpenAILLM, Prices
 from astra_tui.llm.messages import Request
 from astra_tui.llm.roles.conversation import Memory
 from astra_tui.llm.roles.metering import MeteredExchange
-from astra_tui.llm.team import MAX_OUTPUT_TOKENS, LlmTeam
+from astra_tui.llm.team import LlmTeam
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
-from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
+from astra_tui.model.settings import Approval, GatePolicy, ModelSettings, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
@@ -156,7 +156,13 @@ def with_team(
     call_budget = log or Team()
 
     async def scenario() -> T:
-        team = LlmTeam(OpenAILLM(server.endpoint(wire)), MODEL, PRICES, call_budget, single)
+        team = LlmTeam(
+            OpenAILLM(server.endpoint(wire)),
+            lambda _: ModelSettings(MODEL),
+            PRICES,
+            call_budget,
+            single,
+        )
         try:
             return await use(team)
         finally:
@@ -201,7 +207,6 @@ def run_engine(
     *,
     approval: Approval = AUTO,
     single: bool = False,
-    max_output_tokens: int = MAX_OUTPUT_TOKENS,
     seed: int = 0,
     **settings: Any,
 ) -> Ran:
@@ -223,7 +228,7 @@ def run_engine(
         book = _Watched(settled, chosen.budget, PRICES)
         memory = Memory(earlier, book.remember)
         llm = OpenAILLM(server.endpoint())
-        team = LlmTeam(llm, MODEL, PRICES, book, single, max_output_tokens, memory)
+        team = LlmTeam(llm, chosen.of_role, PRICES, book, single, memory)
         engine = build_engine(opened, task, chosen, team, wait_for_engineer=False)
         book.open(engine.record)
         async for event in engine.run():

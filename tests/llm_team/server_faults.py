@@ -114,7 +114,7 @@ def run(folder: Path, task: KernelTask, endpoint: Any, budget: Budget = BUDGET) 
     """The loop up to the diff of a plan, or to what stops it before."""
     return run_engine(
         folder, task, endpoint, approval=TO_THE_DIFF, rounds=3, budget=budget,
-        max_output_tokens=ANSWER_TOKENS,
+        output_tokens=ANSWER_TOKENS,
     )  # fmt: skip
 
 

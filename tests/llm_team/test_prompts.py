@@ -29,8 +29,9 @@ from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch import plan_of as launch_plan_of
 from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.occupancy import MULTIPROCESSORS
+from astra_tui.model.settings import Role
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Failure, Role
+from astra_tui.model.team import Failure
 from astra_tui.model.timing import Floor
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.waiting import TRIGGER, WAIT

@@ -10,6 +10,7 @@ import pytest
 from astra_tui.engine.teams import remembered_steps
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.approval import ApprovalStatus
+from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -18,15 +19,15 @@ from astra_tui.model.events import (
     CodeWritten,
     DecisionTaken,
     ExchangeMade,
+    PlanProposed,
     SessionClosed,
     StopReason,
     Transient,
     VerdictReached,
 )
 from astra_tui.model.fold import fold
-from astra_tui.model.settings import Approval, Budget
+from astra_tui.model.settings import Approval, Budget, ModelSettings, Role
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Role
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import KEY, MODEL, Scripted
 from tests.llm_team.conftest import (
@@ -228,9 +229,7 @@ def test_a_server_that_ignores_its_limit_costs_one_answer_more(
     endless = {"text": "x" * 400_000, "piece": 4096, "times": None}
     server.play(endless, usage=False)
     limit, budget = 512, Budget(tokens=30_000)
-    ran = run_engine(
-        tmp_path / "run", task, server, rounds=5, budget=budget, max_output_tokens=limit
-    )
+    ran = run_engine(tmp_path / "run", task, server, rounds=5, budget=budget, output_tokens=limit)
     usage = ran.state.usage
     assert ran.of(SessionClosed)[0].reason in (StopReason.BUDGET, StopReason.TROUBLE)
     assert usage.estimated_calls == usage.calls > 1
@@ -298,4 +297,40 @@ def test_advice_that_fails_costs_itself(tmp_path: Path, task: KernelTask, server
     )
     ran = run_engine(tmp_path / "run", task, server, rounds=1)
     assert ran.of(SessionClosed)[0].reason is StopReason.ROUNDS
+    assert ran.state.best == content_hash(source("better"))
+
+
+def test_each_role_asks_as_its_settings_say(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    code = coded(BETTER, source("better"))
+    server.play(*QUIET, planning(proposed(BETTER)), code, models=[MODEL, "coder"])
+    roles = {
+        Role.CODING: ModelSettings("coder", "low", 2048),
+        Role.TESTING: ModelSettings(temperature=0.5),
+    }
+    ran = run_engine(tmp_path / "run", task, server, rounds=1, effort="high", roles=roles)
+    asked = {b["messages"][-1]["content"].split(",")[0]: b for b in server.requests("completions")}
+    of = {
+        step: (b["model"], b.get("reasoning_effort"), b.get("temperature"))
+        for step, b in asked.items()
+    }
+    assert of["Step: planning"] == (MODEL, "high", None)
+    assert of["Step: coding"] == ("coder", "low", None)
+    assert of["Step: testing"] == (MODEL, "high", 0.5)
+    limits = {s: b.get("max_completion_tokens", b.get("max_tokens")) for s, b in asked.items()}
+    assert limits["Step: coding"] == 2048 < limits["Step: planning"]
+    (written,) = ran.of(CodeWritten)
+    assert written.author == Author(AuthorKind.MODEL, "coder")
+    (drafted,) = ran.of(PlanProposed)
+    assert drafted.author == Author(AuthorKind.MODEL, MODEL)
+
+
+def test_a_repair_that_compiles_gets_the_cases_that_broken_code_did_not(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    codes = (coded(BETTER, source("broken")) | {"times": 1}, coded(BETTER, source("better")))
+    server.play(*QUIET, planning(proposed(BETTER)), *codes)
+    ran = run_engine(tmp_path / "run", task, server, rounds=1, repairs=1)
+    assert [b.purpose for b in ran.settled].count("cases") == 1
     assert ran.state.best == content_hash(source("better"))

@@ -29,7 +29,8 @@ from astra_tui.llm.messages import (
 from astra_tui.llm.roles.conversation import Conversation
 from astra_tui.llm.structured import ask
 from astra_tui.llm.tools import Handler, run_tools
-from astra_tui.model.team import OnText, Role, TeamUnavailable
+from astra_tui.model.settings import ModelSettings, Role
+from astra_tui.model.team import OnText, TeamUnavailable
 
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
@@ -55,11 +56,18 @@ class Step:
 class Asker:
     """The model of a team. All methods raise TeamUnavailable when it cannot be reached or used."""
 
-    def __init__(self, llm: LLM, model: str, conversation: Conversation, max_output_tokens: int):
+    def __init__(
+        self,
+        llm: LLM,
+        settings_of: Callable[[Role], ModelSettings],
+        conversation: Conversation,
+        most_tokens: int,
+    ):
+        """`most_tokens` bounds the answers of roles whose settings say nothing."""
         self._llm = llm
-        self._model = model
+        self._settings_of = settings_of
         self._conversation = conversation
-        self._max_output_tokens = max_output_tokens
+        self._most_tokens = most_tokens
         self._has_tools = True
 
     async def say(self, step: Step, on_text: OnText | None = None) -> str:
@@ -102,7 +110,15 @@ class Asker:
 
     def _request(self, step: Step) -> Request:
         messages = (*self._conversation.opening(step.role), Message(Speaker.USER, step.prompt))
-        return Request(messages, self._model, self._max_output_tokens, purpose=step.purpose)
+        settings = self._settings_of(step.role)
+        return Request(
+            messages,
+            settings.model,
+            settings.output_tokens or self._most_tokens,
+            temperature=settings.temperature,
+            reasoning_effort=settings.effort or None,
+            purpose=step.purpose,
+        )
 
 
 async def retry_once(attempt: Callable[[str], Awaitable[R]]) -> R:

@@ -16,6 +16,7 @@ from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.plan import Plan
+from astra_tui.model.settings import Role
 from astra_tui.model.team import (
     AnswerLost,
     Brief,
@@ -23,7 +24,6 @@ from astra_tui.model.team import (
     CodeDraft,
     Failure,
     OnText,
-    Role,
 )
 from astra_tui.playbook import Evidence, Proposal
 from astra_tui.playbook.propose import plan_as_set, propose_as_set

@@ -31,7 +31,8 @@ from astra_tui.model.plan import (
     Prediction,
     Risk,
 )
-from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft, Role
+from astra_tui.model.settings import Role
+from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft
 
 MAX_PLANS = 8
 MAX_EVIDENCE = 6

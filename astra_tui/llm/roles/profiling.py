@@ -10,7 +10,8 @@ import re
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, task_text
 from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
-from astra_tui.model.team import Brief, OnText, Role
+from astra_tui.model.settings import Role
+from astra_tui.model.team import Brief, OnText
 
 MAX_WORDS = 160
 
