@@ -364,7 +364,7 @@ class Scheduler:
     def _deny(self) -> bool:
         """Tells all that poll that their phases are not complete: they may do something else.
 
-        Not again where nothing has come of it.
+        Not again where nothing changed since.
         """
         events = self.chunk.barriers.events if self.polling else 0
         times = self.denied[0] + 1 if self.denied[1] == events else 1
