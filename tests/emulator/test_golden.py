@@ -18,11 +18,12 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.traffic import HALF_LINE, SECTOR, WasteKind
 from tests.emulator.golden import half_lines, patterns, snippets
-from tests.emulator.golden.build import pattern_case, program_case, task_cases
+from tests.emulator.golden.build import hopper_cases, pattern_case, program_case, task_cases
 from tests.emulator.harness import line_of, run_kernel
 
 HERE = Path(__file__).parent / "golden"
 RECORDED = json.loads((HERE / "h100.json").read_text())
+HOPPER = HERE / "hopper.npz"
 PROGRAMS = snippets.programs()
 PATTERNS = patterns.patterns()
 MIN_EQUAL_BITS = 0.9999
@@ -130,6 +131,17 @@ def test_tasks_have_ncus_counters_and_the_gpus_results(compiler: Compiler, outpu
             else:
                 equal = (got.view(np.uint16) == kept.view(np.uint16)).mean()
                 assert equal >= MIN_EQUAL_BITS, f"{name}/{output}: {equal}"
+
+
+@pytest.mark.skipif(not HOPPER.exists(), reason="no GPU with clusters has run these programs yet")
+def test_programs_with_clusters_give_what_a_gpu_gives(compiler: Compiler) -> None:
+    outputs, wrong = np.load(HOPPER), []
+    for name, compilation, launch, buffers in hopper_cases(compiler):
+        outcome = Emulator().run(compilation, (launch,), buffers)
+        faults = [f.describe() for f in outcome.findings if not f.is_warning]
+        if faults or not np.array_equal(outcome.contents["out"], outputs[f"{name}/out"]):
+            wrong.append((name, faults))
+    assert not wrong
 
 
 FEWER = 256

@@ -11,117 +11,22 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.device import PLAIN, Variation
 from astra_tui.model.findings import FindingKind
 from tests.emulator.harness import Ran, line_of, run_kernel
-from tests.emulator.hopper import BLOCKS, COUNT, THREADS, kernel
+from tests.emulator.hopper import (
+    ALL,
+    BLOCKS,
+    BOTH,
+    COUNT,
+    LOADED,
+    ONE,
+    RIGHT,
+    STORED,
+    THREADS,
+    kernel,
+)
 
 K = FindingKind
 GIVEN = np.arange(COUNT, dtype=np.float32) + 3
 VARIATIONS = (PLAIN, Variation(order=1), Variation(order=5))
-
-ONE = "if (t == 0) { init(b, 1); fence_init(); } __syncthreads();"
-ALL = "if (t == 0) { init(b, 64); fence_init(); } __syncthreads();"
-TWO = "if (t == 0) { init(b, 1); init(b + 1, 64); fence_init(); } __syncthreads();"
-BOTH = "if (t == 0) { init(b, 1); fence_init(); } meet();"
-LOADED = f"{ONE} if (t == 0) {{ expect(b, 256); load(s, in + x, 256, b); }}"
-STORED = "s[t] = in[i] + 1; fence(); __syncthreads();"
-
-RIGHT = {
-    # shared memory of the cluster
-    "pushed": "meet(); put(peer(s + t, rank() ^ 1), in[i]); meet(); out[i ^ 64] = s[t] + 1;",
-    "pulled": "s[t] = in[i]; meet(); v = get(peer(s + t, rank() ^ 1)); meet(); out[i ^ 64] = v + 1;",
-    "generic": "s[t] = in[i]; meet(); v = *far(s + t, rank() ^ 1); meet(); out[i ^ 64] = v + 1;",
-    "one's own": "put(peer(s + t, rank()), in[i]); __syncthreads(); out[i] = get(peer(s + t, rank())) + 1;",
-    "atomics": "s[t] = 1; meet(); atomicAdd(far(s + t, rank() ^ 1), in[i]); meet(); out[i ^ 64] = s[t];",
-    "rank of an address": 'u32 r; ASM("getctarank.shared::cluster.u32 %0, %1;" : "=r"(r)'
-    ' : "r"(peer(s, t % 2))); out[i] = in[i] + 1 + r - t % 2;',
-    "vectors": "((float2*)s)[t] = make_float2(in[i], 1); meet();"
-    " float2 p = ((float2*)far(s, rank() ^ 1))[t]; meet(); out[i ^ 64] = p.x + p.y;",
-    "a sum in one block": "meet(); if (t == 0) put(peer(s + rank(), 0), in[x]); meet();"
-    " if (rank() == 0 && t < 2) v = s[t]; out[i] = in[i] + 1 + v * 0;",
-    "arrival, work, wait": 's[t] = in[i]; ASM("barrier.cluster.arrive.release;" ::); v = in[i ^ 64];'
-    ' ASM("barrier.cluster.wait.acquire;" ::); out[i ^ 64] = get(peer(s + t, rank() ^ 1)) - v * 0'
-    " + 1; meet();",
-    "a barrier in memory makes a block wait": "if (t == 0) { init(b, 64); fence_init(); } meet();"
-    " if (t == 0) s[0] = 1; __syncthreads(); meet(); v = get(peer(s, rank() ^ 1));"
-    " arrive_at(peer(b, rank() ^ 1)); wait_cluster(b, 0); out[i] = in[i] + v;",
-    # barriers in memory
-    "all arrive": f"{ALL} s[t] = in[i]; arrive(b); wait(b, 0); out[i ^ 63] = s[t ^ 63] + 1;",
-    "by state": f"{ALL} s[t] = in[i]; u64 p = arrive(b); while (!test_state(b, p)) {{}}"
-    " out[i ^ 63] = s[t ^ 63] + 1;",
-    "one thread waits for the block": f"{ALL} s[t] = in[i]; arrive(b); if (t == 5) wait(b, 0);"
-    " __syncthreads(); out[i ^ 63] = s[t ^ 63] + 1;",
-    "one lane waits for its warp": f"{ALL} s[t] = in[i]; arrive(b); if (t % 32 == 5) wait(b, 0);"
-    " __syncwarp(); out[i ^ 63] = s[t ^ 63] + 1;",
-    "phases in a loop": f"{ALL} for (int r = 0; r < 5; ++r) {{ s[t] = in[i]; arrive(b); wait(b, r & 1);"
-    " v = s[t ^ 63]; __syncthreads(); } out[i ^ 63] = v + 1;",
-    "many arrivals of one": "if (t == 0) init(b, 64 + 63); __syncthreads(); s[t] = in[i];"
-    " if (t) arrive(b); else arrive(b, 64); wait(b, 0); out[i ^ 63] = s[t ^ 63] + 1;",
-    "no completion": f'{ALL} s[t] = in[i]; u64 p; if (t == 0) ASM("mbarrier.arrive.noComplete.shared.b64'
-    ' %0, [%1], 1;" : "=l"(p) : "r"(at(b))); __syncthreads(); if (t) arrive(b); wait(b, 0);'
-    " out[i ^ 63] = s[t ^ 63] + 1;",
-    "some drop out": f'{ALL} s[t] = in[i]; if (t < 32) ASM("mbarrier.arrive_drop.shared.b64 _, [%0];"'
-    ' :: "r"(at(b))); else { arrive(b); wait(b, 0); arrive(b); wait(b, 1); out[i - 32] = s[t - 32] + 1;'
-    " out[i] = in[i] + 1; }",
-    "missing arrivals": f'{ALL} u32 n; u64 p = arrive(b); ASM("mbarrier.pending_count.b64 %0, %1;"'
-    ' : "=r"(n) : "l"(p)); wait(b, 0); out[i] = in[i] + 1 + n * 0;',
-    "bytes by hand": f'{ONE} if (t == 0) expect(b, 8); if (t == 1) ASM("mbarrier.complete_tx.relaxed.cluster'
-    '.shared::cta.b64 [%0], 8;" :: "r"(at(b))); wait(b, 0); out[i] = in[i] + 1;',
-    "memory of an ended barrier": f"{ALL} arrive(b); wait(b, 0); __syncthreads(); if (t == 0) {{"
-    ' ASM("mbarrier.inval.shared.b64 [%0];" :: "r"(at(b))); b[0] = 7; init(b + 1, 1); }'
-    " __syncthreads(); out[i] = in[i] + b[0] - 6;",
-    "a ring of two warps": "if (t == 0) { init(b, 32); init(b + 1, 32); } __syncthreads();"
-    " for (int r = 0; r < 4; ++r) if (t < 32) { wait(b + 1, ~r & 1); s[t] = in[x + t + 32 * (r & 1)];"
-    " arrive(b); } else { wait(b, r & 1); v = s[t - 32]; arrive(b + 1); out[x + t - 32 + 32 * (r & 1)] = v + 1; }",
-    "asked without a loop": f"{ALL} arrive(b); test(b, 0); __syncthreads(); out[i] = in[i] + 1;",
-    "a thread that does something else meanwhile": f"{ONE} if (t == 0) {{ if (!test(b, 0)) {{ s[0] = 1;"
-    " arrive(b); } } else wait(b, 0); out[i] = in[i] + (t ? s[0] : 1);",
-    "one arrival from afar": f"{BOTH} if (t == 0) arrive_at(peer(b, rank() ^ 1)); wait_cluster(b, 0);"
-    " out[i] = in[i] + 1;",
-    "cp.async arrives": f"{ALL} if (t < 16) copy16(s + 4 * t, in + x + 4 * t);"
-    ' ASM("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(b))); wait(b, 0); out[i] = s[t] + 1;',
-    "cp.async arrives in addition": f"{ALL} if (t < 16) copy16(s + 4 * t, in + x + 4 * t);"
-    ' ASM("cp.async.mbarrier.arrive.shared.b64 [%0];" :: "r"(at(b))); arrive(b); wait(b, 0);'
-    " out[i] = s[t] + 1;",
-    # bulk copies
-    "loaded": f"{LOADED} wait(b, 0); out[i] = s[t] + 1;",
-    "loaded, and one thread waits": f"{LOADED} if (t == 9) wait(b, 0); __syncthreads(); out[i] = s[t] + 1;",
-    "expected after the copy": f"{ONE} if (t == 0) {{ load(s, in + x, 256, b); expect(b, 256); }}"
-    " wait(b, 0); out[i] = s[t] + 1;",
-    "two copies on one barrier": f"{ONE} if (t == 0) {{ expect(b, 256); load(s, in + x, 128, b);"
-    " load(s + 32, in + x + 32, 128, b); } wait(b, 0); out[i] = s[t] + 1;",
-    "each thread a copy": f"{ONE} if (t == 0) expect(b, 256); __syncwarp(); if (t < 16)"
-    " load(s + 4 * t, in + x + 4 * t, 16, b); wait(b, 0); out[i] = s[t] + 1;",
-    "sizes that differ": f"{ONE} if (t == 0) expect(b, 256); if (t < 2) load(s + 16 * t, in + x + 16 * t,"
-    " t ? 192 : 64, b); wait(b, 0); out[i] = s[t] + 1;",
-    "an elected thread": f'{ONE} u32 p = 0; if (t < 32) ASM("{{ .reg .pred p; elect.sync _|p, 0xffffffff;'
-    ' selp.u32 %0, 1, 0, p; }" : "=r"(p) :); if (p) { expect(b, 256); load(s, in + x, 256, b); }'
-    " wait(b, 0); out[i] = s[t] + 1;",
-    "two stages": "if (t == 0) { init(b, 1); init(b + 1, 1); init(b + 2, 63); init(b + 3, 63); fence_init(); }"
-    " __syncthreads(); for (int r = 0; r < 6; ++r) { int g = r & 1, p = (r >> 1) & 1; if (t == 0) {"
-    " wait(b + 2 + g, p ^ 1); expect(b + g, 256); load(s + 64 * g, in + x, 256, b + g); } else {"
-    " wait(b + g, p); v = s[64 * g + t]; arrive(b + 2 + g); } } if (t == 0) v = in[i]; out[i] = v + 1;",
-    "stored": f"{STORED} if (t == 0) {{ store(out + x, s, 256); commit(); WAIT_READ(0); }}",
-    "fenced by the thread that copies": "s[t] = in[i] + 1; __syncthreads(); if (t == 0) { fence();"
-    " store(out + x, s, 256); commit(); WAIT_ALL(0); }",
-    "two groups": f"{STORED} if (t == 0) {{ store(out + x, s, 128); commit(); store(out + x + 32, s + 32,"
-    " 128); commit(); WAIT_READ(1); s[0] = 9; WAIT_READ(0); s[32] = 9; }",
-    "memory used again": f"{STORED} if (t == 0) {{ store(work + x, s, 256); commit(); WAIT_READ(0); }}"
-    f" __syncthreads(); {STORED} if (t == 0) {{ store(out + x, s, 256); commit(); WAIT_READ(0); }}",
-    "read back": f"{STORED} if (t == 0) {{ store(out + x, s, 256); commit(); WAIT_ALL(0); out[i] += 0; }}",
-    "in place": f'out[i] = in[i]; __syncthreads(); {ONE} if (t == 0) {{ ASM("fence.proxy.async;" ::);'
-    " expect(b, 256); load(s, out + x, 256, b); } wait(b, 0); out[i] = s[t] + 1;",
-    "to the other block": f"s[t] = in[i]; fence(); {BOTH} if (t == 0) {{ expect(b, 256);"
-    " send(peer(s + 64, rank() ^ 1), s, 256, peer(b, rank() ^ 1)); } wait(b, 0); out[i ^ 64] = s[64 + t] + 1;"
-    " meet();",
-    "stores that complete on a barrier": f"{BOTH} if (t == 0) expect(b, 256);"
-    " put_async(peer(s + t, rank() ^ 1), in[i], peer(b, rank() ^ 1)); wait(b, 0); out[i ^ 64] = s[t] + 1;",
-    "stores of vectors": f"{BOTH} if (t == 0) expect(b, 256); if (t < 16) put4_async(peer(s + 4 * t,"
-    " rank() ^ 1), ((float4*)(in + x))[t], peer(b, rank() ^ 1)); wait(b, 0); out[i ^ 64] = s[t] + 1;",
-    "reductions": f"((u32*)s)[t % 4] = 0; {BOTH} if (t == 0) expect(b, 256); add_async(peer(s + t % 4,"
-    " rank() ^ 1), 2, peer(b, rank() ^ 1)); wait(b, 0); out[i] = in[i] + ((u32*)s)[t % 4] / 32;",
-    "registers": 'ASM("setmaxnreg.dec.sync.aligned.u32 40;" ::); out[i] = in[i] + 1;',
-    "hints": 'if (t == 0) ASM("cp.async.bulk.prefetch.L2.global [%0], 256; prefetch.global.L2 [%0];"'
-    ' :: "l"(in + x)); out[i] = in[i] + 1;',
-}
 
 WRONG: dict[str, tuple[FindingKind, str, str]] = {
     # shared memory of the cluster

@@ -1,6 +1,7 @@
 """Packs everything that is recorded on a GPU into one folder: cubins, launches, buffers.
 
     python -m tests.emulator.golden.build FOLDER
+    python -m tests.emulator.golden.build FOLDER hopper
 
 The folder goes to a machine with a GPU, where `run_on_gpu.py` needs only NumPy and cuda-bindings.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,10 @@ from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 from astra_tui.model.encoding import encode
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, ValueKind, find_task
-from tests.emulator.golden import patterns, snippets
+from tests.emulator.golden import hopper_programs, patterns, snippets
+from tests.emulator.hopper import BLOCKS, THREADS
+
+Buffers = tuple[DeviceBuffer, ...]
 
 TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
 TASK_ROWS = 16
@@ -70,6 +76,7 @@ class Bundle:
                         "grid": x.grid,
                         "block": x.block,
                         "shared": x.shared_bytes,
+                        "cluster": x.cluster,
                         "parameters": x.parameters.hex(),
                         "pointers": x.pointers,
                     }
@@ -128,6 +135,32 @@ def pattern_case(
         buffers.append(DeviceBuffer("data", BufferUse.INOUT, data))
     names = tuple(b.name for b in buffers)
     return simple_launch(kernel, names, 1, count), tuple(buffers)
+
+
+def hopper_cases(compiler: Compiler) -> Iterator[tuple[str, Compilation, PackedLaunch, Buffers]]:
+    """The programs with clusters, each compiled by itself."""
+    for name, source in hopper_programs.programs().items():
+        compilation = compiler.compile(source, ("k",))
+        assert compilation.ok, (name, compilation.errors)
+        given = hopper_programs.inputs(name)
+        buffers = (
+            DeviceBuffer("out", BufferUse.INOUT, np.zeros(given.nbytes, np.uint8)),
+            DeviceBuffer("in", BufferUse.IN, given.view(np.uint8)),
+            DeviceBuffer("work", BufferUse.INOUT, np.zeros(given.nbytes, np.uint8)),
+        )
+        names = tuple(b.name for b in buffers)
+        launch = simple_launch(compilation.kernels[0], names, BLOCKS, THREADS)
+        yield name, compilation, replace(launch, cluster=hopper_programs.CLUSTER), buffers
+
+
+def hopper() -> Bundle:
+    """What is recorded on a GPU with clusters."""
+    bundle = Bundle()
+    with Compiler(seconds=300) as compiler:
+        for number, (name, compilation, launch, buffers) in enumerate(hopper_cases(compiler)):
+            bundle.cubins[f"hopper{number}"] = compilation.cubin
+            bundle.add("hopper", name, f"hopper{number}", (launch,), buffers, ("out",))
+    return bundle
 
 
 def recorded_inputs(task: KernelTask, case: Case) -> Inputs:
@@ -195,4 +228,4 @@ def build() -> Bundle:
 
 
 if __name__ == "__main__":
-    build().write(Path(sys.argv[1]))
+    (hopper() if sys.argv[2:] == ["hopper"] else build()).write(Path(sys.argv[1]))

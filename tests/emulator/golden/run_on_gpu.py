@@ -41,13 +41,26 @@ def launch(function: Any, described: dict[str, Any], addresses: dict[str, int]) 
     if described["shared"] > 48 * 1024:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call(driver.cuFuncSetAttribute(function, attribute, described["shared"]))
-    call(
-        driver.cuLaunchKernel(
-            function, *described["grid"], *described["block"], described["shared"], 0, 0,
-            ctypes.addressof(extra),
-        )
-    )  # fmt: skip
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = described["grid"]
+    config.blockDimX, config.blockDimY, config.blockDimZ = described["block"]
+    config.sharedMemBytes = described["shared"]
+    config.attrs = cluster_attributes(described["cluster"])
+    config.numAttrs = len(config.attrs)
+    call(driver.cuLaunchKernelEx(config, function, 0, ctypes.addressof(extra)))
     call(driver.cuCtxSynchronize())
+
+
+def cluster_attributes(sizes: list[int]) -> list[Any]:
+    """What a launch in clusters asks for; nothing for single blocks."""
+    if sizes == [1, 1, 1]:
+        return []
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    value = driver.CUlaunchAttributeValue()
+    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = sizes
+    attribute.value = value
+    return [attribute]
 
 
 def main() -> None:
@@ -63,6 +76,8 @@ def main() -> None:
     for case in json.loads((folder / "bundle.json").read_text()):
         if group and case["group"] != group:
             continue
+        if group:
+            print(case["name"], flush=True)  # One that never ends is the last.
         if case["cubin"] not in modules:
             data = (folder / f"{case['cubin']}.cubin").read_bytes()
             modules[case["cubin"]] = call(driver.cuModuleLoadData(data))
