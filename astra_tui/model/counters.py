@@ -43,6 +43,11 @@ class AccessCount(msgspec.Struct, frozen=True, omit_defaults=True):
         """Line and header."""
         return self.line, self.header
 
+    @property
+    def in_global(self) -> bool:
+        """Whether it is about global memory."""
+        return self.space in ("global", "bulk")
+
 
 class LineCount(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was executed at one source line, counted once a warp; `header` as in `AccessCount`."""

@@ -210,7 +210,7 @@ def _cells(counters: Counters) -> dict[Place, _Cells]:
     for place in {*instructions, *(a.place for a in counters.accesses)}:
         here = [a for a in counters.accesses if a.place == place]
         sectors = sum(a.sectors for a in here)
-        moved = sum(a.bytes for a in here if a.space == "global")
+        moved = sum(a.bytes for a in here if a.in_global)
         found[place] = (
             _number(sum(a.requests for a in here)),
             _number(sectors),

@@ -46,7 +46,7 @@ def run(compiler: Compiler, parameter: str, body: str, more: int = 3) -> Ran:
     launch = PackedLaunch(kernel, (2, 1, 1), (32, 1, 1), 0, packed, places, 1)
     outcome = Emulator().run(compilation, (launch,), buffers)
     arrays = {name: data.view(np.float32) for name, data in outcome.contents.items()}
-    return Ran(arrays, outcome.findings, outcome.counters)
+    return Ran(arrays, outcome.findings, outcome.counters, outcome.traffic)
 
 
 INDEX = "const int i = blockIdx.x * 32 + threadIdx.x; if (i >= p.n) return;"

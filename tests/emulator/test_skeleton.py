@@ -24,6 +24,7 @@ from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask
 from tests.emulator.harness import line_of
+from tests.emulator.hopper import PRELUDE
 
 BUDGET = 10_000_000
 SIZES = st.fixed_dictionaries(
@@ -154,6 +155,18 @@ def test_wide_stores_from_a_shifted_base_are_noted_where_they_go(compiler: Compi
     grid, _ = skeleton_of(compiler, source, wanted=(3, 4094), misalignment=4)
     assert stored_elements(grid) == set(range(3, 4095))
     assert grid.writers("out", np.array([12, 4 * 4094])) == [{0}, {7}]
+
+
+def test_bulk_copies_are_stored_piece_by_piece(compiler: Compiler) -> None:
+    body = """
+  __shared__ __align__(16) float s[128];
+  s[threadIdx.x] = in[i];
+  if (threadIdx.x == 0) store(out + blockIdx.x * 128, s, blockIdx.x == 3 ? 256 : 512);
+}"""
+    grid, _ = skeleton_of(compiler, PRELUDE + HEAD + body, wanted=(5, 520))
+    assert not grid.part.data
+    assert stored_elements(grid) == set(range(0, 2048, 4)) - set(range(3 * 128 + 64, 4 * 128))
+    assert grid.writers("out", np.array([20, 2080])) == [{0}, {4}]
 
 
 def test_a_choice_of_values_by_an_index_is_seen(compiler: Compiler) -> None:

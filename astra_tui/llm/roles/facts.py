@@ -184,7 +184,7 @@ def hot_lines(counters: Counters) -> list[str]:
     """The lines with most sectors, then most instructions, with their shares."""
     sectors = {line.place: 0 for line in counters.lines}
     for access in counters.accesses:
-        if access.space == "global":
+        if access.in_global:
             sectors[access.place] = sectors.get(access.place, 0) + access.sectors
     instructions = {line.place: line.warp_instructions for line in counters.lines}
     hottest = sorted(sectors, key=lambda n: (-sectors[n], -instructions.get(n, 0), n))
@@ -272,12 +272,12 @@ def _values_text(values: Values) -> str:
 
 
 def _access_text(access: AccessCount) -> str:
-    text = (
-        f"; {access.space} {access.direction} of {access.width} bytes a thread: "
-        f"{access.requests} requests"
-    )
-    if access.space == "global":
+    wide = "" if access.space == "bulk" else f" of {access.width} bytes a thread"
+    text = f"; {access.space} {access.direction}{wide}: {access.requests} requests"
+    if access.in_global:
         moved = 32 * access.sectors
         efficiency = f"{access.bytes / moved:.2f}" if moved else "1.00"
         return f"{text}, {access.sectors} sectors, efficiency {efficiency}"
+    if access.space == "cluster":
+        return f"{text}, in shared memory of other blocks"
     return f"{text}, {access.conflicts} bank conflicts"
