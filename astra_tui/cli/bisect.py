@@ -14,6 +14,7 @@ from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
+from astra_tui.present.numbers import short
 
 if TYPE_CHECKING:
     from astra_tui.engine.bisection import Regression, Sources, Trial
@@ -171,7 +172,7 @@ def _regression(options: Options, sources: Sources, chain: tuple[Accepted, ...])
 
 def _line(trial: Trial) -> str:
     what = "regressed" if trial.regressed else "as before"
-    return f"{_where(trial.accepted):<10} {trial.accepted.hash[:12]}  {what:<9} {trial.text}"
+    return f"{_where(trial.accepted):<10} {short(trial.accepted.hash)}  {what:<9} {trial.text}"
 
 
 def _where(accepted: Accepted) -> str:
@@ -217,7 +218,7 @@ def _report(
 def _message(found: Accepted | None, chain: tuple[Accepted, ...], trials: list[Trial]) -> str:
     tried = f"{len(trials)} of {len(chain)} candidates were tried"
     if found is not None:
-        return f"{_where(found)} introduced it: {found.hash[:12]}; {tried}"
+        return f"{_where(found)} introduced it: {short(found.hash)}; {tried}"
     if trials[-1].regressed:
         return f"{_where(chain[0])} has the regression already; {tried}"
     return f"{_where(chain[-1])} has no such regression; {tried}"

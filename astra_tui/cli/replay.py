@@ -12,6 +12,7 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag, whole_number
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON, PLAIN
+from astra_tui.present.numbers import short
 
 if TYPE_CHECKING:
     from astra_tui.cli.answers import ReplayAnswer
@@ -160,14 +161,16 @@ def _judge(session: Session, end: int, stated: str, reached: str) -> tuple[str, 
         text = f"the replay ends before event {broken.seq}, which makes no sense: {broken.message}"
         return text, ExitCode.FAILED
     if stated and stated != reached:
-        text = f"the replay reached the state {reached[:12]}, and the engine wrote {stated[:12]}"
+        text = (
+            f"the replay reached the state {short(reached)}, and the engine wrote {short(stated)}"
+        )
         return text, ExitCode.FAILED
     if timeline.damage and end == len(timeline):
         return "parts of the journal could not be read", ExitCode.FAILED
     if trust.altered:
         return f"the session is {trust.describe()}", ExitCode.FAILED
     if stated:
-        return f"the replay reached the state that the engine had: {reached[:12]}", ExitCode.OK
+        return f"the replay reached the state that the engine had: {short(reached)}", ExitCode.OK
     where = "at event" if end < len(timeline) else "where the journal ends, at event"
     seq = timeline.records[end - 1].seq if end else 0
     if not trust.whole and end == len(timeline):

@@ -9,7 +9,7 @@ from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.plain.console import console, print_table, table
 from astra_tui.plain.output import note, visible
-from astra_tui.present.numbers import percent, short, speedup
+from astra_tui.present.numbers import percent, short, significant, speedup
 from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.integrity import Integrity
 from astra_tui.sessions.signing import Signed
@@ -54,8 +54,8 @@ def print_candidate(verified: CandidateVerification) -> None:
     recorded = verified.recorded.value if verified.recorded else "not recorded"
     out.print(
         f"  check     {verified.measured.value} (recorded: {recorded}), {verified.cases} cases; "
-        f"largest error {verified.worst_measured:.3g} of what is allowed "
-        f"(recorded: {verified.worst_recorded:.3g})"
+        f"largest error {significant(verified.worst_measured)} of what is allowed "
+        f"(recorded: {significant(verified.worst_recorded)})"
     )
     for line in (*_counters(verified), *map(_timing, verified.timings)):
         out.print(visible(line))

@@ -24,7 +24,6 @@ from astra_tui.model.events import (
     DecisionTaken,
     ErrorOccurred,
     Event,
-    RejectionTakenBack,
     RoundOpened,
     SessionClosed,
     VerdictReached,
@@ -66,7 +65,6 @@ class Moment(msgspec.Struct, frozen=True):
     seq: int
     kind: MomentKind
     round: int
-    text: str
 
 
 class Break(msgspec.Struct, frozen=True):
@@ -235,42 +233,26 @@ def _moments(records: Sequence[Record]) -> tuple[Moment, ...]:
     for position, record in enumerate(records, start=1):
         if isinstance(record.event, RoundOpened):
             round_ = record.event.round
-        described = _describe(record.event)
-        if described is not None:
-            kind, text = described
-            moments.append(Moment(position, record.seq, kind, round_, text))
+        kind = _kind(record.event)
+        if kind is not None:
+            moments.append(Moment(position, record.seq, kind, round_))
     return tuple(moments)
 
 
-def _describe(event: Event) -> tuple[MomentKind, str] | None:
+def _kind(event: Event) -> MomentKind | None:
     match event:
         case RoundOpened():
-            return MomentKind.ROUND, f"round {event.round}" if event.round else "baseline"
+            return MomentKind.ROUND
         case DecisionTaken():
-            decision = event.decision
-            words = f"{decision.gate.value} {decision.status.value}"
-            return MomentKind.DECISION, f"{words} by {decision.by.describe()}"
-        case RejectionTakenBack():
-            return MomentKind.DECISION, f"rejection taken back by {event.by.describe()}"
+            return MomentKind.DECISION
         case VerdictReached():
-            return MomentKind.VERDICT, event.verdict.outcome.value
+            return MomentKind.VERDICT
         case BestChanged():
-            return MomentKind.BEST, event.candidate[:12]
+            return MomentKind.BEST
         case SessionClosed():
-            return MomentKind.END, event.reason.value
-        case _:
-            text = _error_text(event)
-            return (MomentKind.ERROR, text) if text else None
-
-
-def _error_text(event: Event) -> str:
-    match event:
-        case ErrorOccurred():
-            return f"{event.where}: {event.message}"
-        case CodeFailed():
-            return f"no code: {event.reason}"
-        case CompileFinished(ok=False):
-            return f"{event.candidate[:12]} does not compile"
+            return MomentKind.END
+        case ErrorOccurred() | CodeFailed() | CompileFinished(ok=False):
+            return MomentKind.ERROR
         case CheckFinished() if event.verdict is not CheckVerdict.PASSED:
-            return f"{event.candidate[:12]}: {event.message}"
-    return ""
+            return MomentKind.ERROR
+    return None

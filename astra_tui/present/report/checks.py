@@ -17,7 +17,7 @@ from astra_tui.present.document import (
     badge,
     number,
 )
-from astra_tui.present.numbers import decimal, pluralised
+from astra_tui.present.numbers import decimal, pluralised, short
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.words import words_of
 
@@ -71,7 +71,7 @@ def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
     caught = sum(f.caught for f in check.fakes)
     return (
         (name,),
-        (Code(version.hash[:12]),),
+        (Code(short(version.hash)),),
         (badge(check.verdict),),
         (f"{passed:,} of {version.cases:,}",),
         (number(error.error, decimal, 3),) if error else (),

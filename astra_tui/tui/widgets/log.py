@@ -6,6 +6,7 @@ from textual.message import Message
 
 from astra_tui.model.events import ExchangeMade
 from astra_tui.model.visible import visible
+from astra_tui.present.numbers import dollars
 from astra_tui.present.tones import Tone
 from astra_tui.tui.text_layout import Line, Page, Span, wrapped
 from astra_tui.tui.view import LogEntry, View
@@ -53,9 +54,9 @@ class LogPane(RowsPane):
         self._entries = {}
         usage = view.state.usage
         if usage.calls:
-            dollars = f", {usage.dollars:.4f} dollars" if usage.dollars else ""
+            cost = f", {dollars(usage.dollars)}" if usage.dollars else ""
             unpriced = f", {usage.unpriced_calls} calls unpriced" if usage.unpriced_calls else ""
-            text = f"{usage.calls} calls, {usage.tokens:,} tokens{dollars}{unpriced}"
+            text = f"{usage.calls} calls, {usage.tokens:,} tokens{cost}{unpriced}"
             page.line(Span(text, Tone.DIM))
         kept: dict[tuple[int, int], list[Line]] = {}
         for entry in view.log:

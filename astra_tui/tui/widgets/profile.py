@@ -8,7 +8,7 @@ from astra_tui.model.citations import CheckedCitation
 from astra_tui.model.events import TimingFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
-from astra_tui.present.numbers import change_between, count, short
+from astra_tui.present.numbers import change_between, count, percent, short
 from astra_tui.present.tones import Tone, tone_of_change
 from astra_tui.present.words import round_verdict
 from astra_tui.tui.text_layout import Page, Span, padded, span
@@ -219,7 +219,7 @@ def _draw_workload(
     page.line(span(now.workload, Tone.TITLE), span(f"  {now.dtype.value}, ran {sizes}", Tone.DIM))
     page.line(
         Span(f"{now.blocks:,} blocks of {now.threads} threads", Tone.DIM),
-        Span(f", sectors used to {100 * now.counters.sector_efficiency:.0f} %", Tone.DIM),
+        Span(f", sectors used to {percent(now.counters.sector_efficiency)}", Tone.DIM),
     )
     pointer.drawn(page, now.workload, "blocks", "threads", "sector_efficiency")
     for counter, name in _COUNTERS[:3]:
@@ -255,5 +255,5 @@ def _use(now: KernelUse, before: KernelUse | None) -> list[Span]:
     return [
         Span(f"{now.registers} registers{was}"),
         spills,
-        Span(f", {now.shared_bytes} B shared, occupancy {100 * now.occupancy:.0f} %"),
+        Span(f", {now.shared_bytes} B shared, occupancy {percent(now.occupancy)}"),
     ]

@@ -7,10 +7,10 @@ import math
 from textual import events
 from textual.message import Message
 
-from astra_tui.model.events import StopReason
+from astra_tui.present.events import describe
 from astra_tui.present.numbers import clock
 from astra_tui.present.tones import Tone
-from astra_tui.sessions.timeline import Moment, MomentKind
+from astra_tui.sessions.timeline import MomentKind
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, cut, padded, span
 from astra_tui.tui.widgets.bars import BarLine
@@ -120,7 +120,8 @@ class ReplayLine(BarLine):
         if width < MOMENT_FROM_WIDTH:
             return ()
         moment = player.timeline.preceding(player.position + 1, set(MomentKind))
-        text = moment_words(moment) if moment else ""
+        told = describe(player.timeline.event(moment.position)) if moment else None
+        text = f"r{moment.round} {told.words}" if moment and told else ""
         return (span(cut(span(text).text, MOMENT_WIDTH - 1), Tone.DIM),)
 
     def _track(self, player: Player, width: int) -> Line:
@@ -135,22 +136,6 @@ class ReplayLine(BarLine):
             else:
                 line.append(Span(IDLE if cell in idle else "─", Tone.DIM))
         return tuple(line)
-
-
-def moment_words(moment: Moment) -> str:
-    """As in "r3 verdict better"."""
-    match moment.kind:
-        case MomentKind.ROUND:
-            return moment.text
-        case MomentKind.VERDICT:
-            what = f"verdict {moment.text.replace('_', ' ')}"
-        case MomentKind.BEST:
-            what = f"new best {moment.text}"
-        case MomentKind.END:
-            what = StopReason(moment.text).words
-        case _:
-            what = moment.text
-    return f"r{moment.round} {what}"
 
 
 def speed_words(speed: float) -> str:

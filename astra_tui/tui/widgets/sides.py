@@ -7,7 +7,7 @@ from collections.abc import Callable
 from astra_tui.model.check import CaseOutcome
 from astra_tui.model.timing import Timing, WorkloadTiming
 from astra_tui.present.comparison import verdict_of
-from astra_tui.present.numbers import change_between, short, speedup
+from astra_tui.present.numbers import change_between, short, significant, speedup
 from astra_tui.present.tones import Tone, tone_of, tone_of_change
 from astra_tui.present.words import (
     OUTCOME_MARKS,
@@ -155,7 +155,7 @@ def _draw_check(page: Page, side: Side) -> None:
     failed = len(compared.failed)
     page.field("check", compared.verdict.value, Tone.BAD if failed else Tone.GOOD)
     page.field("cases", f"{compared.cases - failed} passed, {failed} failed")
-    page.field("worst", f"{compared.worst_error:.3g} of the allowed error")
+    page.field("worst", f"{significant(compared.worst_error)} of the allowed error")
 
 
 def _draw_times(page: Page, side: Side) -> None:

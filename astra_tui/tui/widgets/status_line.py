@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 
 from astra_tui.model.state import SessionState, SessionStatus
-from astra_tui.present.numbers import clock
+from astra_tui.present.numbers import clock, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import STAGES, best_of
 from astra_tui.tui.player import Player
@@ -114,9 +114,9 @@ def _cost(state: SessionState) -> list[Span]:
     if not usage.calls:
         gpu = f"{usage.gpu_seconds:.0f} GPU s" if usage.gpu_seconds else ""
         return [Span(gpu, Tone.DIM)] if gpu else []
-    dollars = f" ${usage.dollars:.3f}" if usage.dollars else ""
+    cost = f" {dollars(usage.dollars)}" if usage.dollars else ""
     more = "+" if usage.dollars and usage.unpriced_calls else ""
-    return [Span(f"{usage.tokens:,} tokens{dollars}{more}", Tone.DIM)]
+    return [Span(f"{usage.tokens:,} tokens{cost}{more}", Tone.DIM)]
 
 
 def _replay(player: Player) -> list[Span]:

@@ -17,7 +17,7 @@ from astra_tui.model.compilation import Severity
 from astra_tui.model.events import CheckFinished, CompileFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.present.checks import by_cause, output_words
-from astra_tui.present.numbers import short
+from astra_tui.present.numbers import seconds, short
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import words_of
 from astra_tui.tui.text_layout import Page, Span, padded, span
@@ -84,7 +84,9 @@ class TestsPane(Pane):
             if check.verdict is CheckVerdict.PASSED and not candidate.correct:
                 tone = Tone.BAD
             verdict = check.verdict.value.replace("_", " ")
-            page.line(name, Span(verdict.upper(), tone), Span(f"  {check.seconds:.1f} s", Tone.DIM))
+            page.line(
+                name, Span(verdict.upper(), tone), Span(f"  {seconds(check.seconds)}", Tone.DIM)
+            )
             page.paragraph(check.message)
             if any(report.found for report in candidate.sanitizer):
                 page.paragraph("but compute-sanitizer found errors", Tone.BAD)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from astra_tui.model.timing import Timing
 from astra_tui.present.document import Figure
+from astra_tui.present.numbers import percent, time
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots.svg import (
     LogAxis,
@@ -94,8 +95,8 @@ def _row(row: _Row, y: float, axis: LogAxis) -> str:
     ]
     parts += [mark(axis.at(time), y, tone, "other") for _, tone, time in row.others]
     parts.append(mark(best, y, Tone.GOOD))
-    share = f"{100 * row.floor / row.best:.0f} %"
+    share = percent(row.floor / row.best)
     parts.append(words(share, _WIDTH - 10, y + 4, "value end"))
-    others = "; ".join(f"{name} {time:.2f} us" for name, _, time in row.others)
-    title = f"{row.workload}: floor {row.floor:.2f} us, best {row.best:.2f} us, {others}"
+    others = "; ".join(f"{name} {time(us)}" for name, _, us in row.others)
+    title = f"{row.workload}: floor {time(row.floor)}, best {time(row.best)}, {others}"
     return titled(title, *parts)

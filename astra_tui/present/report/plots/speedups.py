@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from astra_tui.model.timing import Ratio
 from astra_tui.present.document import Figure
+from astra_tui.present.numbers import ratio, speedup
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.plots.slots import Slots, width_for
 from astra_tui.present.report.plots.svg import (
@@ -125,6 +126,6 @@ def _point(point: _Point, x: float, axis: LogAxis) -> str:
     if point.kept:
         parts.append(element("circle", cx=x, cy=y, r=10.0, class_="ring"))
     parts.append(mark(x, y, point.tone))
-    parts.append(words(f"{found.value:.3f}", x, y - 14, "value middle"))
-    title = f"{point.title}, speedup {found.value:.4f} ({found.low:.4f} to {found.high:.4f})"
+    parts.append(words(ratio(found.value), x, y - 14, "value middle"))
+    title = f"{point.title}, {speedup(found)}"
     return titled(title, *parts)
