@@ -489,8 +489,9 @@ class Scheduler:
                     self._group(mine).warn(FindingKind.DIFFERENT_BARRIERS, text, step, 0)
 
     def _pass_blocks(self, here: list[tuple[Any, Any]], complete: Any) -> None:
-        together = np.concatenate([lanes for _, lanes in here])
-        self._meet_in_blocks(together[complete[self.chunk.block_slot[together]]])
+        if self.launch.dependency is not None or self.chunk.clocks is not None:
+            together = np.concatenate([lanes for _, lanes in here])
+            self._meet_in_blocks(together[complete[self.chunk.block_slot[together]]])
         for index, lanes in here:
             going = complete[self.chunk.block_slot[lanes]]
             staying = lanes[~going]

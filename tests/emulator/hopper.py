@@ -199,6 +199,9 @@ RIGHT = {
     " put_async(peer(s + t, rank() ^ 1), in[i], peer(b, rank() ^ 1)); wait(b, 0); out[i ^ 64] = s[t] + 1;",
     "stores of vectors": f"{BOTH} if (t == 0) expect(b, 256); if (t < 16) put4_async(peer(s + 4 * t,"
     " rank() ^ 1), ((float4*)(in + x))[t], peer(b, rank() ^ 1)); wait(b, 0); out[i ^ 64] = s[t] + 1;",
+    "partial sums sent to every block": "if (t == 0) { init(b, 1); fence_init(); expect(b, 8); } meet();"
+    " if (t < 2) put_async(peer(s + rank(), t), in[x], peer(b, t)); wait(b, 0);"
+    " out[i] = in[i] + 1 + s[0] + s[1] - in[x] - in[x ^ 64];",
     "reductions": f"((u32*)s)[t % 4] = 0; {BOTH} if (t == 0) expect(b, 256); add_async(peer(s + t % 4,"
     " rank() ^ 1), 2, peer(b, rank() ^ 1)); wait(b, 0); out[i] = in[i] + ((u32*)s)[t % 4] / 32;",
     "registers": 'ASM("setmaxnreg.dec.sync.aligned.u32 40;" ::); out[i] = in[i] + 1;',

@@ -154,7 +154,12 @@ class ScriptedDriver:
         self._check()
         return [
             Node(
-                self._functions[one.function].symbol, one.grid, one.block, one.shared_bytes, one.pdl
+                self._functions[one.function].symbol,
+                one.grid,
+                one.block,
+                one.shared_bytes,
+                one.pdl,
+                one.cluster,
             )
             for one in self.graphs[graph]
         ]

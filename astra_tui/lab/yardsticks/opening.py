@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -258,8 +257,6 @@ class _Opener:
     def _check_sizes(
         self, symbol: str, facts: LaunchFacts, variant: Variant, numbers: Mapping[str, int]
     ) -> None:
-        if prod(facts.cluster or ()) > 1:
-            raise UserError(f"{symbol} is launched in clusters, which no launch plan says")
         for workload in self._served():
             if self.yardstick.variant(workload.dtype, workload.dims) != variant:
                 continue
@@ -269,6 +266,11 @@ class _Opener:
                     raise UserError(
                         f"{symbol} takes blocks of {facts.block}, yardsticks.toml launches "
                         f"{launch.block} on {workload.name}"
+                    )
+                if facts.cluster not in (None, launch.cluster):
+                    raise UserError(
+                        f"{symbol} takes clusters of {facts.cluster}, yardsticks.toml launches "
+                        f"{launch.cluster} on {workload.name}"
                     )
 
     def _kernel(self, dtype: DType, built: Build) -> CompiledKernel:
