@@ -25,6 +25,10 @@ OnText = Callable[[str, str, bool], None]
 """Told of each piece of an answer: role, text, and whether all before it is void."""
 
 
+REJECTED_BEFORE = "you rejected it in round"
+"""What the reason begins with for which something rejected is not proposed again."""
+
+
 @dataclass(frozen=True)
 class Tried:
     """A plan of an earlier round, or of this one, and its result."""
@@ -45,7 +49,7 @@ class Tried:
         if self.outcome is not Outcome.REJECTED:
             return f"tried in round {self.round}: {self.outcome.value.replace('_', ' ')}"
         reason = f': "{self.rejected_because}"' if self.rejected_because else ", without a reason"
-        return f"you rejected it in round {self.round}{reason}"
+        return f"{REJECTED_BEFORE} {self.round}{reason}"
 
 
 @dataclass(frozen=True)

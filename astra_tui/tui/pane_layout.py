@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEFT = ("rounds", "tests")
-MAIN = ("plan", "diff", "source")
+LEFT = ("rounds", "plan")
+MAIN = ("diff", "source", "tests")
 SIDE = ("profile", "gpu", "log")
 PANES = ("rounds", "plan", "diff", "source", "tests", "profile", "gpu", "log")
 """In the order of their number keys."""
 
 TWO_COLUMNS = 110
-"""From this width on, the list of rounds and the tests stay on the screen."""
+"""From this width on, the rounds and the plan stay on the screen, next to code or tests."""
 
 THREE_COLUMNS = 170
 """From this width on, profile, GPU and log do so too."""
@@ -31,7 +31,7 @@ class PaneLayout:
         return frozenset(self.left + self.main + self.side)
 
 
-def lay_out(width: int, front: str, *, main: str = "plan", zoomed: bool = False) -> PaneLayout:
+def lay_out(width: int, front: str, *, main: str = "source", zoomed: bool = False) -> PaneLayout:
     """The panes for a width in columns.
 
     `front` is the pane that has to be seen. `main` is the one that the middle column shows where
@@ -41,7 +41,7 @@ def lay_out(width: int, front: str, *, main: str = "plan", zoomed: bool = False)
         return _columns((front,))
     if width < THREE_COLUMNS:
         return _columns((*LEFT, main if front in LEFT else front))
-    return _columns((*LEFT, front if front in MAIN else main if main in MAIN else "plan", *SIDE))
+    return _columns((*LEFT, front if front in MAIN else main if main in MAIN else "source", *SIDE))
 
 
 def _columns(shown: tuple[str, ...]) -> PaneLayout:

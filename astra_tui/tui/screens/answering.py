@@ -38,6 +38,7 @@ ANSWERS = {
     "accept": "accept",
     "edit": "edit",
     "reject": "reject",
+    "next_pane": "plan/code",
     "edit_outside": "$EDITOR",
     "accept_next": "accept next",
     "mode": "auto",

@@ -12,6 +12,7 @@ from textual import on
 from textual.binding import BindingType
 from textual.screen import Screen
 
+from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.reading import journal_path
@@ -98,6 +99,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             self.board.show_view(view)
             self._answering.consider()
             self.show_status()
+            self.show_facts()
         self._refresh_keys()
 
     def _bring_up(self, before: View | None, view: View) -> None:
@@ -109,7 +111,18 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         if view.awaiting is None or is_busy:
             return
         if before is None or before.awaiting != view.awaiting:
+            self._show_place_of(view)
             self.bring(view.awaiting.gate.value)
+
+    def _show_place_of(self, view: View) -> None:
+        """Puts the lines that a plan is about next to it, with what was counted on them."""
+        asked, proposal = view.awaiting, view.proposal
+        if asked is None or proposal is None or asked.gate is not ApprovalGate.PLAN:
+            return
+        self.board.bring_beside("source")
+        if proposal.plan.places and "source" in self.shown:
+            line = proposal.plan.places[0].first
+            self.source_pane.call_after_refresh(self.source_pane.go_to_line, line)
 
     @on(DiffPane.HunkToggled)
     def _hunk_toggled(self) -> None:

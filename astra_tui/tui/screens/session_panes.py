@@ -14,7 +14,7 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from astra_tui.model.approval import Question
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade
 from astra_tui.model.state import SessionState, SessionStatus
@@ -28,10 +28,10 @@ from astra_tui.tui.screens.dialogs import ListingDialog, TextDialog
 from astra_tui.tui.source import OpenSource, Source
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
-from astra_tui.tui.widgets.bars import KeyLine, TabLine
+from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
 from astra_tui.tui.widgets.board import AnyPane, Board
 from astra_tui.tui.widgets.diff.pane import DiffPane
-from astra_tui.tui.widgets.gpu import GpuPane
+from astra_tui.tui.widgets.gpu import GpuPane, gpu_line
 from astra_tui.tui.widgets.log import LogPane
 from astra_tui.tui.widgets.plan import PlanPane
 from astra_tui.tui.widgets.profile import ProfilePane
@@ -41,7 +41,7 @@ from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
 from astra_tui.tui.widgets.source.lines import SourceLines
 from astra_tui.tui.widgets.status_line import StatusLine
-from astra_tui.tui.widgets.tests import TestsPane
+from astra_tui.tui.widgets.tests import TestsPane, tests_line
 
 
 class SessionPanes(Screen[None], inherit_bindings=False):
@@ -78,6 +78,8 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         yield StatusLine(id="status")
         yield TabLine(id="tabs")
         yield self.board
+        yield BarLine(id="tests-line")
+        yield BarLine(id="gpu-line")
         yield ReplayLine(id="timeline")
         yield ApprovalBar(id="approval")
         yield PromptLine(id="prompt")
@@ -155,6 +157,17 @@ class SessionPanes(Screen[None], inherit_bindings=False):
                 gone=self._presenter is not None and self._presenter.error is not None,
             )
 
+    def show_facts(self) -> None:
+        """Tests and GPU in a line each, where there is room for more than one pane and not for
+        theirs.
+        """
+        view = self.view
+        for name, line in (("tests", tests_line), ("gpu", gpu_line)):
+            bar = self.query_one(f"#{name}-line", BarLine)
+            bar.display = len(self.shown) > 1 and name not in self.shown
+            if view is not None and bar.display:
+                bar.set_line(line(view))
+
     def catch_up(self) -> None:
         """Draws what there was nothing to draw on for."""
         if self._presenter is not None:
@@ -177,6 +190,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
     def _arranged(self) -> None:
         titles = {name: pane.TITLE for name, pane in self._panes.items()}
         self.query_one(TabLine).show_tabs(titles, set(self.board.shown), self.board.front)
+        self.show_facts()
 
     def choose(self, choice: Choice | None) -> None:
         """What all panes are about; None follows the work."""
@@ -230,8 +244,14 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         self.bring(name)
 
     def action_next_pane(self) -> None:
-        """Goes to the next pane."""
-        self.bring(self.board.next_name())
+        """Goes to the next pane; while something is asked, from the plan to its code and back."""
+        asked = self.view.awaiting if self.view else None
+        if asked is None:
+            self.bring(self.board.next_name())
+        elif self.board.front != "plan":
+            self.bring("plan")
+        else:
+            self.bring("diff" if asked.gate is ApprovalGate.DIFF else "source")
 
     def action_zoom(self) -> None:
         """Shows one pane alone, or all of them again."""

@@ -18,6 +18,9 @@ LONGEST_LINE = 2000
 PART = 1000
 """Longer lines are drawn in parts below each other, so that none of a line is out of reach."""
 
+SHORTEST_PART = 20
+"""Characters: in less room lines are cut, and can be scrolled to the side."""
+
 NO_LINE_FEED = "«no line feed at the end»"
 
 
@@ -106,11 +109,18 @@ class Document:
         """What the characters of a line are, as far as the highlighter has come."""
         return self.highlighter.spans(line)
 
-    def parts(self, line: int) -> int:
-        """How many rows a line takes: one, but for lines of more than `PART` characters."""
-        if self._longest <= PART:
+    def part_of(self, line: int, room: int) -> int:
+        """How many characters of a line stand on one row of so many cells; 0 stands for `PART`."""
+        if not room:
+            return PART
+        room = min(max(room, SHORTEST_PART), PART)
+        return room if self.visible(line).text.isascii() else room // 2
+
+    def parts(self, line: int, room: int = 0) -> int:
+        """How many rows of so many cells a line takes."""
+        if self._longest <= (room // 2 or PART):
             return 1
-        return max(1, -(-len(self.visible(line).text) // PART))
+        return max(1, -(-len(self.visible(line).text) // self.part_of(line, room)))
 
     def _cells(self, line: int) -> int:
         text = self.visible(line).text

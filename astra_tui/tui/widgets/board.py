@@ -25,7 +25,7 @@ class Frame(Vertical):
     """A pane with its border: what says that it is in front changes nothing of the pane itself."""
 
     def __init__(self, pane: AnyPane):
-        super().__init__(pane)
+        super().__init__(pane, id=f"{pane.id}-frame")
         self.border_title = pane.TITLE
 
     def mark_front(self, is_front: bool) -> None:
@@ -48,7 +48,7 @@ class Board(Horizontal):
     def __init__(self, panes: Mapping[str, AnyPane], *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)
         self._panes = panes
-        self._main = "plan"
+        self._main = "source"
         self._view: View | None = None
         self._arranged = lay_out(0, "plan")
         self.front = "plan"
@@ -93,6 +93,11 @@ class Board(Horizontal):
             self.call_after_refresh(self._focus_front)
         elif focus:
             self._give_keys()
+
+    def bring_beside(self, name: str) -> None:
+        """Shows a pane next to the one in front, where there is room for both."""
+        self._main = name
+        self._arrange()
 
     def next_name(self) -> str:
         """The pane after the one in front."""

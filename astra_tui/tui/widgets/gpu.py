@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from astra_tui.model.gpu import GpuIdentity, GpuSample
+from astra_tui.model.settings import EMULATOR
 from astra_tui.present.tones import Tone
-from astra_tui.tui.text_layout import Page, Span, padded
+from astra_tui.tui.text_layout import Line, Page, Span, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 
@@ -22,6 +23,22 @@ _STRIPS: tuple[tuple[str, str, str, _Reading], ...] = (
     ("utilisation", "utilisation_percent", "%", lambda s: s.utilisation_percent),
     ("memory", "memory_used_bytes", "GiB", lambda s: _gib(s.memory_used_bytes)),
 )
+
+
+def gpu_line(view: View) -> Line:
+    """The device and its latest reading, in one line."""
+    opened, device = view.state.opened, view.state.device
+    label = Span(" GPU    ", Tone.DIM)
+    if opened is None:
+        return (label,)
+    if device is None or device.device == EMULATOR:
+        return (label, Span("none: the emulator counts, and gives no times"))
+    if device.gpu is None:
+        return (label, span(device.device))
+    last = view.samples[-1] if view.samples else None
+    readings = [(read(last), unit) for _, _, unit, read in _STRIPS] if last else []
+    told = ", ".join(f"{value:.4g} {unit}" for value, unit in readings if value is not None)
+    return (label, span(f"{device.gpu.name}  "), Span(told or "no readings", Tone.DIM))
 
 
 class GpuPane(Pane):

@@ -15,6 +15,7 @@ from astra_tui.model.citations import CheckedCitation, CitationStatus, check_cit
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
+from astra_tui.model.team import REJECTED_BEFORE
 from astra_tui.model.verdict import RoundVerdict
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
@@ -46,6 +47,7 @@ class PlanPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cite(1)", "Cited number", id="plan.next_number"),
         Binding("C", "cite(-1)", "Cited number back", show=False, id="plan.previous_number"),
+        Binding("o", "unfold", "Other moves", show=False, id="plan.unfold"),
         Binding("enter", "look_up", "Look it up", id="plan.look_up"),
     ]
 
@@ -57,7 +59,7 @@ class PlanPane(Pane):
         "Under each piece of evidence stand the numbers that it cites, each compared with what was "
         "measured of the version that the plan starts from. c and C go from one to the next, "
         "enter or a click looks the number up on the Profile or Source pane, and backspace comes "
-        "back.\n\n"
+        "back. o lists the moves that do not apply, and folds them again.\n\n"
         "While a plan waits for you: a accepts, e edits its fields, r rejects it with a reason."
     )
 
@@ -73,6 +75,8 @@ class PlanPane(Pane):
         self._cited: list[CitedRows] = []
         self._cursor: int | None = None
         """Which of the cited numbers is chosen, if one is."""
+        self._unfolded = False
+        """Whether the moves that do not apply are listed."""
 
     def part(self, view: View) -> tuple[object, ...]:
         """The proposal and what it starts from, its decisions, and the text that streams in."""
@@ -103,9 +107,7 @@ class PlanPane(Pane):
         elif not view.streams:
             page.paragraph("No plan yet.", Tone.DIM)
         if round_ is not None and round_.refused:
-            page.heading("Not applicable here")
-            for line in round_.refused:
-                page.paragraph(line, Tone.DIM, indent=2)
+            _draw_refused(page, round_.refused, self._unfolded)
         if self._streams_here(view):
             _draw_streams(page, view)
         if [c.citation for c in before] != [c.citation for c in self._cited]:
@@ -133,6 +135,11 @@ class PlanPane(Pane):
         """Shows the chosen number where it was measured."""
         if self._cursor is not None:
             self.post_message(self.LookedUp(self._cited[self._cursor].citation))
+
+    def action_unfold(self) -> None:
+        """Lists the moves that do not apply, or only counts them."""
+        self._unfolded = not self._unfolded
+        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """A click on a cited number looks it up."""
@@ -230,6 +237,18 @@ def _draw_prediction(
         )
     if base is not None and base.is_timed:
         page.field("speedup", f"{speedup_prediction(expected)} expected", Tone.DIM)
+
+
+def _draw_refused(page: Page, refused: Sequence[str], unfolded: bool) -> None:
+    """The moves that do not apply, in one line unless they are asked for; what the engineer has
+    turned down is always there.
+    """
+    count = len(refused)
+    says = "1 move does not apply" if count == 1 else f"{count} moves do not apply"
+    page.heading(f"{says}: o {'folds them' if unfolded else 'shows why'}")
+    for line in refused:
+        if unfolded or REJECTED_BEFORE in line:
+            page.paragraph(line, Tone.DIM, indent=2)
 
 
 def _why_not_measured(verdict: RoundVerdict) -> str:

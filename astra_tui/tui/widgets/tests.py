@@ -20,7 +20,7 @@ from astra_tui.present.checks import by_cause, output_words
 from astra_tui.present.numbers import seconds, short
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import words_of
-from astra_tui.tui.text_layout import Page, Span, padded, span
+from astra_tui.tui.text_layout import Line, Page, Span, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 from astra_tui.tui.widgets.sanitizer import draw_sanitizer
@@ -29,6 +29,24 @@ _BAR, _WORD, _ERROR = 10, 8, 5
 _WIDE_ENOUGH = 60
 _MAX_FINDINGS = 4
 _MAX_CAUSES = 8
+
+
+def tests_line(view: View) -> Line:
+    """How the check of the chosen candidate stands, in one line."""
+    candidate = view.candidate
+    label = Span(" Tests  ", Tone.DIM)
+    if candidate is None:
+        return (label, Span("there is no code yet", Tone.DIM))
+    if candidate.compilation is not None and not candidate.compilation.ok:
+        return (label, Span("not checked: it does not compile", Tone.BAD))
+    done, failed = len(candidate.results), len(candidate.failures)
+    if candidate.check is None:
+        known = max(done, candidate.cases)
+        words = f"{done} of {known} cases, {failed} failed" if known else "not checked yet"
+        return (label, Span(words, Tone.BAD if failed else Tone.PLAIN))
+    tone = Tone.BAD if failed or not candidate.correct else tone_of(candidate.check.verdict)
+    verdict = words_of(candidate.check.verdict)
+    return (label, Span(verdict, tone), span(f": {candidate.check.message}"))
 
 
 class TestsPane(Pane):

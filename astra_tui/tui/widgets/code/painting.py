@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from astra_tui.model.visible import Range
-from astra_tui.tui.text.document import PART, Document
+from astra_tui.tui.text.document import Document
 
 Layer = tuple[Sequence[Range], Style]
 """Ranges of a drawn text and what is laid over them."""
@@ -23,10 +23,12 @@ def code_strip(
     style_of: Callable[[str], Style],
     base: Style,
     over: Iterable[Layer] = (),
+    room: int = 0,
 ) -> Strip:
     """One row of a source line: its colours, its marks, and layers in characters of the source.
 
-    `part` counts the rows of an overlong line. The strip is as wide as the text.
+    `part` counts the rows of a line that is broken for so many cells of `room`. The strip is as
+    wide as the text.
     """
     shown = document.visible(line)
     layers: list[Layer] = [
@@ -36,8 +38,9 @@ def code_strip(
     for ranges, style in over:
         layers.append(([(shown.column(a), shown.column(b)) for a, b in ranges], style))
     layers.append((shown.marks, style_of("pane--mark")))
-    begin, end = part * PART, (part + 1) * PART
-    if len(shown.text) > PART:
+    size = document.part_of(line, room)
+    begin, end = part * size, (part + 1) * size
+    if len(shown.text) > size:
         layers = [(_clip(ranges, begin, end), style) for ranges, style in layers]
     return Strip(paint(shown.text[begin:end], base, layers))
 

@@ -22,7 +22,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from astra_tui.tui.shell import SteadyScrollView
-from astra_tui.tui.text.document import PART, Document
+from astra_tui.tui.text.document import Document
 from astra_tui.tui.widgets.code import theme
 from astra_tui.tui.widgets.code.painting import Layer
 from astra_tui.tui.widgets.code.search import Match
@@ -103,6 +103,11 @@ class CodeView(SteadyScrollView, can_focus=True):
     @abstractmethod
     def reveal(self, match: Match) -> int:
         """The row of a match; unfolds what hides it."""
+
+    @property
+    def wrap_room(self) -> int:
+        """Cells after which a line continues on the next row; 0 where it scrolls sideways."""
+        return 0
 
     @property
     def view_width(self) -> int:
@@ -191,7 +196,7 @@ class CodeView(SteadyScrollView, can_focus=True):
 
     def _resize_content(self) -> None:
         text = max((document.width for document in self.documents), default=0)
-        hidden = max(0, text - self.text_room())
+        hidden = 0 if self.wrap_room else max(0, text - self.text_room())
         self.virtual_size = Size(self.view_width + hidden, self.row_count)
 
     def _start_colouring(self) -> None:
@@ -317,8 +322,9 @@ class CodeView(SteadyScrollView, can_focus=True):
             self.post_message(self.Changed())
 
     def _show_columns(self, match: Match) -> None:
-        text = self.documents[match.document].visible(match.line)
-        begin, end = (text.column(c) % PART for c in match.range)
+        document = self.documents[match.document]
+        text, part = document.visible(match.line), document.part_of(match.line, self.wrap_room)
+        begin, end = (text.column(c) % part for c in match.range)
         if not self.scroll_offset.x <= begin <= end <= self.scroll_offset.x + self.text_room():
             self.scroll_to(x=max(0, begin - _STEP), animate=False)
 

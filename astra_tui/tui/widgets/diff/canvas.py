@@ -137,6 +137,11 @@ class DiffCanvas(CodeView):
             return max(0, min(self._halves()) - self._gutter_width(NEW))
         return max(0, self.view_width - 1 - self._gutter_width(NEW))
 
+    @property
+    def wrap_room(self) -> int:
+        """What is approved is never cut: lines continue below."""
+        return self.text_room()
+
     def draw_row(self, index: int, at_cursor: bool) -> Strip:
         """One row."""
         row = self._rows[index]
@@ -202,7 +207,7 @@ class DiffCanvas(CodeView):
     def _draw_half(self, row: CodeRow, side: int, width: int) -> Strip:
         """A line with its gutter, without the cursor; unified, it has both line numbers."""
         line = (row.old, row.new)[side]
-        if line < 0 or row.part >= self._texts[side].parts(line):
+        if line < 0 or row.part >= self._texts[side].parts(line, self.wrap_room):
             return Strip.blank(width, self.style_of("diff--absent"))
         base = self.style_of(f"diff--{_SIDES[side]}") if row.changed else Style.null()
         if row.changed and self._is_refused(row, side):
@@ -222,7 +227,7 @@ class DiffCanvas(CodeView):
             layers.append((self._emphasis(side, line), style))
         searched = (NEW, row.new) if row.new >= 0 and not row.changed else (side, line)
         layers += self.match_layers(*searched)
-        return code_strip(document, line, row.part, self.style_of, base, layers)
+        return code_strip(document, line, row.part, self.style_of, base, layers, self.wrap_room)
 
     def _is_refused(self, row: CodeRow, side: int) -> bool:
         if row.hunk not in self.accepted:

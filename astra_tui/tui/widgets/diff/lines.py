@@ -9,7 +9,7 @@ from textual.cache import LRUCache
 from textual.message import Message
 
 from astra_tui.model.hunks import LineChange, hunk_needs, line_changes, with_needed
-from astra_tui.tui.text.document import PART, document_of
+from astra_tui.tui.text.document import document_of
 from astra_tui.tui.widgets.code.columns import column_widths
 from astra_tui.tui.widgets.code.notes import NoteRow, most_severe, notes_of
 from astra_tui.tui.widgets.code.search import Match, occurrences
@@ -73,6 +73,8 @@ class DiffLines(DiffCanvas):
         super().__init__(id=id)
         # A refused hunk stays refused while the engineer looks at something else.
         self._choices: LRUCache[tuple[str, str], _Choice] = LRUCache(_MAX_CHOICES)
+        self._room = 0
+        """Cells of a line for which the rows were built."""
         self._changes: tuple[LineChange, ...] | None = None
         """What can be chosen line by line, once someone does so."""
 
@@ -118,7 +120,8 @@ class DiffLines(DiffCanvas):
     # Rows
 
     def _build(self) -> None:
-        self._rows = self._layout.build(self.side_by_side, self._notes())
+        self._room = self.wrap_room
+        self._rows = self._layout.build(self.side_by_side, self._notes(), self._room)
 
     def _rebuild(self) -> None:
         """Builds the rows again, with the cursor on what it was on."""
@@ -149,7 +152,7 @@ class DiffLines(DiffCanvas):
     def resized(self) -> None:
         """Notes are wrapped, and halves divided, for the width."""
         super().resized()
-        if self.view.marks:
+        if self.view.marks or self.wrap_room != self._room:
             self._rebuild()
 
     # Keys
@@ -355,7 +358,8 @@ class DiffLines(DiffCanvas):
     def reveal(self, match: Match) -> int:
         """The row of a match; the fold over it is opened."""
         shown = self._texts[match.document].visible(match.line)
-        part = shown.column(match.range[0]) // PART
+        document = self._texts[match.document]
+        part = shown.column(match.range[0]) // document.part_of(match.line, self.wrap_room)
         old, new = (match.line, -1) if match.document == OLD else (-1, match.line)
         if match.document == NEW:
             self._layout.unfold_line(match.line)

@@ -61,9 +61,15 @@ class DiffRows:
         self.gaps = _gaps(alignment.hunks, len(old), len(new))
         self._hidden = [self._folded(gap) for gap in range(len(self.gaps))]
         self._partners = _partners(alignment)
+        self._room = 0
 
-    def build(self, side_by_side: bool, notes: Mapping[int, Sequence[NoteRow]]) -> list[Row]:
-        """All rows, with notes under the lines of the new text, counted from 0."""
+    def build(
+        self, side_by_side: bool, notes: Mapping[int, Sequence[NoteRow]], room: int = 0
+    ) -> list[Row]:
+        """All rows, with notes under the lines of the new text, counted from 0; lines are broken
+        for so many cells of room.
+        """
+        self._room = room
         layout = _side_by_side if side_by_side else _unified
         rows: list[Row] = []
         for index, pairs in enumerate(self.alignment.pairs):
@@ -136,7 +142,8 @@ class DiffRows:
         yield row
         old, new = self.documents
         parts = max(
-            old.parts(row.old) if row.old >= 0 else 1, new.parts(row.new) if row.new >= 0 else 1
+            old.parts(row.old, self._room) if row.old >= 0 else 1,
+            new.parts(row.new, self._room) if row.new >= 0 else 1,
         )
         if parts > 1:
             yield from (row._replace(part=part) for part in range(1, parts))
