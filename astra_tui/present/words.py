@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from astra_tui.model.approval import Decision
+from astra_tui.model.events import StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
 from astra_tui.model.plan import Plan, Prediction
@@ -139,8 +140,54 @@ def best_of(state: SessionState) -> Phrase:
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
         return NOTHING_BETTER
-    words = key_change(before.ranking_key(), now.ranking_key())
+    words = fewer_words(before.ranking_key(), now.ranking_key())
     return Phrase(words, Tone.GOOD if words else Tone.DIM)
+
+
+def stop_words(state: SessionState) -> str:
+    """Why the run ended, as in "finished: 4 of 4 rounds"; empty while it runs."""
+    if state.closed is None:
+        return ""
+    if state.closed.reason is StopReason.ROUNDS:
+        return f"finished: {state.rounds_done} of {state.round_limit} rounds"
+    return state.closed.reason.words
+
+
+def ending_of(state: SessionState) -> tuple[Phrase, ...]:
+    """How a run ended, one fact a phrase: why, how good the best is, which workloads lost, and what
+    is left to the floor. Empty while it runs.
+    """
+    closed, best, timing = state.closed, best_of(state), _told_timing(state)
+    if closed is None:
+        return ()
+    is_finished = closed.reason.words.startswith("finished")
+    why = stop_words(state) if is_finished else f"{stop_words(state)}: {closed.message}"
+    ending = [Phrase(why, Tone.TITLE if is_finished else Tone.BAD)]
+    if best.words:
+        counted = "" if state.candidate(state.best).is_timed else " than the baseline"
+        ending.append(Phrase(f"best: {best.words}{counted}", best.tone))
+    else:
+        ending.append(Phrase("nothing is better than the baseline", Tone.CAUTION))
+    workloads = timing.workloads if timing is not None else ()
+    slower = [w for w in workloads if w.verdict is TimingVerdict.SLOWER]
+    if slower:
+        lost = ", ".join(f"{w.workload} {numbers.ratio(w.cold.speedup.value)}" for w in slower)
+        ending.append(Phrase(f"slower on {lost}", Tone.CAUTION))
+    reached = sorted((w.of_floor, w.workload) for w in workloads if w.of_floor is not None)
+    if reached:
+        (least, worst), (most, nearest) = reached[0], reached[-1]
+        words = f"at {numbers.percent(least)} of the floor, a copy of as many bytes, on {worst}"
+        others = f", {numbers.percent(most)} on {nearest}" if nearest != worst else ""
+        ending.append(Phrase(words + others))
+    return tuple(ending)
+
+
+def _told_timing(state: SessionState) -> Timing | None:
+    """The timing that says how good the best is; None where counters do."""
+    if state.opened is None or state.best == state.opened.baseline:
+        return None
+    final = {found.beside: found.timing for found in final_timings(state)}
+    return final.get(TUNED) or final.get(BASELINE) or _decisive_timing(state)
 
 
 def _judged(words: str, verdict: Phrase) -> Phrase:
@@ -183,9 +230,22 @@ def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
     return ""
 
 
+def fewer_words(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
+    """The first counter of the ranking key that moved, as in "87.5 % fewer requests"."""
+    for name, old, new in zip(_COUNTED, before, now, strict=True):
+        if old and old != new:
+            share = numbers.percent(abs(1 - new / old), 1)
+            return f"{share} {'fewer' if new < old else 'more'} {name}"
+    return ""
+
+
+_COUNTED = ("sectors", "requests", "warp instructions")
+
+
 def plan_words(plan: Plan, author: str) -> str:
     """As in "by playbook fast_math, move fast_math, low risk"."""
-    return f"by {author}{f', move {plan.move}' if plan.move else ''}, {plan.risk.value} risk"
+    move = f", move {plan.move}" if plan.move and plan.move not in author else ""
+    return f"by {author}{move}, {plan.risk.value} risk"
 
 
 def decision_words(decision: Decision) -> str:

@@ -125,10 +125,12 @@ def run_fields(request: RunRequest) -> tuple[Field, ...]:
         Field("model", "model", settings.model),
         Field("base_url", "server", settings.base_url),
         Field("rounds", "rounds", str(settings.rounds)),
-        Field("candidates", "plans a round", str(settings.candidates)),
+        Field("candidates", "plans per round", str(settings.candidates)),
         Field("plan", "plans", approval.plan.value, _GATES),
         Field("diff", "diffs", approval.diff.value, _GATES),
-        Field("max_risk", "auto up to", approval.max_risk.value, tuple(r.value for r in Risk)),
+        Field(
+            "max_risk", "auto-accept up to", approval.max_risk.value, tuple(r.value for r in Risk)
+        ),
     )
 
 

@@ -36,9 +36,11 @@ def test_the_pane_in_front_is_always_shown(width: int, front: str, main: str, zo
 
 
 @given(st.integers(TWO_COLUMNS, 400), FRONTS, FRONTS)
-def test_with_room_rounds_and_tests_stay(width: int, front: str, main: str) -> None:
+def test_with_room_rounds_and_plan_stay_next_to_code_or_tests(
+    width: int, front: str, main: str
+) -> None:
     arranged = lay_out(width, front, main=main)
-    assert arranged.left == ("rounds", "tests")
+    assert arranged.left == ("rounds", "plan")
     if width >= THREE_COLUMNS:
         assert arranged.side == ("profile", "gpu", "log")
         assert arranged.main[0] in MAIN

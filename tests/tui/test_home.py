@@ -75,10 +75,10 @@ async def test_sessions_are_listed_with_what_came_of_them_and_replayed(
         listed = home_text(desk, "#sessions")
         assert listed.index(saved.name) < listed.index("unreadable"), "by time of the session"
         row = next(line for line in listed.splitlines() if saved.name in line)
-        assert "requests -87.5 %" in row
+        assert "87.5 % fewer requests" in row
         assert "closed" in row
         best = next(k for k in home_text(desk, "#kernels").splitlines() if "silu" in k)
-        assert "requests -87.5 %" in best
+        assert "87.5 % fewer requests" in best
         await desk.press("tab")
         await desk.until(lambda: desk.app.focused and desk.app.focused.id == "sessions")
         index = listed.splitlines().index(row)

@@ -225,7 +225,7 @@ def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
 
 def test_counters_tell_it_where_there_are_no_times() -> None:
     events = [e for e in up_to(BestChanged, whole_session()) if not isinstance(e, TimingFinished)]
-    assert best_of(fold(events)).words == "requests -50.0 %"
+    assert best_of(fold(events)).words == "50.0 % fewer requests"
     assert best_of(fold(events[:-1])).words == ""
 
 

@@ -27,12 +27,13 @@ from tests.tui.harness import NARROW, on_a_loop, seated
 @on_a_loop
 async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
     async with seated(partial(open_saved, saved)) as desk:
-        await desk.until(lambda: "finished: all rounds" in desk.text("#status"), "the end")
+        await desk.until(lambda: "finished: 3 of 3 rounds" in desk.text("#status"), "the end")
         rounds = desk.text("#rounds")
         assert [w in rounds for w in ("better", "wrong", "worse")] == [True] * 3
         assert "more instructions" in desk.text("#plan")
         await desk.press("1", "up")
         await desk.until(lambda: "another scale" in desk.text("#plan"), "the chosen plan")
+        await desk.press("5")
         assert "FAILED" in desk.text("#tests")
         assert "cases failed" in desk.text("#tests")
         assert "astra-tui check silu_and_mul sources/" in " ".join(desk.text("#tests").split())
@@ -81,9 +82,7 @@ async def test_it_plays_to_the_end(saved: Path) -> None:
         await desk.press(*[">"] * len(SPEEDS))
         assert player.speed == max(SPEEDS)
         await desk.until(lambda: not player.playing, "the end")
-        await desk.until(
-            lambda: "finished: all rounds" in desk.text("#status"), "the end on the screen"
-        )
+        await desk.until(lambda: "finished: " in desk.text("#status"), "the end on the screen")
 
 
 def test_a_player_stays_within_its_records(saved: Path) -> None:

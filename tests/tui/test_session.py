@@ -46,7 +46,11 @@ def asks_in_round(desk: Desk, number: int) -> bool:
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "140x40"])
 @on_a_loop
 async def test_from_the_first_plan_to_the_end(
-    size: tuple[int, int], tmp_path: Path, task: KernelTask, team: ScriptedTeam
+    size: tuple[int, int],
+    tmp_path: Path,
+    task: KernelTask,
+    team: ScriptedTeam,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / "s"
     async with (
@@ -75,6 +79,19 @@ async def test_from_the_first_plan_to_the_end(
         await desk.answer("plan", "r", "-", "enter")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
         assert desk.text("#approval") == ""
+        ending = desk.text("#ending")
+        assert "finished: nothing left to try" in ending
+        assert "best: 87.5 % fewer requests than the baseline" in ending
+        assert "x export   r report   b branch   w compare" in ending
+        monkeypatch.chdir(tmp_path)
+        desk.clock.advance(2)
+        await desk.press("r", "enter")
+        await desk.told("written: s.html and s.md")
+        assert "87.5" in (tmp_path / "s.md").read_text()
+        desk.clock.advance(2)
+        await desk.press("x", *"zip", "enter")
+        await desk.told("there is no form 'zip': say cu, patch, cpp, torch, tvm-ffi")
+        desk.clock.advance(2)
         await desk.press("1")
         assert "better" in desk.text("#rounds")
         assert "rejected" in desk.text("#rounds")
@@ -83,6 +100,45 @@ async def test_from_the_first_plan_to_the_end(
     rejected = list(state.decisions.values())[-2:]
     assert [d.status for d in rejected] == 2 * [ApprovalStatus.REJECTED]
     assert [d.reason for d in rejected] == ["no", ""]
+
+
+@pytest.mark.parametrize("size", [NARROW, (120, 36)], ids=["80x24", "120x36"])
+@on_a_loop
+async def test_what_is_decided_is_seen_together(
+    size: tuple[int, int], tmp_path: Path, task: KernelTask
+) -> None:
+    settings = settings_of(ASK, team=TeamKind.PLAYBOOK, rounds=1)
+    async with (
+        working(tmp_path / "s", task, PlaybookTeam(), settings) as source,
+        seated(source, size) as desk,
+    ):
+        await desk.asked("plan")
+        screen, plan = desk.session, desk.text("#plan")
+        assert plan.index("expected") < plan.index("bottleneck") < plan.index("change")
+        assert "moves do not apply: o shows why" in plan
+        assert "row_grid: " not in plan
+        await desk.press("o")
+        assert "row_grid: " in desk.text("#plan")
+        if size == NARROW:
+            assert screen.shown == {"plan"}
+            await desk.press("tab")
+            assert screen.shown == {"source"}
+            await desk.press("tab")
+            await desk.answer("plan", "a")
+        else:
+            assert screen.shown == {"rounds", "plan", "source"}
+            assert "there is no code yet" in desk.text("#tests-line")
+            assert "gives no times" in desk.text("#gpu-line")
+            await desk.press("a")
+        await desk.asked("diff")
+        assert screen.shown == ({"diff"} if size == NARROW else {"rounds", "plan", "diff"})
+        assert not screen.diff.lines.max_scroll_x, "nothing is out of sight"
+        await desk.press("tab")
+        assert screen.board.front == "plan"
+        if size == NARROW:
+            await desk.answer("diff", "a")
+            assert screen.board.front == "diff", "nothing is accepted that is not on the screen"
+            assert "1.0.diff.0" not in state_of(tmp_path / "s").decisions
 
 
 @on_a_loop

@@ -83,9 +83,7 @@ class Reciprocal:
             return NotApplicable(self.name, tight)
         found = _without_nested([d for f in source.functions for d in _divisors(f)])
         if not found:
-            return NotApplicable(
-                self.name, "no float division by a variable that stays, twice or in a loop"
-            )
+            return NotApplicable(self.name, "no repeated float division by a loop-invariant value")
         lines = evidence.lines(n for divisor in found for n in divisor.divisions)
         found = [d for divisor in found if (d := divisor.at(lines.chosen))]
         names = source.names()

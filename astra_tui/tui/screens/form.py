@@ -23,7 +23,7 @@ from astra_tui.tui.widgets.prompt_line import SingleLineInput
 
 NOT_TAKEN = "changed: esc again drops it, ctrl+s takes it"
 
-_LABEL = 14
+_LABEL = 19
 _LONGEST_TEXT = 8
 _HEIGHT = 0.96
 _ROOM_FOR_NOTE = 16
@@ -129,7 +129,7 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
     }
     FormScreen VerticalScroll { height: auto; max-height: 100%; }
     FormScreen Horizontal { height: auto; }
-    FormScreen Horizontal > .label { width: 14; background: $surface; }
+    FormScreen Horizontal > .label { width: 19; background: $surface; }
     FormScreen Input { height: 1; border: none; padding: 0; width: 1fr; background: $panel; }
     FormScreen Input:focus { border: none; background: $primary-muted; }
     FormScreen LongText { border: none; padding: 0; background: $panel; height: 2; width: 1fr; }
@@ -267,3 +267,11 @@ def _value(widget: object) -> str:
         return widget.text
     assert isinstance(widget, Input | ChoiceField)
     return widget.value
+
+
+class RunForm(FormScreen):
+    """A form that begins a run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s,f2", "submit", "Start", priority=True),
+    ]

@@ -124,8 +124,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Lists the kernels at once, the sessions as they are read."""
-        folder = visible_inline(str(self._home.sessions))
-        head = (Span(" astra-tui ", Tone.TITLE), Span(f" sessions in {folder}", Tone.DIM))
+        sessions = self._home.sessions
+        folder = visible_inline(str(sessions) if sessions.is_absolute() else f"./{sessions}")
+        head = (Span(" astra-tui ", Tone.TITLE), Span(f" Sessions in {folder}", Tone.DIM))
         self.query_one("#head", BarLine).set_line(head)
         self._kernels = kernels()
         self.query_one("#kernels").focus()
@@ -353,7 +354,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def _ask_for_run(self, task: str, folder: Path | None = None) -> None:
         """Asks how to run a task, or how to resume a session."""
         from astra_tui.tui.forms import resuming, run_fields, run_of
-        from astra_tui.tui.screens.form import FormScreen
+        from astra_tui.tui.screens.form import RunForm
 
         try:
             request = self._home.request_for(task)
@@ -370,7 +371,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
                 self.run_worker(self._resume(run_of(values, request)), name="resume")
 
         title = f"Continue {folder.name}" if folder else f"Optimise {task}"
-        form = FormScreen(title, run_fields(request), lambda values: _check_run(values, request))
+        form = RunForm(title, run_fields(request), lambda values: _check_run(values, request))
         self.app.push_screen(form, run)
 
     async def _resume(self, request: RunRequest) -> None:

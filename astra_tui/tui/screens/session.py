@@ -19,6 +19,7 @@ from astra_tui.sessions.reading import journal_path
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.screens.citing import CITING, CitingActions
+from astra_tui.tui.screens.ending import Ending
 from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.playing import PLAYING, PlayingActions, problem_of
 from astra_tui.tui.screens.session_keys import APPLIES, KEYS, KeyContext
@@ -40,6 +41,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
     def on_mount(self) -> None:
         """Begins to read."""
         self._requests = EngineRequests(self)
+        self._ending = Ending(self)
         self._answering = Answering(self, self._requests, self._refresh_keys)
         self.bindings_updated_signal.subscribe(self, self._bindings_changed)
         self.board.bring("plan")
@@ -101,6 +103,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             self.show_status()
             self.show_facts()
         self._refresh_keys()
+        self._ending.show()
 
     def _bring_up(self, before: View | None, view: View) -> None:
         """Brings what is asked about to the front, unless the engineer is busy elsewhere.
@@ -208,6 +211,14 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         from astra_tui.tui.comparing import ask_what_to_compare
 
         ask_what_to_compare(self)
+
+    def action_report(self) -> None:
+        """Writes a report of the session."""
+        self._ending.report()
+
+    def action_export(self) -> None:
+        """Exports the best candidate."""
+        self._ending.export()
 
     def action_end(self) -> None:
         """Ends the run, after asking."""

@@ -29,6 +29,8 @@ KEYS = (
     Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
     Binding("y", "copy", "Copy", id="copy"),
     Binding("x", "end", "End run", id="end", show=False),
+    Binding("x", "export", "Export", id="export", show=False),
+    Binding("r", "report", "Report", id="report", show=False),
     Binding("tab", "next_pane", show=False, id="next_pane"),
     *(
         Binding(str(number), f"pane('{pane}')", show=False, id=f"pane.{pane}")
@@ -81,6 +83,8 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "add_case": _works,
     "mode": _works,
     "end": _works,
+    "export": lambda now: not now.works and now.status is SessionStatus.CLOSED,
+    "report": lambda now: not now.works and now.status is SessionStatus.CLOSED,
     "follow": lambda now: now.looks_elsewhere,
     "back": lambda now: now.looks_up,
     "play": _plays,

@@ -22,6 +22,7 @@ from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.folder import read_blob
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import ExitState
+from astra_tui.tui.pane_layout import LEFT
 from astra_tui.tui.player import Player
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.dialogs import ListingDialog, TextDialog
@@ -31,6 +32,7 @@ from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
 from astra_tui.tui.widgets.board import AnyPane, Board
 from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.ending_bar import EndingBar
 from astra_tui.tui.widgets.gpu import GpuPane, gpu_line
 from astra_tui.tui.widgets.log import LogPane
 from astra_tui.tui.widgets.plan import PlanPane
@@ -82,6 +84,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         yield BarLine(id="gpu-line")
         yield ReplayLine(id="timeline")
         yield ApprovalBar(id="approval")
+        yield EndingBar(id="ending")
         yield PromptLine(id="prompt")
         yield KeyLine(id="keys")
 
@@ -158,13 +161,14 @@ class SessionPanes(Screen[None], inherit_bindings=False):
             )
 
     def show_facts(self) -> None:
-        """Tests and GPU in a line each, where there is room for more than one pane and not for
-        theirs.
+        """Tests and GPU in a line each, where there is room for more than one pane; the GPU's only
+        where its own does not stay. They come and go with the width alone: panes keep their sizes.
         """
-        view = self.view
+        view, count = self.view, len(self.shown)
+        shown = {"tests": count > 1, "gpu": 1 < count <= len(LEFT) + 1}
         for name, line in (("tests", tests_line), ("gpu", gpu_line)):
             bar = self.query_one(f"#{name}-line", BarLine)
-            bar.display = len(self.shown) > 1 and name not in self.shown
+            bar.display = shown[name]
             if view is not None and bar.display:
                 bar.set_line(line(view))
 

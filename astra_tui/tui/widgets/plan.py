@@ -98,7 +98,6 @@ class PlanPane(Pane):
         if proposal is not None and round_ is not None:
             plan = view.state.plan_of(round_.number, proposal.index)
             self._cited = _draw_plan(page, plan, proposal, view.base)
-            _draw_prediction(page, plan, proposal, view.base)
             _draw_story(page, view, proposal)
         elif round_ is not None and round_.number == 0:
             page.paragraph("The baseline is where optimisation starts; it has no plan.", Tone.DIM)
@@ -182,9 +181,10 @@ def _draw_plan(
     page.paragraph(plan.title, Tone.TITLE)
     page.paragraph(plan_words(plan, proposal.author.describe()), Tone.DIM)
     page.blank()
+    _draw_prediction(page, plan, proposal, base)
     page.field("bottleneck", plan.bottleneck)
-    cited = draw_evidence(page, plan.observations, base or CandidateState(""))
     page.field("change", plan.change)
+    cited = draw_evidence(page, plan.observations, base or CandidateState(""))
     for parameter in plan.parameters:
         page.field("can set", parameter.describe())
     if plan.places:
@@ -224,7 +224,6 @@ def _draw_prediction(
     page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None
 ) -> None:
     expected = plan.prediction
-    page.heading("Prediction and measurement")
     page.field("expected", prediction_words(expected))
     verdict = proposal.verdict
     comparison = verdict.comparison if verdict else None

@@ -7,7 +7,7 @@ from textual import events
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.present.numbers import clock, dollars
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import STAGES, best_of
+from astra_tui.present.words import STAGES, best_of, stop_words
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, line_cells, span
 from astra_tui.tui.view import View
@@ -76,7 +76,7 @@ def _fitted(parts: list[list[Span]], last_to_go: list[Span], width: int) -> Line
 def _activity(view: View, now: float) -> list[Span]:
     state = view.state
     if state.closed is not None:
-        return [span(state.closed.reason.words, Tone.TITLE)]
+        return [span(stop_words(state), Tone.TITLE)]
     if state.status is SessionStatus.PAUSED:
         return [Span("paused", Tone.CAUTION)]
     asked = view.asked
