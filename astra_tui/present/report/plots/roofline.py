@@ -94,7 +94,7 @@ def _row(row: _Row, y: float, axis: LogAxis) -> str:
         element("rect", x=floor - 2.0, y=y - 11, width=4.0, height=22.0, class_="floor"),
     ]
     parts += [mark(axis.at(time), y, tone, "other") for _, tone, time in row.others]
-    parts.append(mark(best, y, Tone.GOOD))
+    parts.append(mark(best, y, Tone.GOOD, "best"))
     share = percent(row.floor / row.best)
     parts.append(words(share, _WIDTH - 10, y + 4, "value end"))
     others = "; ".join(f"{name} {time(us)}" for name, _, us in row.others)
