@@ -29,7 +29,7 @@ def brief_on(
         base=base,
         source=text_of(base),
         profile=known.profile,
-        tried=tuple(_tried(state, text_of)),
+        tried=tuple(_tried(state, text_of, base)),
         notes=(*(n.text for n in state.notes), *_refused_hunks(state, text_of)),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
@@ -38,18 +38,38 @@ def brief_on(
     )
 
 
-def _tried(state: SessionState, text_of: Callable[[str], str]) -> Iterator[Tried]:
+def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> Iterator[Tried]:
     """What was tried. A plan that was lost to the model or its server was not."""
+    ancestors = _ancestors(state, source)
     for round_ in state.rounds:
         for proposal in round_.proposals:
             if proposal.verdict is not None and not proposal.lost:
                 plan = state.plan_of(round_.number, proposal.index)
                 verdict = proposal.verdict
                 base, place = round_.base, (round_.number, proposal.index)
+                judged = verdict.candidate
                 yield Tried(
                     round_.number, plan, base, verdict.outcome, verdict.reasons, text_of(base),
                     _rejected_because(state, place),
+                    code=text_of(judged) if judged else "",
+                    profile=state.candidate(judged).profile if judged else None,
+                    in_base=judged in ancestors,
                 )  # fmt: skip
+
+
+def _ancestors(state: SessionState, source: str) -> frozenset[str]:
+    """A source, and what it was made from, back to the baseline; by their hashes."""
+    made_from = {
+        proposal.verdict.candidate: round_.base
+        for round_ in state.rounds
+        for proposal in round_.proposals
+        if proposal.verdict is not None and proposal.verdict.candidate != round_.base
+    }
+    found: set[str] = set()
+    while source and source not in found:
+        found.add(source)
+        source = made_from.get(source, "")
+    return frozenset(found)
 
 
 def _rejected_because(state: SessionState, place: tuple[int, int]) -> str:

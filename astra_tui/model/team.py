@@ -43,6 +43,12 @@ class Tried:
     """The source that it started from, in which the places of the plan are."""
     rejected_because: str = ""
     """The engineer's reason, where the plan or its code was rejected; may be empty."""
+    code: str = ""
+    """The source that came out of it; empty where none was judged."""
+    profile: Profile | None = None
+    """What was counted of that source."""
+    in_base: bool = False
+    """Whether the source to improve was made from it."""
 
     def describe_outcome(self) -> str:
         """As in 'you rejected it in round 2: "too large a step"', or "tried in round 2: worse"."""

@@ -168,6 +168,23 @@ def test_what_the_engineer_said_binds_planner_and_coder(task: KernelTask) -> Non
         assert '- rejected "use shuffles": 64-wide warps\n' in said, role
 
 
+def test_what_was_worse_is_shown_with_its_costly_lines_and_what_was_better_with_its_place(
+    task: KernelTask,
+) -> None:
+    code = "\n" * 19 + "for (;;) narrow_store();\n"
+    worse, same = (
+        replace(tried_of(plan_of(name), outcome), code=code, profile=profile_of(9_999))
+        for name, outcome in (("two packs", Outcome.WORSE), ("hoist", Outcome.SAME))
+    )
+    better = tried_of(plan_of("pairs"), Outcome.BETTER)
+    tried = (replace(worse), worse, same, replace(better, in_base=True), better)
+    said = prompts_of(task, tried=tried)[Role.PLANNING].partition("Plans of earlier rounds")[2]
+    assert said.count("for (;;) narrow_store();: 90112 instructions (100 %)") == 2, "the latest"
+    assert "9999 requests" in said
+    assert "better (the source has it): pairs" in said
+    assert "better (the source does not have it): pairs" in said
+
+
 def test_times_stand_beside_a_copy_and_its_bandwidth(task: KernelTask) -> None:
     floored = changed(samples.workload_timing(), floor=Floor(0.8, 1.2, 393_216))
     timing = changed(samples.timing(), workloads=(floored,))

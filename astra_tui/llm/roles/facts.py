@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astra_tui.llm.roles.prompts import clipped, prompt_text
-from astra_tui.model.counters import AccessCount, Counters, add_counters
+from astra_tui.model.counters import AccessCount, Counters, Place, add_counters
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
 from astra_tui.model.ncu import DURATION, NcuReport
 from astra_tui.model.occupancy import MULTIPROCESSORS
@@ -18,6 +18,9 @@ from astra_tui.model.verdict import Outcome, Profile
 EMULATED = "sm_90"
 HOT_LINES = 8
 MAX_TRIED = 12
+MAX_LOOKED_AT, MAX_COSTLY, MAX_CODE_LINE = 2, 3, 120
+"""Of what was tried: how many are shown with their lines, lines of each, characters of a line."""
+_TO_MEND = (Outcome.WORSE, Outcome.SAME, Outcome.INCONCLUSIVE)
 MAX_NOTES = 20
 MAX_CHARACTERS = 600
 """Of one reason or note."""
@@ -182,6 +185,13 @@ def counters_text(counters: Counters) -> str:
 
 def hot_lines(counters: Counters) -> list[str]:
     """The lines with most sectors, then most instructions, with their shares."""
+    return [
+        f"{header or f'line {number}'}: {text}" for (number, header), text in hot_places(counters)
+    ]
+
+
+def hot_places(counters: Counters) -> list[tuple[Place, str]]:
+    """The same, each with its place."""
     sectors = {line.place: 0 for line in counters.lines}
     for access in counters.accesses:
         if access.in_global:
@@ -194,22 +204,49 @@ def hot_lines(counters: Counters) -> list[str]:
         executed = instructions.get(place, 0)
         accesses = "".join(_access_text(a) for a in counters.accesses if a.place == place)
         share = f"{executed} instructions ({100 * executed / total:.0f} %)"
-        number, header = place
-        found.append(f"{header or f'line {number}'}: {share}{accesses}")
+        found.append((place, f"{share}{accesses}"))
     return found
 
 
 def tried_text(tried: Sequence[Tried]) -> str:
-    """Earlier plans with their outcomes; a rejection's reason binds."""
+    """Earlier plans with their outcomes; a rejection's reason binds.
+
+    Of the latest that did not make the source faster, the lines of their code that cost most: the
+    idea may be good and a line of it bad.
+    """
+    known = tried[-MAX_TRIED:]
+    looked_at = [t for t in known if t.outcome in _TO_MEND and t.profile][-MAX_LOOKED_AT:]
     lines = []
-    for t in tried[-MAX_TRIED:]:
+    for t in known:
         says = "; ".join(t.reasons) or "no reason was given"
-        binding = " (do not propose it again)" if t.outcome is Outcome.REJECTED else ""
         lines.append(
-            f"round {t.round}, {t.outcome.value}{binding}: {t.plan.title}. {t.plan.change}\n"
+            f"round {t.round}, {t.outcome.value}{_standing(t)}: {t.plan.title}. {t.plan.change}\n"
             f"    {clipped(says, MAX_CHARACTERS)}"
         )
+        if any(t is one for one in looked_at):
+            lines += [f"    {line}" for line in _costly_lines(t)]
     return "\n".join(lines)
+
+
+def _standing(tried: Tried) -> str:
+    if tried.outcome is Outcome.REJECTED:
+        return " (do not propose it again)"
+    if tried.outcome is Outcome.BETTER:
+        return " (the source has it)" if tried.in_base else " (the source does not have it)"
+    return ""
+
+
+def _costly_lines(tried: Tried) -> list[str]:
+    """The lines of what was tried that move most, with their text."""
+    assert tried.profile is not None
+    texts = tried.code.split("\n")
+    counters = add_counters(w.counters for w in tried.profile.workloads)
+    found = [f"its code has {counters_text(counters)}; most of it in:"]
+    for place, counted in hot_places(counters)[:MAX_COSTLY]:
+        number, header = place
+        text = texts[number - 1].strip() if not header and 0 < number <= len(texts) else header
+        found.append(f"{clipped(text, MAX_CODE_LINE)}: {counted}")
+    return found
 
 
 def said_text(brief: Brief) -> str:
