@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from astra_tui.cli.command import Options
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, read_choices
+from astra_tui.model.settings import Notification
 
 if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
-    from astra_tui.model.settings import RunSettings
     from astra_tui.sessions.comparison import Sides
     from astra_tui.sessions.engines import RunRequest
     from astra_tui.tui.app_io import Drafting, Preferences
@@ -51,9 +51,7 @@ def show_run(
     """
     from astra_tui.tui.source import start
 
-    return _show_session(
-        partial(start, request), choices, found, as_json=as_json, settings=request.settings
-    )
+    return _show_session(partial(start, request), choices, found, as_json=as_json, request=request)
 
 
 def show_engine(socket: Path, choices: Choices) -> int:
@@ -120,23 +118,31 @@ def _show_session(
     found: Sequence[Difference] = (),
     *,
     as_json: bool,
-    settings: RunSettings | None = None,
+    request: RunRequest | None = None,
 ) -> int:
     from astra_tui.cli.run_result import leave_engine
     from astra_tui.plain.follow import Followed, LeaveReason
     from astra_tui.tui import open_session
 
-    left = open_session(open_source, _preferences(choices), found)
+    left = open_session(open_source, _preferences(choices, request), found)
     if left.welcome is None or left.folder is None:
         return ExitCode.INTERRUPTED  # Left before the engine was there.
     ended = left.state.closed is not None and not left.detached
     followed = Followed(left.state, LeaveReason.ENDED if ended else LeaveReason.DETACHED)
+    settings = request.settings if request else None
     return leave_engine(followed, left.welcome, left.folder, as_json=as_json, settings=settings)
 
 
-def _preferences(choices: Choices) -> Preferences:
+def _preferences(choices: Choices, request: RunRequest | None = None) -> Preferences:
+    """What was chosen; another engine is started as the one of `request` was, if there was one."""
+    from astra_tui.cli.settings import request_for
     from astra_tui.sessions.store import sessions_folder
     from astra_tui.tui.app_io import Preferences
 
-    sessions = sessions_folder(choices.sessions)
-    return Preferences(choices.keys or {}, choices.theme or "", sessions)
+    return Preferences(
+        choices.keys or {},
+        choices.theme or "",
+        sessions_folder(choices.sessions),
+        choices.notify or Notification.OSC9,
+        (lambda _task: request) if request else partial(request_for, choices),
+    )

@@ -24,6 +24,7 @@ from astra_tui.model.settings import (
     Budget,
     GatePolicy,
     ModelSettings,
+    Notification,
     Role,
     RunSettings,
     TeamKind,
@@ -82,6 +83,8 @@ class Choices(msgspec.Struct, frozen=True):
     plain: bool | None = None
     """Lines of text instead of the screen."""
     theme: str | None = None
+    notify: Notification | None = None
+    """How the screen says that a decision waits."""
     keys: dict[str, str] | None = None
     """Keys of the screen by the name of what they do; see docs/screen.md."""
 

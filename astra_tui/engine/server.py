@@ -28,6 +28,7 @@ from astra_tui.model.events import (
     StopReason,
     Transient,
 )
+from astra_tui.present.words import question_words
 from astra_tui.sessions.client import NoListener, ask_welcome
 from astra_tui.sessions.engines import socket_path
 from astra_tui.sessions.wire import (
@@ -195,6 +196,7 @@ class Server:
 
     def _welcome(self) -> Welcome:
         state = self._engine.state
+        asked = next(iter(self._engine.desk.open), None)
         return Welcome(
             protocol=PROTOCOL,
             session=self._folder.resolve().name,
@@ -203,6 +205,8 @@ class Server:
             host=platform.node(),
             task=state.opened.settings.task if state.opened else "",
             status=state.status.value,
+            question=asked.id if asked else "",
+            waits_for=question_words(state, asked) if asked else "",
         )
 
     def _follow(self, peer: Peer) -> None:

@@ -82,6 +82,17 @@ class GatePolicy(StrEnum):
     AUTO = "auto"
 
 
+class Notification(StrEnum):
+    """How the screen says that a decision waits: the bell, and with it a sequence that terminals
+    show as a notification of the desktop; or not at all.
+    """
+
+    OSC9 = "osc9"
+    OSC777 = "osc777"
+    BELL = "bell"
+    OFF = "off"
+
+
 class Approval(msgspec.Struct, frozen=True):
     """The policy of the two gates. `max_risk` bounds the plans that `auto` accepts."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from astra_tui.model.approval import Decision
+from astra_tui.model.approval import Decision, Question
 from astra_tui.model.events import StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
@@ -254,6 +254,12 @@ def decision_words(decision: Decision) -> str:
     if decision.partial is not None:
         text += f", {decision.describe_partial()}"
     return text + (f": {decision.reason}" if decision.reason else "")
+
+
+def question_words(state: SessionState, question: Question) -> str:
+    """As in "plan of round 2: Give each row a block"."""
+    plan = state.plan_of(question.round, question.proposal)
+    return f"{question.gate.value} of round {question.round}: {plan.title}"
 
 
 def prediction_words(prediction: Prediction) -> str:

@@ -41,6 +41,8 @@ class Welcome(Message, frozen=True, tag="welcome"):
     """The engine's first message: what it works on, and how far it is.
 
     `session` is the session's name and `folder` its absolute path; `status` is a SessionStatus.
+    `question` is the id of what someone has to decide, and `waits_for` says it in words; both are
+    empty where nothing is asked.
     """
 
     protocol: int
@@ -50,6 +52,8 @@ class Welcome(Message, frozen=True, tag="welcome"):
     host: str
     task: str
     status: str
+    question: str = ""
+    waits_for: str = ""
 
 
 class Recorded(Message, frozen=True, tag="recorded"):

@@ -55,6 +55,9 @@ class AstraApp(AppBase, inherit_bindings=False):
         preferences = preferences or Preferences()
         sessions = (begin if isinstance(begin, HomeContext) else preferences).sessions
         super().__init__(sessions, clock, tick)
+        from_home = begin.request_for if isinstance(begin, HomeContext) else None
+        self.request_for = from_home or preferences.request_for
+        self.notification = preferences.notification
         self._begin = begin
         self._preferences = preferences
         self._found = found
@@ -97,13 +100,21 @@ class AstraApp(AppBase, inherit_bindings=False):
             self.report(error)
         self.set_keymap(dict(keys))
 
-    def open_session(self, open_source: OpenSource, found: Sequence[Difference] = ()) -> None:
-        """Shows a session over what is there, and at first how this machine differs from where
-        it ran.
+    def open_session(
+        self,
+        open_source: OpenSource,
+        found: Sequence[Difference] = (),
+        instead_of: Screen[None] | None = None,
+    ) -> None:
+        """Shows a session over what is there or instead of a screen, and at first how this machine
+        differs from where it ran.
         """
         from astra_tui.tui.screens.session import SessionScreen
 
-        self.push_screen(SessionScreen(open_source))
+        if instead_of is not None and instead_of is self.screen:
+            self.switch_screen(SessionScreen(open_source))
+        else:
+            self.push_screen(SessionScreen(open_source))
         if found:
             from astra_tui.tui.screens.dialogs import TextDialog
 

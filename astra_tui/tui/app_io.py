@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from astra_tui.model.open_point import OpenPoint
+from astra_tui.model.settings import Notification
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.comparison import Sides
 from astra_tui.sessions.engines import RunRequest
@@ -86,10 +87,14 @@ class ExitState:
 
 @dataclass(frozen=True)
 class Preferences:
-    """What the settings file says about the screen: keys by binding id, a theme, and the folder
-    that new sessions come into.
+    """What the settings file says about the screen: keys by binding id, a theme, the folder that
+    new sessions come into, and how to say that a decision waits.
+
+    `request_for` is what a run of a task is by default; without it no engine can be started.
     """
 
     keys: dict[str, str] = field(default_factory=dict)
     theme: str = ""
     sessions: Path = Path(DEFAULT_FOLDER)
+    notification: Notification = Notification.OSC9
+    request_for: Callable[[str], RunRequest] | None = None

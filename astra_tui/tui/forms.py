@@ -158,8 +158,8 @@ def resuming(request: RunRequest, folder: Path) -> RunRequest:
     """A request that continues with a session, with at least one round to do.
 
     A session may come from someone else: the model's server is the one of our own settings, and
-    the task has to be one that has a name here. Raises UserError where it has none, and when the
-    journal cannot be read or was altered.
+    its task, where the request does not name a folder, has to be one that has a name here. Raises
+    UserError where it has none, and when the journal cannot be read or was altered.
     """
     state = state_of(read_unaltered(folder), folder)
     if state.opened is None:
@@ -167,7 +167,8 @@ def resuming(request: RunRequest, folder: Path) -> RunRequest:
     rounds = max(state.round_limit, state.rounds_done + 1)
     server = request.settings.base_url
     settings = replace(state.opened.settings, rounds=rounds, base_url=server)
-    if settings.task not in {found.name for found in list_tasks()}:
+    is_named = request.task == settings.task
+    if is_named and settings.task not in {found.name for found in list_tasks()}:
         message = f"the task of this session, '{settings.task}', has no name here"
         raise UserError(message, hint=f"see: astra-tui resume {folder} --help")
     return replace(request, folder=str(folder), settings=settings)

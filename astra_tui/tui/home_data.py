@@ -13,7 +13,7 @@ from astra_tui.present.tones import Phrase
 from astra_tui.present.words import NOTHING_BETTER
 from astra_tui.present.words import best_of as words_of_best
 from astra_tui.sessions.client import running_engines
-from astra_tui.sessions.engines import runtime_folder
+from astra_tui.sessions.engines import Running, runtime_folder
 from astra_tui.sessions.reading import is_packed, journal_path
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 
@@ -86,10 +86,11 @@ def _changed(folder: Path) -> float:
         return 0.0
 
 
-def list_session(folder: Path, engines: Mapping[str, Path]) -> ListedSession:
-    """One session; a damaged one is listed as such. `engines` are sockets by session folder."""
+def list_session(folder: Path, engines: Mapping[str, Running]) -> ListedSession:
+    """One session; a damaged one is listed as such. `engines` are by session folder."""
     summary, state = summary_and_state(folder)
-    socket = engines.get(str(folder.resolve()))
+    running = engines.get(str(folder.resolve()))
+    socket = running[0] if running else None
     if state is None or summary.status == ALTERED:  # Figures that were altered are no results.
         return ListedSession(summary, socket=socket)
     return ListedSession(summary, *_best(state), socket)
@@ -111,10 +112,15 @@ def _best(state: SessionState) -> tuple[Phrase, tuple[float, ...] | None]:
 _TIMED, _COUNTED = 0.0, 1.0
 
 
-async def engines_by_folder() -> dict[str, Path]:
-    """The sockets of running engines, by the folder of their session."""
+async def engines_by_folder() -> dict[str, Running]:
+    """The running engines of this user, by the folder of their session, wherever it is."""
     engines, _ = await running_engines(runtime_folder())
-    return {welcome.folder: path for path, welcome in engines}
+    return {running[1].folder: running for running in engines}
+
+
+def waiting(engines: Mapping[str, Running]) -> tuple[Running, ...]:
+    """Those that wait for someone to decide."""
+    return tuple(running for running in engines.values() if running[1].question)
 
 
 def best_of(task: str, listed: list[ListedSession]) -> Phrase:

@@ -20,12 +20,16 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.settings import Notification
 from astra_tui.model.visible import visible_inline
 from astra_tui.sessions.journal import Redactor
 
 Result = TypeVar("Result")
 
 CRASH_FILE = "screen-crash.txt"
+
+_PLAIN_TERMINALS = ("", "dumb", "linux")
+"""Terminals that show nothing outside of themselves, by $TERM."""
 
 
 class Breakdown(UserError):
@@ -36,6 +40,7 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
     """An app that breaks down in one sentence, with the details in a file."""
 
     breakdown: Breakdown | None = None
+    notification = Notification.OSC9
     is_away = False
     """Whether another program has the terminal: nothing may be written, no key is meant for us."""
 
@@ -62,6 +67,20 @@ class Shell(App[Result], Generic[Result], inherit_bindings=False):
         """Rings, unless another program has the terminal."""
         if not self.is_away:
             super().bell()
+
+    def ring(self, text: str) -> None:
+        """Says once that someone is waited for: the bell, and what the terminal shows elsewhere."""
+        if self.notification is Notification.OFF or self.is_away:
+            return
+        self.bell()
+        told = visible_inline(text)
+        sequence = {
+            Notification.OSC9: f"\x1b]9;astra-tui: {told}\x07",
+            Notification.OSC777: f"\x1b]777;notify;astra-tui;{told.replace(';', ',')}\x07",
+        }.get(self.notification)
+        knows_sequences = os.environ.get("TERM", "") not in _PLAIN_TERMINALS
+        if sequence is not None and knows_sequences and self._driver is not None:
+            self._driver.write(sequence)
 
     def _set_pointer_shape(self, shape: str) -> None:
         if not self.is_away:

@@ -24,7 +24,7 @@ from astra_tui.sessions.client import NoListener, ask_welcome
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.app_io import ExitState
+from astra_tui.tui.app_io import ExitState, Preferences
 from astra_tui.tui.key_guard import CONFIRM, FASTEST_TYPING
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import OpenSource, attach
@@ -138,11 +138,14 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def seated(
-    open_source: OpenSource, size: tuple[int, int] = WIDE, clock: Clock | None = None
+    open_source: OpenSource,
+    size: tuple[int, int] = WIDE,
+    clock: Clock | None = None,
+    preferences: Preferences | None = None,
 ) -> AsyncIterator[Desk]:
     """The app on a source, in a terminal of a size."""
     clock = clock or Clock()
-    app = AstraApp(open_source, clock=clock, tick=0.0)
+    app = AstraApp(open_source, clock=clock, tick=0.0, preferences=preferences)
     async with app.run_test(size=size) as pilot:
         desk = Desk(app, pilot, clock)
         await desk.until(lambda: isinstance(app.screen, SessionScreen), "the session screen")

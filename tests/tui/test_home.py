@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 
 from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
@@ -132,7 +133,8 @@ async def test_a_session_goes_on_where_its_device_is(tmp_path: Path, saved: Path
         assert isinstance(home, HomeScreen)
         settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, device="cuda:99")
         folder = str(tmp_path / saved.name)
-        home.run_worker(home._resume(RunRequest("silu_and_mul", settings, folder)))
+        request = RunRequest("silu_and_mul", settings, folder)
+        home.run_worker(desk.app.resume_session(request, None))
         told = desk.app._notifications
         await desk.until(lambda: any("cuda:99" in n.message for n in told), "a notice")
         assert isinstance(desk.app.screen, HomeScreen)
@@ -204,7 +206,7 @@ async def test_engines_are_found_by_their_folder(
     folder = tmp_path / "s"
     async with working(folder, task, team, settings_of(ASK, rounds=1)):
         engines = await engines_by_folder()
-        assert list_session(folder, engines).socket == engines[str(folder.resolve())]
+        assert list_session(folder, engines).socket == engines[str(folder.resolve())][0]
         assert not list_session(folder, engines).can_resume
     assert list_session(folder, {}).can_resume
 
@@ -226,3 +228,37 @@ def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
     assert best_of("silu_and_mul", [counted, *recorded]) == fastest.best
     assert best_of("silu_and_mul", [counted]).words == "fewer sectors"
     assert best_of("another", recorded) == NOTHING_BETTER
+
+
+@on_a_loop
+async def test_an_engine_that_waits_in_any_folder_is_shown_rings_once_and_is_attended(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    written: list[str] = []
+    monkeypatch.setattr(HeadlessDriver, "write", lambda _, text: written.append(text))
+
+    def told() -> int:
+        return sum("\x1b]9;astra-tui:" in text for text in written)
+
+    async with at_home(tmp_path / "mine") as desk:
+        assert not desk.app.screen.query_one("#inbox").display
+        folder = tmp_path / "other" / "s"
+        async with working(folder, task, team, settings_of(ASK, rounds=1)):
+            await desk.until(lambda: "wide loads" in home_text(desk, "#inbox"), "the question")
+            row = home_text(desk, "#inbox").splitlines()[1]
+            assert "plan of round 1: wide loads" in row
+            assert row.endswith("/other")
+            await desk.until(lambda: told() == 1, "the ring")
+            await desk.press("shift+tab")
+            await desk.until(lambda: desk.app.focused and desk.app.focused.id == "inbox")
+            await desk.press("enter")
+            await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
+            await desk.asked("plan")
+            assert told() == 1, "in the session it is the same question"
+            await desk.press("q")
+            desk.clock.advance(1)
+            await desk.press("d")
+            await desk.until(lambda: isinstance(desk.app.screen, HomeScreen), "home again")
+            assert told() == 1, "nor is it another one at home"
+        await desk.until(lambda: not desk.app.screen.query_one("#inbox").display, "no one")

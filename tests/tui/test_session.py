@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from textual import events
 
 from astra_tui.model.approval import ApprovalStatus
@@ -20,6 +19,7 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.reading import read_journal
+from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
@@ -409,16 +409,20 @@ async def test_an_engine_that_dies_is_told_of_and_loses_nothing(
 ) -> None:
     settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
     request = RunRequest(str(task.folder), settings, folder=str(tmp_path / "s"))
-    async with seated(partial(start, request)) as desk:
+    preferences = Preferences(request_for=lambda _task: request)
+    async with seated(partial(start, request), preferences=preferences) as desk:
         await desk.asked("plan")
-        engine = desk.session.engine
-        assert engine is not None
-        os.kill(engine.welcome.pid, signal.SIGKILL)
+        died = desk.session
+        assert died.engine is not None
+        os.kill(died.engine.welcome.pid, signal.SIGKILL)
         await desk.until(lambda: "the engine is gone" in desk.text("#status"), "the end")
         await desk.told("can be resumed")
         assert desk.text("#approval") == ""
         assert not desk.session.works
-    again = replace(request, settings=replace(settings, approval=AUTO))
-    async with seated(partial(start, again)) as desk:
+        assert "p Resume the session" in desk.text("#keys")
+        await desk.press("p")
+        await desk.until(lambda: desk.session is not died and desk.session.view, "it again")
+        await desk.answer("plan", "a")
+        await desk.answer("diff", "a")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
     assert outcomes(state_of(tmp_path / "s")) == [Outcome.BETTER]

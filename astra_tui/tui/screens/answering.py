@@ -14,6 +14,7 @@ from astra_tui.model.approval import (
 )
 from astra_tui.model.errors import UserError
 from astra_tui.present.tones import Tone
+from astra_tui.present.words import question_words
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MAX_QUESTIONS
 from astra_tui.tui.approval import ApprovalState, BarAction
@@ -102,8 +103,10 @@ class Answering:
 
     def _announce(self, view: View) -> None:
         assert view.awaiting is not None
-        self._app.bell()
-        self._app.set_title(f"{view.awaiting.gate.value} to decide")
+        asked, folder = view.awaiting, self._screen.folder
+        words = question_words(view.state, asked)
+        self._app.announce(str(folder), asked.id, words)
+        self._app.set_title(f"{asked.gate.value} to decide")
 
     def _keys(self) -> Line:
         """The answers with the keys that they have in this key map."""

@@ -56,6 +56,22 @@ class EngineRequests:
         else:
             self.send(give, refused)
 
+    def start_engine(self) -> None:
+        """Resumes a session whose engine is gone, as it was begun, in the place of its screen."""
+        from astra_tui.tui.forms import resuming
+
+        folder, request_for, view = self._screen.folder, self._app.request_for, self._screen.view
+        if folder is None or request_for is None or view is None or view.state.opened is None:
+            return
+        try:
+            request = resuming(request_for(view.state.opened.settings.task), folder)
+        except UserError as error:
+            self._app.report(error)
+            return
+        self._app.run_worker(
+            self._app.resume_session(request, self._screen), name="resume", exclusive=True
+        )
+
     def note(self) -> None:
         """Asks for a note, and sends it."""
 

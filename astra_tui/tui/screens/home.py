@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +21,7 @@ from astra_tui.model.task import bundled
 from astra_tui.model.visible import visible_inline
 from astra_tui.present.numbers import age
 from astra_tui.present.tones import Tone
-from astra_tui.sessions.engines import RunRequest, environment_differences
+from astra_tui.sessions.engines import Running, RunRequest
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import HomeContext
@@ -33,12 +34,19 @@ from astra_tui.tui.home_data import (
     kernels,
     list_session,
     session_folders,
+    waiting,
 )
 from astra_tui.tui.source import attach, open_saved, start
 from astra_tui.tui.text_layout import Page, Span, cut_inside, padded, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine
+
+LOOK_SECONDS = 2.0
+"""How often home looks which engines wait."""
+
+LEAST_OF_A_FOLDER = 12
+"""Columns of a session's folder, below which it is left out."""
 
 WIDE = 100
 """Columns from which on names and states of sessions have room."""
@@ -83,6 +91,20 @@ class SessionList(RowsView):
         return 1 <= row < len(self._lines)
 
 
+class Inbox(RowsView):
+    """The engines that wait for someone, wherever their sessions are."""
+
+    TITLE = "Waiting for you"
+    HELP = (
+        "Every engine of yours on this machine that waits for a decision, whatever folder its "
+        "session is in. Enter attaches to it."
+    )
+
+    def may_choose(self, row: int) -> bool:
+        """All but the title."""
+        return 1 <= row < len(self._lines)
+
+
 class HomeScreen(Screen[None], inherit_bindings=False):
     """Where astra-tui begins."""
 
@@ -94,10 +116,12 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         Binding("o", "open_folder", "Open a folder", id="open_folder"),
         Binding("n", "draft", "New kernel", id="draft"),
         Binding("ctrl+r,f5", "reload", "Reload", id="reload", show=False),
-        Binding("tab,shift+tab", "other_list", "Other list", id="other_list"),
+        Binding("tab", "other_list(1)", "Other list", id="other_list"),
+        Binding("shift+tab", "other_list(-1)", show=False, id="other_list_back"),
     ]
 
     DEFAULT_CSS = """
+    HomeScreen Inbox { height: auto; max-height: 30%; padding: 0 1; }
     HomeScreen KernelList { height: auto; max-height: 40%; padding: 0 1; margin-bottom: 1; }
     HomeScreen SessionList { height: 1fr; padding: 0 1; }
     HomeScreen #first-run { height: 1fr; padding: 0 1; }
@@ -108,6 +132,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._home = context
         self._kernels: list[Kernel] = []
         self._sessions: list[ListedSession] = []
+        self._waiting: tuple[Running, ...] = ()
+        self._has_looked = False
         self._loaded = False
         self._compared: Path | None = None
         """The session that the next chosen one is compared with."""
@@ -116,6 +142,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         """Two lists, or one and what to do first."""
         yield BarLine(id="head")
         with Vertical():
+            yield Inbox(id="inbox")
             yield KernelList(id="kernels")
             yield SessionList(id="sessions")
             yield LinesView(id="first-run")
@@ -131,6 +158,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._kernels = kernels()
         self.query_one("#kernels").focus()
         self._draw()
+        self.set_interval(LOOK_SECONDS, self._look)
 
     def on_screen_resume(self) -> None:
         """What a session has come to since is read again."""
@@ -145,9 +173,28 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._kernels = kernels()
         self.run_worker(self._read_sessions(), group="sessions", exclusive=True)
 
+    async def _look(self) -> None:
+        """Finds out which engines wait by now."""
+        if self.is_current and not self.app.is_away:
+            with contextlib.suppress(UserError):  # Reading the sessions tells of it.
+                self._take(await engines_by_folder())
+
+    def _take(self, engines: Mapping[str, Running]) -> None:
+        """Shows the engines that wait; one that has begun to while home is open rings."""
+        before, self._waiting = self._waiting, waiting(engines)
+        for _, one in self._waiting:
+            words = f"{one.session}: {one.waits_for}"
+            self.app.announce(one.folder, one.question, words, silent=not self._has_looked)
+        if self._waiting != before:
+            self._draw()
+            if not self._has_looked:
+                self.query_one(Inbox).focus()
+        self._has_looked = True
+
     async def _read_sessions(self) -> None:
         try:
             engines = await engines_by_folder()
+            self._take(engines)
             folders = await asyncio.to_thread(session_folders, self._home.sessions)
         except (UserError, OSError) as error:
             self.app.say(str(error))
@@ -166,9 +213,12 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def _draw(self) -> None:
         width = self.app.size.width - 3
         kernel_list, session_list = self.query_one(KernelList), self.query_one(SessionList)
+        inbox = self.query_one(Inbox)
+        inbox.display = bool(self._waiting)
+        inbox.set_lines(self._inbox_page(width).lines)
         kernel_list.set_lines(self._kernel_page(width).lines)
         session_list.set_lines(self._session_page(width).lines)
-        for rows in (kernel_list, session_list):
+        for rows in (inbox, kernel_list, session_list):
             if not rows.may_choose(rows.cursor):
                 rows.set_cursor(1)
         is_first_run = self._loaded and not self._sessions
@@ -176,6 +226,21 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         session_list.display = not is_first_run
         if is_first_run:
             self.query_one("#first-run", LinesView).set_lines(self._first_run(width).lines)
+
+    def _inbox_page(self, width: int) -> Page:
+        page = Page(width)
+        page.line(Span("waiting for you", Tone.DIM))
+        name = WIDE_COLUMNS[0] if width >= WIDE else NARROW_COLUMNS[0]
+        for _, one in self._waiting:
+            session = cut_inside(visible_inline(one.session), name - 1, NAME_END)
+            asked = span(one.waits_for, Tone.CAUTION)
+            page.line(Span(padded(session, name), Tone.TITLE), asked)
+            folder = Path(one.folder).parent
+            room = width - name - len(asked.text) - 2
+            if folder != self._home.sessions.resolve() and room >= LEAST_OF_A_FOLDER:
+                where = cut_inside(visible_inline(str(folder)), room, room - 2)
+                page.add(Span(f"  {where}", Tone.DIM))
+        return page
 
     def _kernel_page(self, width: int) -> Page:
         page = Page(width)
@@ -268,10 +333,17 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def _moved(self) -> None:
         self.refresh_bindings()
 
-    def action_other_list(self) -> None:
-        """To the kernels or to the sessions."""
-        on_kernels = isinstance(self.focused, KernelList)
-        self.query_one(SessionList if on_kernels else KernelList).focus()
+    def action_other_list(self, step: int) -> None:
+        """To the engines that wait, to the kernels or to the sessions."""
+        shown = [rows for rows in self.query(RowsView) if rows.display]
+        now = next((n for n, rows in enumerate(shown) if rows is self.focused), 0)
+        shown[(now + step) % len(shown)].focus()
+
+    @on(RowsView.Opened, "#inbox")
+    def _attend(self, event: RowsView.Opened) -> None:
+        if 1 <= event.row <= len(self._waiting):
+            socket, _ = self._waiting[event.row - 1]
+            self.app.open_session(partial(attach, socket))
 
     @on(RowsView.Opened, "#kernels")
     def _start(self, event: RowsView.Opened) -> None:
@@ -368,22 +440,12 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             if values is not None and folder is None:
                 self.app.open_session(partial(start, run_of(values, request)))
             elif values is not None:
-                self.run_worker(self._resume(run_of(values, request)), name="resume")
+                resumed = self.app.resume_session(run_of(values, request), None)
+                self.run_worker(resumed, name="resume")
 
         title = f"Continue {folder.name}" if folder else f"Optimise {task}"
         form = RunForm(title, run_fields(request), lambda values: _check_run(values, request))
         self.app.push_screen(form, run)
-
-    async def _resume(self, request: RunRequest) -> None:
-        """Resumes a session; first shows what differs from when it ran."""
-        self.app.say("looking at this machine ...")
-        folder, device = Path(request.folder), request.settings.device
-        try:
-            found = await asyncio.to_thread(environment_differences, folder, device)
-        except UserError as error:
-            self.app.report(error)
-            return
-        self.app.open_session(partial(start, request), found)
 
 
 def _check_run(values: Mapping[str, str], request: RunRequest) -> None:

@@ -71,6 +71,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             if self._presenter.error is not None:
                 self.app.report(self._presenter.error)
                 self.show_status()
+                self._refresh_keys()
         finally:
             await self._source.close()
 
@@ -137,6 +138,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             self.status,
             self.asks,
             works=self.works,
+            engine_died=self.engine_died,
             has_player=self.player is not None,
             looks_elsewhere=self.view is not None and not self.view.following,
             looks_up=self.looks_up,
@@ -193,6 +195,10 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
     def action_resume(self) -> None:
         """Ends a pause."""
         self._requests.send(EngineClient.resume)
+
+    def action_start_engine(self) -> None:
+        """Continues the session of an engine that is gone, with another one."""
+        self._requests.start_engine()
 
     def action_note(self) -> None:
         """Tells the team something; it enters the next prompt."""

@@ -20,6 +20,7 @@ KEYS = (
     Binding("escape", "interrupt", "Interrupt", id="interrupt"),
     Binding("p", "pause", "Pause", id="pause"),
     Binding("p", "resume", "Continue", id="go_on"),
+    Binding("p", "start_engine", "Resume the session", id="start_engine"),
     Binding("n", "note", "Note", id="note"),
     Binding("b", "branch", "Branch", show=False, id="branch"),
     Binding("w", "compare", "Compare", show=False, id="compare"),
@@ -48,6 +49,8 @@ class KeyContext(NamedTuple):
     """Whether a question is on the screen."""
     works: bool
     """Whether an engine works."""
+    engine_died: bool
+    """Whether the engine is gone and another one can continue its session."""
     has_player: bool
     looks_elsewhere: bool
     """Whether something else is shown than what is being worked on."""
@@ -79,6 +82,7 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "interrupt": lambda now: now.works and now.status is SessionStatus.RUNNING,
     "pause": lambda now: now.works and now.status is not SessionStatus.PAUSED,
     "resume": lambda now: now.works and now.status is SessionStatus.PAUSED,
+    "start_engine": lambda now: now.engine_died,
     "note": _works,
     "add_case": _works,
     "mode": _works,

@@ -127,6 +127,17 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         """Whether leaving would leave an engine at work."""
         return self.engine is not None and self.status is not SessionStatus.CLOSED
 
+    @property
+    def engine_died(self) -> bool:
+        """Whether the engine is gone without a word, so that the session is not closed."""
+        return (
+            self.is_live
+            and self.app.request_for is not None
+            and self._presenter is not None
+            and self._presenter.error is not None
+            and self.status is not SessionStatus.CLOSED
+        )
+
     def left(self, *, detached: bool) -> ExitState:
         """How far the session was."""
         source = self._source
