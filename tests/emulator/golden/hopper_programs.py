@@ -120,11 +120,8 @@ VALUES: dict[str, str] = {
         f" {_put(3, 'test_state(b, p)')}"
     ),
     "arrivals of cp.async": _on_one(
-        "u32 k = 0; copy16(s, in); "
-        'ASM("cp.async.mbarrier.arrive.shared.b64 [%0];" :: "r"(at(b)));'
-        f" {_token('arrive')} {_COUNT} wait(b, 0);".replace("wait(b, 0);", "")
-        + ' ASM("cp.async.wait_all;" ::);'
-        f" {_token('arrive')} {_COUNT} {_token('arrive')} wait(b, 0); {_put(4, 'w[0]')}"
+        'copy16(s, in); ASM("cp.async.mbarrier.arrive.shared.b64 [%0];" :: "r"(at(b)));'
+        f" {_token('arrive', ', 3')} wait(b, 0); {_put(4, 'w[0]')}"
     ),
     **{
         f"elect of {mask:#x}": f'u32 a = 99, l = 99; if ({mask}u >> (t % 32) & 1) ASM("{{ .reg .pred p;'
