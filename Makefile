@@ -40,9 +40,11 @@ pytest: $(SETUP) $(OLD_NVRTC)/.set-up
 docs: $(SETUP)
 	$(BIN)/python docs/generate.py
 
-# Drafts every kernel of three pinned packages; resumes in .upstream. See docs/upstream.md.
+# Drafts every kernel of three pinned packages and looks for findings; resumes in .upstream. See
+# docs/upstream.md and docs/findings.
 upstream: $(SETUP)
 	$(BIN)/python benchmarks/upstream_drafts.py .upstream --page
+	$(BIN)/python benchmarks/upstream_findings.py .upstream --page
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/emulator_speed.py
