@@ -273,6 +273,7 @@ class Answering:
         def refused(error: UserError) -> None:
             if isinstance(error, AnswerRefused) and error.errors:
                 self._show_errors(answer, error)
+                error = _first_of(error)
             self._refused(explain(error))
             self._changed()
 
@@ -323,3 +324,10 @@ class Answering:
         if self.deciding.refused():
             self._draw()
             self._screen.call_after_refresh(self._app.guard.drawn)
+
+
+def _first_of(error: AnswerRefused) -> AnswerRefused:
+    """What a notice says of errors that stand at their lines: the first, and how many there are."""
+    first, more = error.message.split("\n", maxsplit=1)[0], len(error.errors) - 1
+    others = f", and {pluralised(more, 'more error')}" if more else ""
+    return AnswerRefused(f"{first}{others}", hint=error.hint)

@@ -126,6 +126,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         self.board.bring_beside("source")
         if proposal.plan.places and "source" in self.shown:
             line = proposal.plan.places[0].first
+            self.source_pane.show_view(view)
             self.source_pane.call_after_refresh(self.source_pane.go_to_line, line)
 
     @on(DiffPane.HunkToggled)
