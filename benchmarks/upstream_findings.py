@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from environment import ROOT, describe
-from upstream_drafts import ANSWERS, STEPS, Row, known_rows
+from upstream_drafts import ANSWERS, NO_REFERENCE, STEPS, Row, known_rows
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.counting import MAX_ELEMENTS, PROFILE_ELEMENTS, count, workload_case
@@ -117,6 +117,8 @@ def _runs(row: Row) -> bool:
 
 
 def _findings(row: Row, folder: Path, patches: Path) -> Iterator[FindingRow]:
+    if row.reached == "ran" and row.why != NO_REFERENCE:
+        yield _row(row, "wrong", row.why, (), 0.0)
     try:
         task = load_task(folder)
         source = read_source(task, task.baseline_file.read_text(), "baseline.cu")

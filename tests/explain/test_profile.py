@@ -33,7 +33,7 @@ FENCED = """
 
 template <typename T>
 __global__ void fenced(T* out, const T* input, int d) {
-    asm volatile("fence.proxy.async;");
+    asm volatile("fence.proxy.tensormap::generic.release.gpu;");
     for (int i = threadIdx.x; i < d; i += blockDim.x) {
         float g = float(input[2ll * blockIdx.x * d + i]);
         out[1ll * blockIdx.x * d + i] = T(g / (1.0f + expf(-g)));
