@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tree_sitter import Node
 
@@ -15,6 +16,7 @@ from astra_tui.cuda_source.syntax import (
     declarators,
     descendants,
     line_of,
+    of_type,
     parse_expression,
     text_of,
     without_wrapping,
@@ -264,14 +266,28 @@ def definition_at(name: str, site: Node, function: Node) -> Node | None:
     """The value that a name, or a field written `config.gridDim`, has at a place."""
     found: Node | None = None
     around = {above.id for above, _ in ancestors(site)} | {site.id}
-    for node in descendants(function):
+    variable = name.partition(".")[0]
+    for node, target in _set_in(function):
         if node.start_byte >= site.start_byte:
             break
-        if node.type == "declaration" and _is_visible(node, around):
-            found = dict(initialised(node)).get(name, found)
-        elif _assigned(node) == name:
+        if target == name:
             found = node.child_by_field_name("right")
+        elif not target and variable in text_of(node) and _is_visible(node, around):
+            found = dict(initialised(node)).get(name, found)
     return found or _member_value(name, function)
+
+
+@lru_cache(maxsize=16)
+def _set_in(function: Node) -> tuple[tuple[Node, str], ...]:
+    """The declarations and plain assignments of a function in order, with what is assigned to.
+
+    Kept, since launchers are asked for name after name.
+    """
+    return tuple(
+        (node, _assigned(node))
+        for node in of_type(function, "declaration", "assignment_expression")
+        if node.type == "declaration" or _assigned(node)
+    )
 
 
 def _member_value(name: str, function: Node) -> Node | None:
